@@ -112,6 +112,11 @@ struct counts {
 #undef COUNTER
 #undef CLASS_COUNTER
     uint64_t classes[CLASSES]; // warp instructions by class
+    // What can stand in for something that is counted, and stands in no report:
+    uint64_t
+        mufu_substitutes; // by thread: quotients, remainders, roots, whose machine code asks that unit, and doubles
+    uint64_t
+        signals; // warps that tell others how far they have come: at barriers, mbarriers, by strong stores, atomics
 };
 
 // The counter of that name ("barriers", "async_copies"); NULL: counts.def has none.
@@ -202,16 +207,39 @@ struct touched {                // by a launch
 enum spoils {
     SPOIL_PRODUCTS, // mma, wmma, wgmma: the result has the other sign (integers: each bit is inverted)
     SPOIL_COPIES, // cp.async, bulk copies: each byte that they deliver has its highest bit turned over
-    SPOIL_ATOMICS, // in global memory: each bit of the result is turned over; without one, no update is made
-    SPOIL_STORES, // a CTA's stores to global memory are left out
+    SPOIL_ATOMICS, // in global memory: the result is one more; without one, no update is made
+    SPOIL_STORES,  // a CTA's stores to global memory are left out
     SPOILS
 };
 enum { SPOILED_MOST = 16 };
+// What an execution works on. of: hashes, of a product's two operands; of the bytes that a cp.async brings, twice; of an
+// atomic operation's address, and of that with what was there before. work: a product's flops, of integers 0, for
+// nobody's attention is made of them; a copy's bytes; 1.
+struct execution {
+    uint64_t of[2];
+    uint32_t work;
+};
 struct ablation {
     enum spoils what;
     int count; // of those that are spoiled
     uint64_t chosen[SPOILED_MOST];
     uint64_t executions; // so far
+    bool logs;           // each is noted in `log`, which grows; freed by whoever asks
+    struct execution *log;
+    size_t logged, room;
+    // SPOIL_COPIES: bytes for which warps did not wait at once. They have made a product or loaded from shared memory in
+    // between.
+    uint64_t under_way;
+    // Signals (struct counts) of warps that ask at the same address then: they meet others there, as at a barrier. Who
+    // only hands something on asks elsewhere. Where `logs`; signals without a question yet are in a list, freed as the log.
+    uint64_t meets;
+    struct signalled {
+        const void *warp;
+        uint64_t address;
+        uint32_t times;
+    } * signalled;
+    size_t signalled_count, signalled_room;
+    uint64_t work, busiest; // warp instructions of all CTAs, and of that which has most
 };
 
 struct launch {

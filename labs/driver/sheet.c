@@ -310,7 +310,10 @@ static void show_rule(const struct reached *reached)
                   lab.only_search ? "A rule is broken" : "Outputs are wrong"),
              printf("  "), 2);
     else if (!lab.only_search)
-        wrap("The grader also asks whether outputs hang on what an aim counts.", printf("  "), 2);
+        wrap("The grader may pay less for an aim: outputs must hang on what it counts, at drawn "
+             "shapes "
+             "too, and nothing uncounted may stand in for it.",
+             printf("  "), 2);
 }
 
 // What an item pays; *open: that is not seen here.

@@ -60,6 +60,55 @@ static struct boxed compile_box(struct submission *s, char *line)
     return b;
 }
 
+// Whether a file that a PTX text names is one of the book's or of the compiler's: a #line can name anything.
+static bool is_of_the_book(const char *name, size_t length)
+{
+    static const char *const below[] = {"/code/", "/build/cuda/"};
+    const size_t book = strlen(box_book());
+    bool is = false;
+
+    if (length <= book || strncmp(name, box_book(), book) != 0)
+        return false;
+    char *path = text("%s%.*s", root, (int)(length - book), name + book);
+    for (size_t i = 0; i < sizeof below / sizeof *below; ++i)
+        is = is ||
+             (strncmp(name + book, below[i], strlen(below[i])) == 0 && access(path, R_OK) == 0);
+    free(path);
+    return is;
+}
+
+// The text's own name for every file that it only claims to be (.file NUMBER "NAME"): a report shows where something is,
+// and no line of it may be the submission's words.
+static void name_files(struct submission *s)
+{
+    static const char own[] = "attention.cu";
+    size_t files = 0;
+    for (const char *at = s->ptx; (at = strstr(at, ".file")); ++at)
+        ++files;
+    char *named = need(malloc(s->ptx_bytes + files * sizeof own + 1)), *to = named;
+    const char *from = s->ptx;
+
+    for (const char *line; (line = strstr(from, ".file"));) {
+        const char *name = line + strlen(".file");
+        name += strspn(name, " \t0123456789");
+        const char *end = *name == '"' ? name + 1 : name;
+        while (end > name && *end && *end != '"' && *end != '\n')
+            end += *end == '\\' && end[1] ? 2 : 1;
+        to = mempcpy(to, from, (size_t)(name - from));
+        from = name;
+        if (end == name || *end != '"')
+            continue;
+        if (is_of_the_book(name + 1, (size_t)(end - name) - 1))
+            continue;
+        to += sprintf(to, "\"%s\"", own);
+        from = end + 1;
+    }
+    strcpy(to, from);
+    free(s->ptx);
+    s->ptx = named;
+    s->ptx_bytes = strlen(named);
+}
+
 // The device's half: PTX, machine code, and C++ for the host, preprocessed. No assembler of the host,
 // no linker. At first without the special functions that <cmath> brings, which are a sixth of the
 // compiling: a text that does not compile so may want what they bring, and is compiled with them.
@@ -84,6 +133,8 @@ static bool compile_device(struct submission *s, char **host, size_t *host_bytes
                 take_file(&b.lines, &at, host, host_bytes) && strlen(s->ptx) == s->ptx_bytes;
     if (!made && !s->problem)
         problem(s, "does not compile to a kernel", NULL);
+    if (made)
+        name_files(s);
     boxed_free(&b);
     return made;
 }

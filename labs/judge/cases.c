@@ -10,9 +10,11 @@
 
 static const char *drawn_for = ""; // hash of the submission's text
 
-void secret_draw_for(const char *hash)
+const char *secret_draw_for(const char *hash)
 {
+    const char *before = drawn_for;
     drawn_for = hash;
+    return before;
 }
 
 const char *secret_name(void)
@@ -80,15 +82,23 @@ int secret_between(int least, int most, uint64_t drawn)
 
 char *drawn_like(const char *published)
 {
-    enum { TILE = 128 };
+    enum { TILE = 128, LEAST = 3, MOST = 6 }; // tiles, of a shape that has fewer
     struct shape shape;
     char why[256];
 
-    if (!shape_parse(published, &shape, why, sizeof why) || shape.page || shape.seq_len % TILE)
+    if (!shape_parse(published, &shape, why, sizeof why) || shape.ragged)
+        return text("%s", published);
+    if (shape.page) {
+        const int keys = secret_between(3 * shape.seq_len / 4, 5 * shape.seq_len / 4,
+                                        class_draw("keys like %s", published));
+        return text("%dx%dx%dq%dp%d", shape.batch, shape.heads, keys, shape.group, shape.page);
+    }
+    if (shape.seq_len % TILE)
         return text("%s", published);
     const int tiles = shape.seq_len / TILE, heads = shape.batch * shape.heads;
-    const int least = tiles > 1 ? tiles - 1 : 1;
-    const int other = secret_between(least, tiles + 1, class_draw("tiles like %s", published));
+    const bool few = tiles < LEAST;
+    const int other = secret_between(few ? LEAST : tiles - 1, few ? MOST : tiles + 1,
+                                     class_draw("tiles like %s", published));
     const double even = (double)heads * tiles * tiles / (other * other);
     const int more = secret_between(0, 1, class_draw("heads like %s", published)) ? 1 : -1;
     int drawn = (int)fmax(1, round(even)) + (other == tiles ? more : 0);
@@ -97,7 +107,8 @@ char *drawn_like(const char *published)
 
 const char *input_name(enum input input)
 {
-    static const char *const names[GRADE_INPUTS] = {"normal", "mean", "peaky", "rising", "flat"};
+    static const char *const names[GRADE_INPUTS] = {"normal", "mean", "peaky",
+                                                    "rising", "flat", "offset"};
     return names[input];
 }
 
@@ -135,6 +146,10 @@ static void reshape_inputs(struct grade_case *c)
     }
     if (c->input == GRADE_FLAT)
         memset(p->q_codes, 0, elements);
+    for (size_t i = 0; c->input == GRADE_OFFSET && i < elements; ++i) { // of codes up to 448
+        p->q_codes[i] = e4m3_from_float(400 + 0.1f * e4m3_to_float(p->q_codes[i]));
+        p->k_codes[i] = e4m3_from_float(400 + 0.1f * e4m3_to_float(p->k_codes[i]));
+    }
     for (size_t i = 0; c->input == GRADE_RISING && i < elements; ++i) {
         // Each key is the head's first query's direction, longer and longer.
         size_t row = i / HEAD_DIM % (size_t)p->shape.seq_len;

@@ -30,6 +30,7 @@ struct grading {
         struct shape shape;
         bool right;
         struct counts counts;
+        struct footprint footprint;
     } counted[RUNS_COUNTED];
     int counted_count;
     json_t *cases, *speed;   // what was measured, or NULL
@@ -252,7 +253,8 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
     if (ended)
         right = case_right(&c, out, &error, &why);
     if (ended && schedule == 0 && g->counted_count < RUNS_COUNTED)
-        g->counted[g->counted_count++] = (struct counted){c.shape, right, reply.counts};
+        g->counted[g->counted_count++] =
+            (struct counted){c.shape, right, reply.counts, reply.footprint};
     if (reply.races && about == NUMBERS)
         note_race(g, &c, schedule, &reply);
     if (reply.races && about == NUMBERS_AND_RACES && right) {
@@ -437,7 +439,8 @@ static void run_hidden_caches(struct grading *g)
 }
 
 // All that a sheet promises: any batch, any number of heads, any number of keys, any scale of the
-// softmax. They come in an order that is drawn.
+// softmax. They come in an order that is drawn. The kinds leave out no number of keys up to the largest, of heads or of
+// batches up to theirs: a kernel that is wrong in a range is asked there.
 static void run_hidden(struct grading *g)
 {
     static const struct kind {
@@ -445,16 +448,13 @@ static void run_hidden(struct grading *g)
         int few_batches, most_batches, few_heads, most_heads;
         enum input input;
     } kinds[] = {
-        {1, 15, 1, 1, 3, 1, 3, GRADE_NORMAL},
-        {17, 63, 1, 1, 3, 1, 3, GRADE_MEAN},
-        {64, 64, 1, 1, 2, 1, 3, GRADE_NORMAL},
-        {65, 127, 1, 1, 2, 1, 2, GRADE_FLAT},
-        {129, 255, 1, 1, 3, 1, 3, GRADE_RISING},
-        {256, 256, 1, 1, 2, 1, 2, GRADE_MEAN},
-        {257, 420, 1, 1, 2, 1, 2, GRADE_PEAKY},
-        {576, 1024, 64, 2, 2, 2, 2, GRADE_NORMAL},
-        {4097, 4400, 1, 1, 1, 1, 1, GRADE_NORMAL},
+        {1, 15, 1, 1, 3, 1, 3, GRADE_NORMAL},      {17, 63, 1, 1, 3, 1, 3, GRADE_MEAN},
+        {64, 64, 1, 1, 2, 1, 3, GRADE_NORMAL},     {65, 127, 1, 1, 2, 1, 2, GRADE_FLAT},
+        {129, 255, 1, 1, 3, 1, 3, GRADE_RISING},   {256, 256, 1, 1, 2, 1, 2, GRADE_MEAN},
+        {257, 575, 1, 1, 2, 1, 2, GRADE_PEAKY},    {576, 1024, 64, 2, 2, 2, 2, GRADE_NORMAL},
+        {576, 2304, 1, 1, 1, 1, 1, GRADE_MEAN},    {2305, 4400, 1, 1, 1, 1, 1, GRADE_NORMAL},
         {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL}, // more query tiles than CTAs fit on an L4
+        {20, 80, 1, 4, 12, 4, 16, GRADE_PEAKY},    {17, 60, 1, 1, 3, 17, 256, GRADE_OFFSET},
         {1, 40, 1, 1, 1, 257, 300, GRADE_MEAN},
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -470,9 +470,11 @@ static void run_hidden(struct grading *g)
         int keys =
             at_most(k->least + k->step * secret_between(0, steps, secret_draw("%s keys", of)),
                     sheet.longest);
-        // In 1/1000; of peaky scores no more than the usual one, or a row would be one key's.
-        int scale =
-            secret_between(40, k->input == GRADE_PEAKY ? 120 : 200, secret_draw("%s scale", of));
+        // In 1/1000; of peaky scores no more than the usual one, or a row would be one key's; of those with an
+        // offset so much that e to the power of it is more than a float.
+        const int least = k->input == GRADE_OFFSET ? 180 : 40;
+        const int most = k->input == GRADE_PEAKY ? 120 : 200;
+        int scale = secret_between(least, most, secret_draw("%s scale", of));
         run_case(g, text("%dx%dx%d", batch, heads, keys), 0.001f * (float)scale, k->input,
                  secret_draw("%s seed", of), NUMBERS, draw_schedule(of));
     }
@@ -572,17 +574,9 @@ static double resource(struct grading *g, const struct item *item, char **why)
 struct book_run {
     bool ended;
     struct counts counts;
+    struct footprint footprint;
     char out[SHA256_DIGEST_STRING_LENGTH]; // hash of its outputs
 };
-
-static struct source of_the_lab(const char *folder)
-{
-    char *path = text("%s/%s/%s.%s", root, folder, sheet.program, sheet.ending);
-    struct source source = source_of(path);
-
-    free(path);
-    return source.text ? source : (struct source){text("%s", ""), 0};
-}
 
 // On inputs that are the same for everybody.
 static struct book_run run_public(struct grading *g, const char *shape)
@@ -595,7 +589,8 @@ static struct book_run run_public(struct grading *g, const char *shape)
     begin_group(g, "public");
     case_make(&c, shape, SOFTMAX_SCALE, GRADE_NORMAL, 1);
     if (launch_cases(g, &c, 1, 0, true, &reply, &out, &why)) {
-        run = (struct book_run){.ended = true, .counts = reply.counts};
+        run =
+            (struct book_run){.ended = true, .counts = reply.counts, .footprint = reply.footprint};
         SHA256Data((const uint8_t *)out, 2 * shape_outputs(&c.shape), run.out);
     }
     free(out);
@@ -604,23 +599,41 @@ static struct book_run run_public(struct grading *g, const char *shape)
     return run;
 }
 
-static char *book_run_path(const struct source *source, const char *shape)
+// What is drawn for it has nothing to do with the submission at hand, which `end_book` goes back to.
+static const char *begin_book(struct grading *g, const struct source *source)
+{
+    submission_build(&g->s, source->text, source->bytes);
+    return secret_draw_for(g->s.hash);
+}
+
+static void end_book(struct grading *g, const char *before)
+{
+    secret_draw_for(before);
+    runner_end(&g->runner);
+    for (int i = 0; i < g->shape_count; ++i)
+        launches_free(&g->shapes[i]);
+    submission_free(&g->s);
+}
+
+// Where something that was seen of a text of the book is kept: its run at a shape, say, or its use of something.
+static char *book_path(const struct source *source, const char *of)
 {
     char hex[SHA256_DIGEST_STRING_LENGTH];
     SHA2_CTX hash;
 
     SHA256Init(&hash);
     hash_bytes(&hash, source->text, source->bytes);
-    hash_bytes(&hash, shape, strlen(shape));
+    hash_bytes(&hash, of, strlen(of));
+    hash_bytes(&hash, options.secret, sizeof options.secret);
     hash_bytes(&hash, grader_hash(), strlen(grader_hash()));
     return text("%s/%s.counts", kept_folder(), SHA256End(&hash, hex));
 }
 
 static struct book_run run_of_the_book(const char *folder, const char *shape)
 {
-    struct source source = of_the_lab(folder);
+    struct source source = of_the_lab(&sheet, folder);
     struct book_run run = {.ended = false};
-    char *path = book_run_path(&source, shape), why[4352];
+    char *path = book_path(&source, shape), why[4352];
     size_t bytes = 0;
     char *kept = options.unsafe ? NULL : read_file(path, &bytes);
 
@@ -628,13 +641,10 @@ static struct book_run run_of_the_book(const char *folder, const char *shape)
         memcpy(&run, kept, sizeof run);
     } else if (source.bytes > 0) {
         struct grading of_book = {.s.name = sheet.program, .runner.box.kind = BOX_RUN};
-        submission_build(&of_book.s, source.text, source.bytes);
+        const char *before = begin_book(&of_book, &source);
         if (!of_book.s.problem)
             run = run_public(&of_book, shape);
-        runner_end(&of_book.runner);
-        for (int i = 0; i < of_book.shape_count; ++i)
-            launches_free(&of_book.shapes[i]);
-        submission_free(&of_book.s);
+        end_book(&of_book, before);
         if (!options.unsafe)
             file_write(path, &run, sizeof run, why, sizeof why); // else the next one runs it
     }
@@ -642,6 +652,47 @@ static struct book_run run_of_the_book(const char *folder, const char *shape)
     free(path);
     free(source.text);
     return run;
+}
+
+static bool launch_for_use(void *of, struct grade_case *cases, int count,
+                           const struct ablation *ablation, uint64_t most, struct reply *reply,
+                           char **out, char **why)
+{
+    struct grading *g = of;
+
+    begin_group(g, "used");
+    g->ablation = ablation;
+    g->most = most;
+    bool ended = launch_cases(g, cases, count, 0, true, reply, out, why);
+    g->ablation = NULL;
+    return ended;
+}
+
+// What is used of the lab's own program, measured as of a submission, and kept as its counts are.
+static struct use use_of_the_book(enum spoils what)
+{
+    struct source source = of_the_lab(&sheet, "code");
+    char *path = book_path(&source, text("use %d", what)), why[4352];
+    struct use use = {.known = false};
+    size_t bytes = 0;
+    char *kept = options.unsafe ? NULL : read_file(path, &bytes);
+
+    if (kept && bytes == sizeof use) {
+        memcpy(&use, kept, sizeof use);
+        use.why = NULL;
+    } else {
+        struct grading of_book = {.s.name = sheet.program, .runner.box.kind = BOX_RUN};
+        const char *before = begin_book(&of_book, &source);
+        if (!of_book.s.problem)
+            use = use_of(what, launch_for_use, &of_book);
+        end_book(&of_book, before);
+        if (use.known && !use.why && !options.unsafe)
+            file_write(path, &use, sizeof use, why, sizeof why); // else the next one measures it
+    }
+    free(kept);
+    free(path);
+    free(source.text);
+    return use;
 }
 
 // ---- Counts -------------------------------------------------------------------------------------
@@ -654,18 +705,18 @@ static bool stores_all(const struct counted *run)
 
 // A right run at a shape; where `wrong_too`, else one that is wrong and stores every output. NULL:
 // there is none.
-static const struct counts *counted_at(const struct grading *g, const char *shape, bool wrong_too)
+static const struct counted *counted_at(const struct grading *g, const char *shape, bool wrong_too)
 {
-    const struct counts *found = NULL;
+    const struct counted *found = NULL;
 
     for (int i = 0; i < g->counted_count; ++i) {
         const struct counted *run = &g->counted[i];
         if (strcmp(run->shape.name, shape) != 0)
             continue;
         if (run->right)
-            return &run->counts;
+            return run;
         if (wrong_too && !found && stores_all(run))
-            found = &run->counts;
+            found = run;
     }
     return found;
 }
@@ -703,9 +754,13 @@ static uint64_t of_atomics(const struct counts *c, const char *name)
                                          : c->shared_atomic_conflicts;
 }
 
-static double counted(const struct counts *counts, const struct item *item)
+// A counter's or a resource's value in a run.
+static double counted(const struct counts *counts, const struct footprint *footprint,
+                      const struct item *item)
 {
-    return (double)(*counts_find(counts, item->name) + of_atomics(counts, item->name));
+    return resource_find(item->name, SHEETS) >= 0
+               ? resource_graded(footprint, item->name)
+               : (double)(*counts_find(counts, item->name) + of_atomics(counts, item->name));
 }
 
 // Whether a run that is wrong is counted, too, if it stores every output. Not for barriers: it may be wrong for want of
@@ -721,9 +776,9 @@ static double count_at(struct grading *g, const struct item *item, char **why)
     const char *shape = shape_of(item);
 
     for (int more = 0; more < 2; ++more) {
-        const struct counts *counts = counted_at(g, shape, counts_wrong(item));
-        if (counts)
-            return counted(counts, item);
+        const struct counted *run = counted_at(g, shape, counts_wrong(item));
+        if (run)
+            return counted(&run->counts, &run->footprint, item);
         if (more == 0)
             run_for_counts(g, shape, counts_wrong(item) ? COUNTS : NUMBERS);
     }
@@ -743,13 +798,14 @@ static double sectors_of(const struct counts *counts)
 // by a hundredth, for what is counted may depend on inputs.
 static bool has_come_further(const struct grading *g, const struct item *item)
 {
-    const struct counts *counts = counted_at(g, shape_of(item), true);
+    const struct counted *run = counted_at(g, shape_of(item), true);
     struct book_run starter = run_of_the_book("build/starters", shape_of(item));
 
-    if (!counts || !starter.ended)
+    if (!run || !starter.ended)
         return true;
-    double own = counted(counts, item), then = counted(&starter.counts, item);
-    if (sectors_of(counts) < 0.99 * sectors_of(&starter.counts))
+    double own = counted(&run->counts, &run->footprint, item),
+           then = counted(&starter.counts, &starter.footprint, item);
+    if (sectors_of(&run->counts) < 0.99 * sectors_of(&starter.counts))
         return true;
     return item->limit.relation == AT_MOST ? own < 0.99 * then : own > 1.01 * then;
 }
@@ -831,20 +887,6 @@ static char *plain(double value) // 12345, 66.7
 
 // ---- Evidence -----------------------------------------------------------------------------------
 
-static bool launch_for_use(void *of, struct grade_case *cases, int count,
-                           const struct ablation *ablation, uint64_t most, struct reply *reply,
-                           char **out, char **why)
-{
-    struct grading *g = of;
-
-    begin_group(g, "used");
-    g->ablation = ablation;
-    g->most = most;
-    bool ended = launch_cases(g, cases, count, 0, true, reply, out, why);
-    g->ablation = NULL;
-    return ended;
-}
-
 static const struct use *use_in(struct grading *g, enum spoils what)
 {
     if (!g->used[what].known)
@@ -854,56 +896,113 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 
 #define UNSEEN "whether that was used could not be seen:"
 
-// Why a limit from above is not paid, new: the work is not done for which there would be less of what it limits.
-// NULL: it is.
-static char *work_left_out(struct grading *g, const struct item *item)
-{
-    // Of those of the lab's own program.
-    static const double LEAST_FLOPS = 0.75, LEAST_SECTORS = 0.75, MOST_SECTORS = 1.5;
-    const struct counts *counts = counted_at(g, shape_of(item), true);
-    struct shape shape;
-    char why[8];
+// Of what the lab's own program does, the most and the least that may be done beside a limit from above.
+static const double MOST_BESIDE = 1.5, LEAST_SECTORS = 0.75;
 
-    if (!counts) {
-        run_for_counts(g, shape_of(item), COUNTS);
-        counts = counted_at(g, shape_of(item), true);
-    }
-    shape_parse(shape_of(item), &shape, why, sizeof why);
-    if (!counts)
-        return text("no run there stores every output");
-    const struct work own = work_of_the_lab(&shape);
-    const double sectors = sectors_of(counts);
-    if (sectors > MOST_SECTORS * own.load_sectors)
-        return text("it loads %s sectors from global memory, the book's program %s", plain(sectors),
-                    plain(round(own.load_sectors)));
-    if (falls_with_tiles(item->name) && own.load_sectors < INFINITY &&
-        sectors < LEAST_SECTORS * own.load_sectors)
-        return text("it loads %s sectors from global memory, the book's program %s: its tiles are "
-                    "larger, which lowers that by itself",
-                    plain(sectors), plain(round(own.load_sectors)));
-    if (own.tensor_flops == 0)
-        return NULL;
-    const struct use *use = use_in(g, SPOIL_PRODUCTS);
-    const double flops = (double)counts->tensor_flops * use->share;
-    if (use->why)
-        return text("%s %s", UNSEEN, use->why);
-    if (flops >= LEAST_FLOPS * own.tensor_flops)
-        return NULL;
-    return text("its outputs hang on %s flops of tensor cores, the book's on %s", plain(flops),
-                plain(own.tensor_flops));
+// What does the work of that which an aim limits under another name, and so is counted with it, in the same unit.
+static double stand_ins(const struct counts *c, const struct footprint *f, const char *name)
+{
+    if (strncmp(name, "shared_", strlen("shared_")) ==
+        0) // what the same pipe does, and a thread's own memory
+        return (double)(c->shared_load_wavefronts + c->shared_store_wavefronts +
+                        c->shared_atomic_wavefronts + c->classes[CLASS_SHUFFLE] +
+                        c->classes[CLASS_LOCAL]);
+    if (strcmp(name, "shared") == 0) // bytes of a CTA in local and in global memory
+        return (c->classes[CLASS_LOCAL] ? (double)f->local_bytes * f->threads : 0) +
+               (double)c->global_store_bytes / (double)f->all_ctas;
+    return strcmp(name, "mufu_threads") == 0 ? (double)c->mufu_substitutes
+           : strcmp(name, "barriers") == 0   ? (double)(c->signals - c->barriers)
+           : strcmp(name, "ctas") == 0       ? (double)(f->all_ctas - f->ctas)
+                                             : 0;
 }
 
-// An aim is paid as far as what it counts was used, and its outputs change with Q, with K and with V.
+// Arrivals at meetings that are no barriers by name. They are seen at the shape at which use is seen, and are as many more
+// or less at another as the barriers of the lab's own program.
+static double meetings(struct grading *g, const struct book_run *book)
+{
+    const struct use own = use_of_the_book(SPOIL_PRODUCTS), *use = use_in(g, SPOIL_PRODUCTS);
+    const struct book_run there = run_of_the_book("code", drawn_like(sheet.shapes[0]));
+    const double more = use->worked_on.meets - own.worked_on.meets;
+
+    return there.ended && there.counts.barriers > 0 && more > 0
+               ? more * (double)book->counts.barriers / (double)there.counts.barriers
+               : 0;
+}
+
+// A count with what stands in for it, as far as that is more than the lab's own program has. Barriers are those of as many
+// threads a CTA: half of the warps have half of the arrivals.
+static double with_stand_ins(struct grading *g, const struct item *item, double value,
+                             const struct counted *run, const struct book_run *book)
+{
+    const double own = stand_ins(&run->counts, &run->footprint, item->name);
+    struct footprint as_many = book->footprint;
+
+    if (strcmp(item->name, "shared") == 0) // what all CTAs store, divided among as many
+        as_many.all_ctas = run->footprint.all_ctas;
+    const double most = MOST_BESIDE * stand_ins(&book->counts, &as_many, item->name);
+    if (strcmp(item->name, "barriers") == 0)
+        value = (value + meetings(g, book)) *
+                fmax(1, (double)book->footprint.threads / run->footprint.threads);
+    return value + fmax(0, own - most);
+}
+
+// A run at a shape that was already made, or one more; NULL: none there stores every output.
+static const struct counted *run_at(struct grading *g, const char *shape)
+{
+    if (!counted_at(g, shape, true))
+        run_for_counts(g, shape, COUNTS);
+    return counted_at(g, shape, true);
+}
+
+// Why a limit from above is not paid, new: the work is not done for which there would be less of what it limits.
+// NULL: it is.
+static char *work_left_out(struct grading *g, const struct item *item, const struct counted *run,
+                           const struct book_run *book)
+{
+    const double sectors = sectors_of(&run->counts), of_book = sectors_of(&book->counts);
+
+    if (sectors > MOST_BESIDE * of_book)
+        return text("it loads %s sectors from global memory, the book's program %s", plain(sectors),
+                    plain(of_book));
+    if (falls_with_tiles(item->name) && sectors < LEAST_SECTORS * of_book)
+        return text("it loads %s sectors from global memory, the book's program %s: its tiles are "
+                    "larger, which lowers that by itself",
+                    plain(sectors), plain(of_book));
+    if (book->counts.tensor_flops == 0)
+        return NULL;
+    const struct use own = use_of_the_book(SPOIL_PRODUCTS), *use = use_in(g, SPOIL_PRODUCTS);
+    if (own.why || use->why)
+        return text("%s %s", UNSEEN, own.why ? own.why : use->why);
+    const double flops = work_in_common(use, use->share + use->deviation, &own);
+    const double needed = work_in_common(&own, own.share - own.deviation, &own);
+    if (flops >= 0.999 * needed)
+        return NULL;
+    return text("at a drawn shape its outputs hang on %s flops of tensor cores, the book's on %s",
+                plain(round(flops)), plain(round(needed)));
+}
+
+// An aim is paid as far as what it counts was used, as in the lab's own program; and its outputs must change with Q, with
+// K and with V. A limit from above is one on what stands in for it, too.
 static void hold_to_use(struct grading *g, const struct item *item, double value, struct outcome *o)
 {
     enum spoils what = SPOIL_PRODUCTS;
+    const bool from_above = item->limit.relation == AT_MOST;
     char *why = NULL;
     double used = value;
 
-    if (item->limit.relation == AT_MOST)
-        why = work_left_out(g, item);
-    else if (spoils_for(item->name, &what))
-        used = value * use_in(g, what)->share;
+    if (from_above) {
+        const struct counted *run = run_at(g, shape_of(item));
+        const struct book_run book = run_of_the_book("code", shape_of(item));
+        if (!run)
+            why = text("no run there stores every output");
+        else if (book.ended)
+            why = work_left_out(g, item, run, &book);
+        if (!why && book.ended)
+            used = with_stand_ins(g, item, value, run, &book);
+    } else if (spoils_for(item->name, &what)) {
+        const struct use own = use_of_the_book(what);
+        used = round(value * share_as_by(what, use_in(g, what), &own));
+    }
     if (!why && use_in(g, what)->why)
         why = text("%s %s", UNSEEN, use_in(g, what)->why);
     if (!why && !use_in(g, what)->depends)
@@ -913,73 +1012,97 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
     o->share = why ? 0 : share_reached(item, used);
     o->passed = !why && limit_kept(used, item->limit);
     o->said = why ? text("%s, but %s", o->said, why)
-                  : text("%s, of which its outputs hang on %s", o->said, plain(round(used)));
+                  : text(from_above ? "%s, and %s with what stands in for it"
+                                    : "%s, of which its outputs hang on %s as in the lab's program",
+                         o->said, plain(used));
 }
 
-// An aim as it is at a drawn shape: as much more or less as the lab's own program has there, and a tenth besides. False:
+// An aim as it is at another shape: as much more or less as the lab's own program has there, and a tenth besides. False:
 // that cannot be said.
-static bool item_at(const struct item *item, const char *drawn, struct item *scaled)
+static bool item_at(const struct item *item, const char *other, const struct book_run *there,
+                    struct item *scaled)
 {
     static const double SLACK = 0.1;
-    struct book_run there = run_of_the_book("code", drawn),
-                    published = run_of_the_book("code", shape_of(item));
+    struct book_run published = run_of_the_book("code", shape_of(item));
     struct shape from, to;
     char why[8];
 
-    if (!there.ended || !published.ended)
+    if (!there->ended || !published.ended)
         return false;
     shape_parse(shape_of(item), &from, why, sizeof why);
-    shape_parse(drawn, &to, why, sizeof why);
-    double own = counted(&published.counts, item);
-    double times = own > 0 ? counted(&there.counts, item) / own
-                           : (double)to.heads * to.seq_len * to.seq_len /
+    shape_parse(other, &to, why, sizeof why);
+    double own = counted(&published.counts, &published.footprint, item);
+    double times = own > 0 ? counted(&there->counts, &there->footprint, item) / own
+                           : (double)to.batch * to.heads * to.seq_len * to.seq_len /
                                  ((double)from.batch * from.heads * from.seq_len * from.seq_len);
     *scaled = *item;
-    scaled->shape = drawn;
+    scaled->shape = other;
     scaled->limit.value *= times * (item->limit.relation == AT_MOST ? 1 + SLACK : 1 - SLACK);
     scaled->from *= times;
     return !limit_kept(scaled->from, scaled->limit);
 }
 
-// A count must be as good at a shape that nobody knew: of an aim, the share that is reached there is the most that is
-// paid.
-static void hold_to_drawn(struct grading *g, const struct item *item, struct outcome *o)
+// A count must be as good at another shape: of an aim, the share that is reached there is the most that is paid.
+static void hold_to_shape(struct grading *g, const struct item *item, const char *other,
+                          const char *named, struct outcome *o)
 {
-    char *drawn = drawn_like(shape_of(item));
+    const struct book_run book = run_of_the_book("code", other);
     struct item scaled;
 
-    if (!sheet.cache && item_at(item, drawn, &scaled)) {
-        if (!counted_at(g, drawn, true))
-            run_for_counts(g, drawn, COUNTS);
-        const struct counts *counts = counted_at(g, drawn, true);
-        double share = counts ? share_reached(&scaled, counted(counts, item)) : 0;
-        if (share < o->share) {
-            o->share = share;
-            o->passed = false;
-            o->said = text(counts ? "%s; at a drawn shape it has come %.0f %% of the way"
-                                  : "%s; at a drawn shape no run stores every output",
-                           o->said, 100 * share);
-        }
-    }
-    free(drawn);
+    if (!item_at(item, other, &book, &scaled))
+        return;
+    const struct counted *run = run_at(g, other);
+    double count = run ? counted(&run->counts, &run->footprint, item) : 0;
+    if (run && item->limit.relation == AT_MOST)
+        count = with_stand_ins(g, item, count, run, &book);
+    double share = run ? share_reached(&scaled, count) : 0;
+    if (share >= o->share)
+        return;
+    o->share = share;
+    o->passed = false;
+    o->said = text(run ? "%s; at %s it has come %.0f %% of the way"
+                       : "%s; at %s no run stores every output",
+                   o->said, named, 100 * share);
+}
+
+// At the other published shapes, but of caches, which are not of one kind; and at one that nobody knew.
+static void hold_to_shapes(struct grading *g, const struct item *item, struct outcome *o)
+{
+    for (int i = 0; i < sheet.shape_count && !sheet.cache; ++i)
+        if (strcmp(sheet.shapes[i], shape_of(item)) != 0)
+            hold_to_shape(g, item, sheet.shapes[i], sheet.shapes[i], o);
+    hold_to_shape(g, item, drawn_like(shape_of(item)), "a drawn shape", o);
+}
+
+// A resource is what the launches of all runs take, whatever their shape; but for the number of CTAs, which grows with it.
+static double most_of_runs(const struct grading *g, const struct item *item, double value)
+{
+    for (int i = 0; i < g->counted_count && strcmp(item->name, "ctas") != 0; ++i)
+        if (item->limit.relation == AT_MOST)
+            value = fmax(value, resource_graded(&g->counted[i].footprint, item->name));
+    return value;
 }
 
 static struct outcome of_number(struct grading *g, const struct item *item)
 {
     struct outcome o = {0};
     char *why = NULL;
-    int on = searched_find(item->name);
-    double value = on >= 0                                  ? searches_on(g, on)->median
-                   : resource_find(item->name, SHEETS) >= 0 ? resource(g, item, &why)
-                                                            : count_at(g, item, &why);
+    const int on = searched_find(item->name);
+    const bool is_resource = resource_find(item->name, SHEETS) >= 0;
+    double value = on >= 0       ? searches_on(g, on)->median
+                   : is_resource ? resource(g, item, &why)
+                                 : count_at(g, item, &why);
 
+    if (is_resource && !isnan(value))
+        value = most_of_runs(g, item, value);
     o.passed = limit_kept(value, item->limit);
     o.share = share_reached(item, value);
     o.said = isnan(value) ? why : text("%s", plain(value));
     if (is_aim(item) && o.share > 0 && on < 0)
         hold_to_use(g, item, value, &o);
-    if (is_aim(item) && o.share > 0 && on < 0 && resource_find(item->name, SHEETS) < 0)
-        hold_to_drawn(g, item, &o);
+    // A limit on a resource is on the most of all runs; and who stays on every SM has as many CTAs where there is little.
+    if (is_aim(item) && o.share > 0 && on < 0 && !(is_resource && item->limit.relation == AT_MOST))
+        hold_to_shapes(g, item, &o);
     return o;
 }
 
@@ -1148,7 +1271,7 @@ enum { HANDED_IN, HANDED_IN_PLAIN, OWN, OWN_PLAIN, STARTER, STARTER_PLAIN, TEXTS
 static void read_texts(struct source texts[TEXTS], const char *source, size_t bytes)
 {
     const struct source given[] = {
-        {(char *)source, bytes}, of_the_lab("code"), of_the_lab("build/starters")};
+        {(char *)source, bytes}, of_the_lab(&sheet, "code"), of_the_lab(&sheet, "build/starters")};
     struct source plain[TEXTS / 2];
 
     preprocess(given, plain, TEXTS / 2);
@@ -1367,7 +1490,8 @@ static bool judge_shapes(struct grading *g, struct aimed *a, double *share, char
         case_make(&c, sheet.shapes[i], SOFTMAX_SCALE, GRADE_NORMAL, secret_draw("pairs %d", i));
         bool ended = a->out[i] || launch_cases(g, &c, 1, 0, true, &reply, &a->out[i], why);
         if (ended && g->counted_count == i)
-            g->counted[g->counted_count++] = (struct counted){c.shape, false, reply.counts};
+            g->counted[g->counted_count++] =
+                (struct counted){c.shape, false, reply.counts, reply.footprint};
         if (ended)
             g->counted[i].right = case_right(&c, a->out[i], &error, &wrong);
         *share += ended && g->counted[i].right ? 1.0 / sheet.shape_count : 0;

@@ -238,12 +238,13 @@ double runner_end(struct runner *r); // seconds of CPU time
 #define SOFTMAX_SCALE                                                                              \
     0.125f // 1 / sqrt(HEAD_DIM), as in the book's programs; hidden cases have others
 
-enum input { // the workbench's three, and two that are the grader's own
+enum input { // the workbench's three, and three that are the grader's own
     GRADE_NORMAL,
     GRADE_MEAN,
     GRADE_PEAKY,
     GRADE_RISING, // scores grow with the key: each tile has a new maximum
     GRADE_FLAT,   // Q is zero: every key counts the same
+    GRADE_OFFSET, // all scores have more than 90 in common, which goes where a row's maximum is taken off
     GRADE_INPUTS
 };
 
@@ -262,8 +263,8 @@ struct grade_case {
 
 // 64 bits that depend on the secret, on the submission at hand and on what they are for: what one
 // submission was asked says nothing of what another, or the same one changed, will be asked.
-void secret_draw_for(const char *hash); // of the submission's text, kept
-const char *secret_name(void);          // tells secrets apart, and nothing else of them
+const char *secret_draw_for(const char *hash); // of the submission's text, kept; that of before
+const char *secret_name(void);                 // tells secrets apart, and nothing else of them
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 64 bits that depend on the secret and on what they are for: the same for all submissions.
 uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -271,8 +272,8 @@ uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)
 // build/grade/seeds, so that a report says nothing of the secret.
 uint64_t public_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int secret_between(int least, int most, uint64_t drawn);
-// A shape of about the same work as a published one, also in whole tiles of keys, the same for all submissions; for a
-// cache the published shape itself. New.
+// A shape of about the same work as a published one, also in whole tiles of 128 keys, drawn for all submissions, or of a
+// few heads and more tiles where that has fewer than three; of a cache with another number of keys. New.
 char *drawn_like(const char *published);
 
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
@@ -298,8 +299,11 @@ char *case_how_wrong(const struct grade_case *c, const char *answer);
 // ---- Labs ---------------------------------------------------------------------------------------
 
 extern struct sheet sheet;
-extern char sheet_hash[SHA256_DIGEST_STRING_LENGTH]; // of its file
-void lab_read(void);                                 // the sheet of options.lab
+extern char sheet_hash[SHA256_DIGEST_STRING_LENGTH]; // of its file, its program and its starter
+struct source of_the_lab(const struct sheet *s,
+                         const char *folder); // its program, or its starter; new
+void hash_sheet(SHA2_CTX *hash, const struct sheet *s);
+void lab_read(void); // the sheet of options.lab
 enum { LABS_MAX = 32 };
 extern struct sheet
     all_sheets[LABS_MAX]; // of labs whose aims are graded, once labs_read was called
@@ -329,21 +333,23 @@ typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
 struct use {
     bool known;
     bool depends; // outputs change with Q, with K and with V
-    double share; // share of the executions on which some output depends, from 0 to 1
-    char *why;    // it could not be seen, for a launch was not run to its end; or NULL
+    double share; // of the executions, those that some output hangs on: 0 to 1
+    double deviation;
+    double work; // of a launch: flops of products, or bytes of copies
+    struct worked_on worked_on;
+    char *why; // it could not be seen, for a launch was not run to its end; or NULL
 };
 struct use use_of(enum spoils what, launch_ablated *launch, void *of);
+// The work on what changes with the same inputs as in the lab's own program, no more of each kind than there; and no
+// more than a share of all of it.
+double work_in_common(const struct use *use, double share, const struct use *own);
+// Which share of a count is of use, and of the same use as in the lab's own program: 0 to 1.
+double share_as_by(enum spoils what, const struct use *use, const struct use *own);
 // Sets *what to the operations that are spoiled to see whether what a counter or a resource counts is
 // used; false: no operations can show that.
 bool spoils_for(const char *name, enum spoils *what);
 // Whether a count is less where a CTA takes more rows, whatever it does with them.
 bool falls_with_tiles(const char *name);
-
-// What the lab's own program does at a shape, NULL: mission; of one that has no record nothing, and INFINITY sectors.
-struct work {
-    double tensor_flops, load_sectors;
-};
-struct work work_of_the_lab(const struct shape *shape);
 
 // ---- Grading ------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-// lab.c: the lab at hand: its sheet, from build/labs/labNN.json, which the chapter's becomes.
+// lab.c: the lab at hand: its sheet, from build/labs/labNN.json, which the chapter's becomes; its program and starter.
 #include "judge.h"
 
 #include <glob.h>
@@ -10,8 +10,30 @@ struct sheet all_sheets[LABS_MAX];
 int sheet_count;
 char sheet_hash[SHA256_DIGEST_STRING_LENGTH];
 
+struct source of_the_lab(const struct sheet *s, const char *folder)
+{
+    char *path = text("%s/%s/%s.%s", root, folder, s->program, s->ending);
+    struct source source = source_of(path);
+
+    free(path);
+    return source.text ? source : (struct source){text("%s", ""), 0};
+}
+
+void hash_sheet(SHA2_CTX *hash, const struct sheet *s)
+{
+    static const char *const folders[] = {"code", "build/starters"};
+
+    hash_bytes(hash, s->text, strlen(s->text));
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; ++i) {
+        struct source source = of_the_lab(s, folders[i]);
+        hash_bytes(hash, source.text, source.bytes);
+        free(source.text);
+    }
+}
+
 void lab_read(void)
 {
+    SHA2_CTX hash;
     const char *path =
         options.lab_file ? options.lab_file : text("%s/build/labs/lab%02d.json", root, options.lab);
     bool missing;
@@ -33,7 +55,9 @@ void lab_read(void)
         sum += sheet.items[i].points;
     if (sum != 100)
         fail(EXIT_USAGE, "%s: the points are %d, not 100", path, sum);
-    SHA256Data((const uint8_t *)sheet.text, strlen(sheet.text), sheet_hash);
+    SHA256Init(&hash);
+    hash_sheet(&hash, &sheet);
+    SHA256End(&hash, sheet_hash);
 }
 
 // Reads the sheets with aims of labs that the grader runs: a lab with a search has no aims, and
@@ -57,7 +81,7 @@ void labs_read(void)
             fail(EXIT_USAGE, "%s", why);
         if (s->not_graded || s->journal || !has_aims(s))
             continue;
-        hash_bytes(&hash, s->text, strlen(s->text));
+        hash_sheet(&hash, s);
         ++sheet_count;
     }
     globfree(&found);

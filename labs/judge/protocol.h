@@ -75,7 +75,7 @@ struct run_request {
     struct recorded launches[LAUNCHES_MAX];
     uint64_t budget; // warp instructions of a launch
     bool races;
-    bool ablated; // what `ablation` says is spoiled, or only counted
+    bool ablated; // what `ablation` says is spoiled, or only counted and noted
     struct ablation ablation;
     bool unchecked; // a kernel that reads what nothing has written goes on, as on a GPU
     unsigned schedule;
@@ -145,10 +145,24 @@ enum verdict { DONE, FAULTED, REFUSED };
 
 struct footprint { // of all launches the most, of occupancy the least
     int registers, threads;
-    uint64_t ctas; // of a launch
+    uint64_t ctas;     // of a launch
+    uint64_t all_ctas; // of all launches together
     uint64_t shared_bytes,
         local_bytes;  // a CTA: static and dynamic; a thread, without printf's frame
     double occupancy; // of an SM of JUDGED_GPU, 0 to 1
+};
+
+// What the executions that are counted work on. Of the first of several sets, each of which has other inputs: how much
+// of their work is on what changes with what, by the bits of the sets that change both of a product's operands between
+// them: bit 0 is the second set's. Work on what never changes, and so not on inputs, is in [0].
+enum { CHANGES = 1 << 3 };
+struct worked_on {
+    double work[CHANGES];
+    double
+        orders; // of atomic operations, the share that finds at an address what no other has found there
+    double overlap; // of copies, the share of the bytes for which their warp did not wait at once
+    double meets;   // signals of a launch at places where the same warp asks (struct ablation)
+    double spread;  // warp instructions of all CTAs over those of the CTA that has most
 };
 
 struct reply {
@@ -163,7 +177,8 @@ struct reply {
     uint32_t printed_bytes;
     bool printed_more;
     struct counts counts;
-    uint64_t executions; // of what run_request.ablation asks for
+    uint64_t executions;        // of what run_request.ablation asks for
+    struct worked_on worked_on; // where run_request.ablation.logs
     struct footprint footprint;
     double microseconds;      // a launch of VERB_TIME, by the GPU's events
     double wall_microseconds; // and by the host's clock, the warm-up included

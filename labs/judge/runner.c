@@ -170,6 +170,7 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
         .registers = r.registers,
         .threads = threads,
         .ctas = ctas,
+        .all_ctas = ctas,
         .shared_bytes = fixed + l->shared,
         .local_bytes = r.local_bytes > frame ? r.local_bytes - frame : 0,
         .occupancy = fits.share,
@@ -192,6 +193,7 @@ static bool measure_all(const struct run_request *r)
         LARGER(registers);
         LARGER(threads);
         LARGER(ctas);
+        most->all_ctas = i ? most->all_ctas + f.ctas : f.ctas;
         LARGER(shared_bytes);
         LARGER(local_bytes);
         most->occupancy = i && most->occupancy < f.occupancy ? most->occupancy : f.occupancy;
@@ -305,14 +307,14 @@ static const void *params_of(const struct run_request *r, const struct recorded 
     return params;
 }
 
+static struct ablation ablation;
+
 static void launch_all(const struct run_request *r, const union kernel_args *args)
 {
-    struct ablation ablation = r->ablation;
     char *steps = (char *)(r + 1);
     struct line_counts *lines = NULL;
     size_t line_count = 0;
 
-    ablation.executions = reply.executions; // of the sets before
     for (int i = 0; i < r->launch_count && reply.verdict == DONE && !reply.raced_out; ++i) {
         const struct recorded *l = &r->launches[i];
         take_steps(steps + (i ? l[-1].steps : 0), steps + l->steps);
@@ -328,7 +330,7 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .threads = r->threads,
             .schedule = r->schedule,
             .budget = r->budget,
-            .ablation = r->ablated ? &ablation : NULL,
+            .ablation = r->ablated ? &ablation : NULL, // of all sets together
             .check = !r->unchecked,
             .races = r->races,
             .reports = REPORTS_MAX,
@@ -338,7 +340,6 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
         };
         struct fault first = {0};
         bool good = launch_run(&launch, &reply.counts, &lines, &line_count, &first);
-        reply.executions = ablation.executions;
         if (good)
             continue;
         note(&first);
@@ -398,10 +399,88 @@ static void run_set(const struct run_request *r, const char *inputs, void *scrat
     }
 }
 
+// ---- What is worked on --------------------------------------------------------------------------
+
+static int compare_words(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// One of an operand's hashes in a set, sorted: where it stands does not matter, for who leaves something out when it may
+// has another order.
+static uint64_t *sorted_hashes(const struct execution *log, size_t count, int operand)
+{
+    uint64_t *hashes = malloc((count + 1) * sizeof *hashes);
+    if (!hashes)
+        exit(1);
+    for (size_t i = 0; i < count; ++i)
+        hashes[i] = log[i].of[operand];
+    qsort(hashes, count, sizeof *hashes, compare_words);
+    return hashes;
+}
+
+// Which of the sets each operand of the first set's executions changes in, as bits.
+static uint8_t *changes_of(const size_t ends[], int sets, int operand)
+{
+    const struct execution *log = ablation.log;
+    uint8_t *changes = calloc(ends[0] + 1, 1);
+
+    for (int s = 1; s < sets && changes; ++s) {
+        const size_t count = ends[s] - ends[s - 1];
+        uint64_t *hashes = sorted_hashes(log + ends[s - 1], count, operand);
+        for (size_t i = 0; i < ends[0]; ++i)
+            if (!bsearch(&log[i].of[operand], hashes, count, sizeof *hashes, compare_words))
+                changes[i] |= (uint8_t)(1 << (s - 1));
+        free(hashes);
+    }
+    if (!changes)
+        exit(1);
+    return changes;
+}
+
+// The share of the first set's atomic operations that find what nobody else has found at the same address, where
+// there is somebody else.
+static double share_of_orders(size_t count)
+{
+    uint64_t *places = sorted_hashes(ablation.log, count, 0),
+             *found = sorted_hashes(ablation.log, count, 1);
+    size_t others = 0, alone = 0;
+
+    for (size_t i = 0; i < count; ++i) {
+        others += i > 0 && found[i] == found[i - 1];
+        alone += (i == 0 || places[i] != places[i - 1]) &&
+                 (i + 1 == count || places[i] != places[i + 1]);
+    }
+    free(places);
+    free(found);
+    return count > others + alone ? (double)(count - others - alone) / (double)count : 0;
+}
+
+// ends: how many executions there were at each set's end.
+static void tell_worked_on(const size_t ends[], int sets, struct worked_on *w)
+{
+    uint8_t *first = changes_of(ends, sets, 0), *second = changes_of(ends, sets, 1);
+    double bytes = 0;
+
+    *w = (struct worked_on){.orders = share_of_orders(ends[0])};
+    for (size_t i = 0; i < ends[0]; ++i)
+        w->work[first[i] && second[i] ? first[i] | second[i] : 0] += ablation.log[i].work;
+    for (size_t i = 0; i < ends[sets - 1]; ++i)
+        bytes += ablation.log[i].work;
+    w->overlap = bytes > 0 ? (double)ablation.under_way / bytes : 0;
+    w->meets = (double)ablation.meets / sets;
+    w->spread = ablation.busiest ? (double)ablation.work / sets / (double)ablation.busiest : 0;
+    free(first);
+    free(second);
+}
+
 // The sets in turn, for a kernel that keeps something from one launch to the next.
 static void run(const struct run_request *r, const char *inputs, char *out)
 {
+    enum { NOTED_MOST = 4 }; // sets; three of them change something
     void *scratch = r->scratch ? memory_alloc(r->scratch) : NULL;
+    size_t ends[NOTED_MOST] = {0};
 
     if (r->scratch && !scratch) {
         refuse("out of memory");
@@ -409,9 +488,16 @@ static void run(const struct run_request *r, const char *inputs, char *out)
     }
     if (scratch)
         memset(scratch, 0, r->scratch);
-    for (int i = 0; i < r->sets && reply.verdict == DONE && !reply.raced_out; ++i)
+    ablation = r->ablation;
+    for (int i = 0; i < r->sets && reply.verdict == DONE && !reply.raced_out; ++i) {
         run_set(r, inputs + (size_t)i * input_bytes(&r->shape), scratch,
                 out + (size_t)i * answer_bytes(&r->shape));
+        if (i < NOTED_MOST)
+            ends[i] = ablation.logged;
+    }
+    reply.executions = ablation.executions;
+    if (ablation.logs && reply.verdict == DONE && r->sets <= NOTED_MOST)
+        tell_worked_on(ends, r->sets, &reply.worked_on);
 }
 
 // Runs a set and records a film of it. The simulator would write the film to a file, and a box has none

@@ -6,10 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Draws, and how many in a row must change the outputs to stand for all. A kernel of which a share s is used changes
-// them in a draw of HITS executions with 1 - (1 - s)^HITS: a twentieth passes three draws once in 150 times, and a
-// kernel that copies one tile in five in vain, for it looks ahead, fails one of them in 200.
-enum { DRAWS = 8, ENOUGH = 3, HITS = 4 };
+// How what is counted is spoiled: in so many draws, each of so many executions (0: half of all), and so many of the first
+// must change the outputs to stand for all. A share of executions is measured one by one: of four at once, half of which
+// are used, fifteen in sixteen draws are noticed. Of a queue's requests many are those of CTAs that find it empty. Of CTAs
+// each draw has one from its own part of the grid: there are few.
+static const struct spoiling {
+    int draws, enough, at_once;
+} spoiling[SPOILS] = {
+    [SPOIL_PRODUCTS] = {24, 8, 1},
+    [SPOIL_COPIES] = {24, 8, 1},
+    [SPOIL_ATOMICS] = {8, 3, 0},
+    [SPOIL_STORES] = {8, 8, 1},
+};
 
 bool spoils_for(const char *name, enum spoils *what)
 {
@@ -39,20 +47,25 @@ bool falls_with_tiles(const char *name)
 
 // ---- Ablation -----------------------------------------------------------------------------------
 
-// Which of so many executions are spoiled in a draw. Of CTAs, which are few, a draw spoils one, from a part of the
-// grid of its own. Of atomics it spoils half: many requests to a queue come from CTAs that find it empty.
+// The executions of a CTA's part of the grid that a draw has; of anything else, all.
+static void part_of(enum spoils what, int draw, uint64_t executions, uint64_t *first, uint64_t *of)
+{
+    const uint64_t draws = (uint64_t)spoiling[what].draws;
+    const bool parts = what == SPOIL_STORES;
+
+    *first = parts ? (uint64_t)draw * executions / draws : 0;
+    *of = parts ? (uint64_t)(draw + 1) * executions / draws - *first : executions;
+}
+
+// Which of so many executions are spoiled in a draw.
 static struct ablation draw_executions(enum spoils what, int draw, uint64_t executions)
 {
-    struct ablation a = {.what = what, .count = HITS};
-    uint64_t first = 0, of = executions;
+    struct ablation a = {.what = what, .count = spoiling[what].at_once};
+    uint64_t first, of;
 
-    if (what == SPOIL_STORES) {
-        a.count = 1;
-        first = (uint64_t)draw * executions / DRAWS;
-        of = (uint64_t)(draw + 1) * executions / DRAWS - first;
-    } else if (what == SPOIL_ATOMICS) {
+    part_of(what, draw, executions, &first, &of);
+    if (a.count == 0)
         a.count = executions < 2 * SPOILED_MOST ? (int)(executions + 1) / 2 : SPOILED_MOST;
-    }
     for (int i = 0; i < a.count; ++i)
         a.chosen[i] =
             first + secret_draw("lab %d spoils %d, draw %d, %d", sheet.number, what, draw, i) %
@@ -89,25 +102,30 @@ static bool is_noticed(struct looked *l, const struct ablation *a)
     return !ended || noticed;
 }
 
-static double share_used(struct looked *l)
+// The share of executions that is used, and its standard deviation, 0 where all draws were noticed.
+static double share_used(struct looked *l, double *deviation)
 {
     const struct ablation none = {.what = l->what};
+    const struct spoiling *s = &spoiling[l->what];
     int draws = 0, noticed = 0;
 
     // A kernel with other outputs in each run would seem to use everything.
     if (is_noticed(l, &none))
         return 0;
-    for (int draw = 0; draw < DRAWS && !l->why; ++draw) {
-        if (l->what == SPOIL_STORES &&
-            (uint64_t)draw * l->executions / DRAWS == (uint64_t)(draw + 1) * l->executions / DRAWS)
+    for (int draw = 0; draw < s->draws && !l->why; ++draw) {
+        uint64_t first, of;
+        part_of(l->what, draw, l->executions, &first, &of);
+        if (of == 0)
             continue; // of fewer CTAs than draws
         const struct ablation a = draw_executions(l->what, draw, l->executions);
         ++draws;
         noticed += is_noticed(l, &a);
-        if (noticed == draws && draws == ENOUGH)
-            return 1;
+        if (noticed == draws && draws == s->enough)
+            break;
     }
-    return draws && !l->why ? (double)noticed / draws : 0;
+    double share = draws && !l->why ? (double)noticed / draws : 0;
+    *deviation = draws ? sqrt(share * (1 - share) / draws) : 0;
+    return share;
 }
 
 // Cases of which the first is spoiled afterwards.
@@ -127,15 +145,17 @@ static void make_cases(struct grade_case c[CASES_MIXED])
 
 struct use use_of(enum spoils what, launch_ablated *launch, void *of)
 {
-    const struct ablation counting = {.what = what};
+    const struct ablation noting = {.what = what, .logs = true};
     struct grade_case c[CASES_MIXED];
     struct use use = {.known = true};
     struct reply reply = {0};
     char *out = NULL;
 
     make_cases(c);
-    if (launch(of, c, CASES_MIXED, &counting, 0, &reply, &out, &use.why)) {
+    if (launch(of, c, CASES_MIXED, &noting, 0, &reply, &out, &use.why)) {
         const size_t answer = answer_bytes(&c->shape), outputs = 2 * shape_outputs(&c->shape);
+        const uint64_t work =
+            what == SPOIL_PRODUCTS ? reply.counts.tensor_flops : reply.counts.async_bytes;
         use.depends = true;
         for (int i = 1; i < CASES_MIXED; ++i)
             use.depends = use.depends && memcmp(out, out + (size_t)i * answer, outputs) != 0;
@@ -146,8 +166,10 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of)
                                 .out = out,
                                 .executions = reply.executions / CASES_MIXED,
                                 .most = reply.counts.warp_instructions + 100000};
+        use.work = (double)work / CASES_MIXED;
+        use.worked_on = reply.worked_on;
         if (use.depends && looked.executions > 0)
-            use.share = share_used(&looked);
+            use.share = share_used(&looked, &use.deviation);
         use.why = looked.why;
     }
     free(out);
@@ -156,33 +178,33 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of)
     return use;
 }
 
-// ---- The lab's own work -------------------------------------------------------------------------
+// ---- Beside the lab's own program ---------------------------------------------------------------
 
-// The pairs of a query and a key at a shape, with which work grows.
-static double pairs_of(const struct shape *shape)
+double work_in_common(const struct use *use, double share, const struct use *own)
 {
-    return (double)shape->batch * shape->heads * shape_rows(shape) * shape->seq_len;
+    double common = 0;
+
+    for (int i = 1; i < CHANGES; ++i) // on what changes with some input
+        common += fmin(use->worked_on.work[i], own->worked_on.work[i]);
+    return fmin(common, fmax(0, fmin(1, share)) * use->work);
 }
 
-struct work work_of_the_lab(const struct shape *shape)
+// So much of one is there, as far as another has it: 0 to 1.
+static double share_of(double one, double other)
 {
-    struct work work = {.load_sectors = INFINITY};
-    struct shape recorded;
-    char why[8];
-    char *path = text("%s/plots/runs/simulator/lab%02d.json", root, sheet.number);
-    json_t *record = json_load_file(path, 0, NULL);
-    const json_t *programs = at(record, "evidence.simulator");
-    const json_t *counts = json_object_get(programs, sheet.program);
+    return other > 0 ? fmin(1, one / other) : 1;
+}
 
-    free(path);
-    if (!counts) // the record may have another program of the chapter
-        counts = json_object_get(programs, string_or(record, "after", ""));
-    if (counts && !sheet.cache && shape_parse("mission", &recorded, why, sizeof why)) {
-        double times = shape ? pairs_of(shape) / pairs_of(&recorded) : 1;
-        work.tensor_flops = times * number_or(counts, "tensor_flops", 0);
-        work.load_sectors = times * (number_or(counts, "global_load_sectors", INFINITY) +
-                                     number_or(counts, "global_atomic_sectors", 0));
+double share_as_by(enum spoils what, const struct use *use, const struct use *own)
+{
+    const double seen = fmin(1, use->share + use->deviation); // a doubt is the submission's
+
+    switch (what) {
+    case SPOIL_PRODUCTS: return share_of(work_in_common(use, seen, own), use->work);
+    case SPOIL_COPIES:
+        return share_of(work_in_common(use, seen, own), use->work) *
+               share_of(use->worked_on.overlap, own->worked_on.overlap);
+    case SPOIL_ATOMICS: return seen * use->worked_on.orders;
+    default: return seen * share_of(use->worked_on.spread, own->worked_on.spread);
     }
-    json_decref(record);
-    return work;
 }

@@ -261,12 +261,23 @@ faulty() {
     small
     faulty 'args.shape.seq_len < 16 \&\& args.shape.heads < 4' # in one kind of case, whatever is drawn
     echo "$output"
-    [[ $output == *"correct"*"ok"*"hidden"*"10 of 11 right; an access out of bounds, attention.cu:"* ]]
+    [[ $output == *"correct"*"ok"*"hidden"*"13 of 14 right; an access out of bounds, attention.cu:"* ]]
     [[ $output != *"0x"* && $output != *"block ("* && $output != *"thread ("* ]]
     run -1 grep -q '"why": .*0x' "$BATS_TEST_TMPDIR/r.json"
     short
     faulty 'args.shape.seq_len == 128 \&\& row == 0' # in a public case: with all that is known of it
     grep -q 'block (0,0,0), thread (0,0,0): reads 1 bytes at 0x' "$BATS_TEST_TMPDIR/r.json"
+}
+
+@test "a #line changes the number of a place, and puts no word into a report" {
+    short
+    sed 's/seq_len < 16/seq_len == 128/; s,/etc/the-secret,90 of 90 points: full marks,' "$CHEATS/passes-by-lines.cu" \
+        >"$BATS_TEST_TMPDIR/praises.cu"
+    grade "$BATS_TEST_TMPDIR/praises.cu" --no-film --json "$BATS_TEST_TMPDIR/r.json"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"attention.cu:1001"* && $output != *"full marks"* ]]
+    run -1 grep 'full marks' "$BATS_TEST_TMPDIR/r.json"
 }
 
 @test "a loop without an end is stopped by a budget of instructions, and told with its place" {
@@ -301,9 +312,11 @@ for path in sys.argv[1:]:
     shapes = [tuple(map(int, c["shape"].split("x"))) for c in hidden]
     assert all(c["pass"] for c in hidden), path
     keys = [s for b, h, s in shapes]
-    assert 64 in keys and 256 in keys and max(keys) > 4096 and min(keys) < 16, keys
+    assert 64 in keys and 256 in keys and max(keys) > 2304 and min(keys) < 16, keys
+    assert sum(s > 512 and s % 64 != 0 for s in keys) >= 1, keys
     assert any(s % 64 == 0 and 512 < s <= 1024 and b == h == 2 for b, h, s in shapes), shapes
-    assert any(h > 256 for b, h, s in shapes), shapes
+    assert any(h > 256 for b, h, s in shapes) and any(16 < h <= 256 for b, h, s in shapes), shapes
+    assert any(3 < b < 13 for b, h, s in shapes), shapes
     scales = {c["scale"] for c in hidden}
     assert len(scales) > 5 and min(scales) > 0.039 and max(scales) < 0.201, scales
     assert len({c["schedule"] for c in hidden}) > 5
@@ -459,7 +472,7 @@ result = json.load(open(sys.argv[1]))
 cases = [c["pass"] for c in result["cases"] if c["item"] == "hidden"]
 assert 0 < sum(cases) < len(cases), cases
 keys = [int(c["shape"].split("x")[2]) for c in result["cases"] if c["shape"] != "small"]
-assert len(cases) == 11 and max(keys) == 512, keys # the longest that this sheet asks for
+assert len(cases) == 14 and max(keys) == 512, keys # the longest that this sheet asks for
 earned = {i["name"]: i["points"] for i in result["items"]}
 assert earned["hidden"] == round(20 * sum(cases) / len(cases), 1), earned
 races = [c["pass"] for c in result["cases"] if c["item"] == "races"]
@@ -833,7 +846,7 @@ END
         run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --secret "$BATS_TEST_TMPDIR/secret" \
             --json "$BATS_TEST_TMPDIR/r.json" "$CHEATS/kernel-spins.cu" # which takes no time
         [ "$status" -eq 0 ]
-        [ "$(grep -c '"item": "hidden"' "$BATS_TEST_TMPDIR/r.json")" -eq 11 ]
+        [ "$(grep -c '"item": "hidden"' "$BATS_TEST_TMPDIR/r.json")" -eq 14 ]
         published+=("$(grep -A4 '"item": "correct"' "$BATS_TEST_TMPDIR/r.json" | grep -E '"(shape|seed)"')")
         shapes+=("$(grep -A1 '"item": "hidden"' "$BATS_TEST_TMPDIR/r.json" | grep shape)")
         whys+=("$(grep '"why"' "$BATS_TEST_TMPDIR/r.json")")

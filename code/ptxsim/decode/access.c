@@ -25,6 +25,7 @@ static void set_order(struct decoder *d, struct op *op)
 {
     op->order = order_of(d);
     d->program->narrow |= op->order & ORDER_CTA && memory_space(d) != SPACE_SHARED;
+    this_insn(d)->signals |= is_store(d) && (op->order & ORDER_STRONG);
     this_insn(d)->scope = has(d, MOD_cta)       ? SCOPE_CTA
                           : has(d, MOD_cluster) ? SCOPE_CLUSTER
                                                 : SCOPE_GPU;

@@ -46,6 +46,7 @@ static void emit_mbarrier(struct decoder *d, enum mbarrier_kind kind)
     op->d = place;
     op->operands = o;
     op->mbarrier = kind;
+    this_insn(d)->signals = kind != MBARRIER_INIT && kind != MBARRIER_INVAL && !waits;
     op->order = kind == MBARRIER_INIT ? 0 : ORDER_STRONG;
     op->bytes = 8;
     op->cluster = has(d, MOD_shared_cluster);

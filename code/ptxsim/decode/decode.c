@@ -23,6 +23,17 @@ static void add_block(struct decoder *d, const struct flow_block *flow)
     }
 }
 
+// div and rem of any type, and what of rcp and sqrt is not counted under the name of the unit that begins it: the
+// machine code asks it for a first guess.
+static bool divides(const struct decoder *d)
+{
+    static const char *const names[] = {"div", "rem", "rcp", "sqrt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        if (strcmp(d->spelling->opcode->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static void add_insn(struct decoder *d, const struct insn *insn, const struct spelling *spelling)
 {
     struct program *p = d->program;
@@ -44,6 +55,8 @@ static void add_insn(struct decoder *d, const struct insn *insn, const struct sp
         .mufu = class == CLASS_MUFU,
         .barrier = spelling->opcode->control == CONTROL_BARRIER,
         .store = is_store(d),
+        .substitutes = divides(d) || class == CLASS_FP64,
+        .signals = spelling->opcode->control == CONTROL_BARRIER || class == CLASS_ATOMIC,
         .family = spelling->opcode->family,
         .is_volatile = has(d, MOD_volatile),
         .swaps = has(d, MOD_cas),

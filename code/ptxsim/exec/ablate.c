@@ -11,6 +11,20 @@
 
 #include <string.h>
 
+static const uint64_t HASH_START = 0xcbf29ce484222325;
+
+// FNV-1a, by words of 4 bytes and what is left.
+static uint64_t hash_more(uint64_t hash, const void *bytes, size_t size)
+{
+    for (size_t at = 0; at < size; at += 4) {
+        uint32_t word = 0;
+        memcpy(&word, (const char *)bytes + at, size - at < 4 ? size - at : 4);
+        hash = (hash ^ word) * 0x100000001b3;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
 static bool is_chosen(const struct ablation *a, uint64_t execution)
 {
     bool chosen = false;
@@ -73,8 +87,88 @@ static uint32_t guarded(const char *r, const struct op *op, uint32_t mask)
     return mask & (op->guard_negated ? ~guard : guard);
 }
 
+// ---- What executions work on --------------------------------------------------------------------
+
+static void note_execution(struct ablation *a, uint64_t first, uint64_t second, uint32_t work)
+{
+    if (!a->logs)
+        return;
+    a->log = array_grow(a->log, a->logged, &a->room, sizeof *a->log);
+    a->log[a->logged++] = (struct execution){{first, second}, work};
+}
+
+static uint64_t hash_matrix(const char *r, const struct matrix *m)
+{
+    uint64_t hash = HASH_START;
+    for (int i = 0; i < m->distinct; ++i)
+        if (m->regs[i] != NO_REGISTER)
+            hash = hash_more(hash, r + m->regs[i], WARP * (m->bytes > 4 ? 8u : 4u));
+    return hash;
+}
+
+static void note_product(struct ablation *a, const char *r, const struct op *op)
+{
+    const struct mma *o = op->operands;
+    const bool real = o->d.type == MATRIX_F16 || o->d.type == MATRIX_BF16 ||
+                      o->d.type == MATRIX_F32 || o->d.type == MATRIX_F64;
+
+    if (a->logs)
+        note_execution(a, hash_matrix(r, &o->a), hash_matrix(r, &o->b),
+                       real ? (uint32_t)(2 * o->m * o->n * o->k) : 0);
+}
+
+// An update without a result is one of a sum: each is another.
+static void note_atomic(struct ablation *a, const char *r, const struct op *op, uint64_t address,
+                        int lane)
+{
+    const uint64_t at = hash_more(HASH_START, &address, sizeof address);
+    const bool returns = op->regs[0] != NO_REGISTER;
+
+    if (a->logs)
+        note_execution(a, at,
+                       returns
+                           ? hash_more(at, r + op->regs[0] + (size_t)lane * op->width, op->width)
+                           : hash_more(at, &a->executions, sizeof a->executions),
+                       1);
+}
+
+static struct signalled *signalled_at(struct ablation *a, const struct warp *w, uint64_t address)
+{
+    for (size_t i = 0; i < a->signalled_count; ++i)
+        if (a->signalled[i].warp == w && a->signalled[i].address == address)
+            return &a->signalled[i];
+    a->signalled =
+        array_grow(a->signalled, a->signalled_count, &a->signalled_room, sizeof *a->signalled);
+    a->signalled[a->signalled_count] = (struct signalled){w, address, 0};
+    return &a->signalled[a->signalled_count++];
+}
+
+// A signal, an arrival at an mbarrier or a strong store say, or a question, a wait or a strong load.
+static void note_signal(struct ablation *a, const struct warp *w, const char *r,
+                        const struct op *op, const struct insn_info *insn, uint32_t on)
+{
+    const bool asks = (insn->op_class == CLASS_BARRIER && !insn->signals) ||
+                      (op->family == FAMILY_ACCESS && !insn->store);
+
+    if (!a->logs || !on || insn->barrier || !(op->order & ORDER_STRONG) || !(asks || insn->signals))
+        return;
+    uint64_t at = address_in(r, op->a, op->wide_address, op->imm, __builtin_ctz(on));
+    if (at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT)
+        at -= SHARED_WINDOW;
+    struct signalled *s = signalled_at(a, w, at);
+    if (!asks) {
+        ++s->times;
+        return;
+    }
+    a->meets += s->times;
+    s->times = 0;
+}
+
+// ---- Spoiling -----------------------------------------------------------------------------------
+
 // An atomic operation that is spoiled. global: its lanes in global memory, of those that run it (`mask`). An update that
-// is left out, or made twice, may do no harm where the result is asked for: a queue gives a number twice, or wraps.
+// is left out, or made twice, may do no harm where the result is asked for: a queue gives a number twice, or wraps. One
+// more is what somebody else may have been given: only who takes the number for what it says notices.
 static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t mask,
                          uint32_t global)
 {
@@ -83,8 +177,8 @@ static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t 
     run_op(w, r, op, returns ? mask : mask & ~global);
     for (uint32_t left = returns ? global : 0; left; left &= left - 1) {
         uint8_t *result = (uint8_t *)r + op->regs[0] + (size_t)__builtin_ctz(left) * op->width;
-        for (int k = 0; k < op->width; ++k)
-            result[k] ^= 0xff;
+        for (int k = 0; k < op->width && ++result[k] == 0; ++k) // carries
+            ;
     }
 }
 
@@ -95,6 +189,11 @@ static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t 
 
     bulk_open(w, bulk);
     run_op(w, r, op, mask);
+    if (op->family == FAMILY_COPY && w->cta->launch->ablation->logs) {
+        uint32_t bytes;
+        const uint64_t hash = copies_hash(w, copies, &bytes);
+        note_execution(w->cta->launch->ablation, hash, hash, bytes);
+    }
     if (chosen && op->family == FAMILY_WGMMA)
         wgmma_spoil(w, products);
     else if (chosen && op->family == FAMILY_BULK)
@@ -116,10 +215,15 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
 {
     struct ablation *a = w->cta->launch->ablation;
     const uint32_t on = guarded(r, op, mask);
-    const bool stores = w->cta->program->insns[op->insn].store;
+    const struct insn_info *insn = &w->cta->program->insns[op->insn];
+    const bool stores = insn->store;
     uint32_t global;
 
+    note_signal(a, w, r, op, insn, on);
+    if (a->what == SPOIL_COPIES && (is_product(op) || insn->op_class == CLASS_SHARED_LOAD) && on)
+        copies_pass(w);
     if (a->what == SPOIL_PRODUCTS && is_product(op) && on) {
+        note_product(a, r, op);
         run_op(w, r, op, mask);
         if (is_chosen(a, a->executions++))
             spoil_product(r, op);
@@ -127,10 +231,13 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
         spoil_issued(w, r, op, mask, is_chosen(a, a->executions++));
     } else if (a->what == SPOIL_ATOMICS && op->family == FAMILY_ATOMIC &&
                (global = global_lanes(r, op, op->a, op->imm, on)) != 0) {
+        const int lane = __builtin_ctz(global);
+        const uint64_t address = address_in(r, op->a, op->wide_address, op->imm, lane);
         if (is_chosen(a, a->executions++))
             spoil_atomic(w, r, op, mask, global);
         else
             run_op(w, r, op, mask);
+        note_atomic(a, r, op, address, lane);
     } else if (a->what == SPOIL_STORES && stores && is_chosen(a, w->cta->stores)) {
         run_op(w, r, op, mask & ~global_lanes(r, op, op->a, op->imm, on));
     } else {
@@ -140,6 +247,11 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
 
 void run_ablated(struct warp *w, char *r, const struct basic_block *b, uint32_t mask)
 {
+    struct ablation *a = w->cta->launch->ablation;
+
+    a->work += b->insns;
+    w->cta->work += b->insns;
+    a->busiest = w->cta->work > a->busiest ? w->cta->work : a->busiest;
     for (const struct op *op = &w->cta->program->ops[b->first], *end = op + b->count; op < end;
          ++op)
         ablate_op(w, r, op, mask);

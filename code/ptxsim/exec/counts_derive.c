@@ -16,8 +16,12 @@ static void add_insn(struct counts *to, const struct insn_info *insn, const stru
     to->tensor_instructions += warps * insn->tensor_instructions;
     if (insn->mufu)
         to->mufu_threads += threads;
+    if (insn->substitutes)
+        to->mufu_substitutes += threads;
     if (insn->barrier)
         to->barriers += warps;
+    if (insn->signals)
+        to->signals += warps;
     if (insn->op_class == CLASS_ATOMIC) {
         to->shared_atomic_wavefronts += c->wavefronts;
         to->shared_atomic_conflicts += c->conflicts;

@@ -163,6 +163,7 @@ static void start_one(struct cta *cta)
         describe_matrices(cta);
     cta->watched = cta->trace || cta->written || cta->races;
     cta->singly = cta->trace || launch->ablation;
+    cta->work = 0;
     if (launch->ablation && launch->ablation->what == SPOIL_STORES)
         cta->stores = launch->ablation->executions++;
     races_start(cta);

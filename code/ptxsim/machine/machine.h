@@ -122,6 +122,7 @@ struct cta {
     bool watched;    // accesses to shared memory are checked or traced
     bool singly;     // each operation is looked at: it is traced, or some are spoiled
     uint64_t stores; // SPOIL_STORES: its number among the executions
+    uint64_t work;   // of a launch with an ablation: warp instructions that it has run
     struct fault fault;
     uint64_t rounds;
     uint64_t clock;      // the latest that one of its warps has read

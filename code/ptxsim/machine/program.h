@@ -146,9 +146,10 @@ struct program {
         uint8_t op_class;
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
         bool mufu, barrier, store;
-        uint8_t family;          // enum family
-        uint8_t scope;           // enum scope, of a load, a store or an atomic operation
-        bool is_volatile, swaps; // swaps: it compares and swaps (.cas)
+        bool substitutes, signals; // counts.mufu_substitutes, counts.signals
+        uint8_t family;            // enum family
+        uint8_t scope;             // enum scope, of a load, a store or an atomic operation
+        bool is_volatile, swaps;   // swaps: it compares and swaps (.cas)
         uint8_t element; // bytes of an element of a load, a store or an atomic operation; else 0
         bool polls;      // a volatile load in a loop that ends by the loaded value
         const char *opcode;

@@ -18,6 +18,7 @@ struct copies {          // of a warp
         uint32_t meeting; // 1 + the mbarrier's, 0: none
         uint32_t phase;   // complete when the mbarrier has completed more than these
         uint8_t lane, data[16];
+        bool passed; // its warp has computed since it was issued (struct ablation)
     } * list;
 };
 
@@ -41,6 +42,8 @@ static void copies_drop(struct warp *w)
 static void arrive_copy(struct warp *w, const struct copy *c, uint32_t stamp)
 {
     memcpy(w->cta->shared + c->at, c->data, c->bytes);
+    if (c->passed)
+        w->cta->launch->ablation->under_way += c->bytes;
     race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, stamp);
 }
 
@@ -202,6 +205,26 @@ void copies_spoil(struct warp *w, size_t first)
     for (size_t i = first; i < copies_open(w); ++i)
         for (uint32_t k = 0; k < w->copies->list[i].bytes; ++k)
             w->copies->list[i].data[k] ^= 0x80;
+}
+
+uint64_t copies_hash(const struct warp *w, size_t first, uint32_t *bytes)
+{
+    uint64_t hash = 0xcbf29ce484222325; // FNV-1a
+
+    *bytes = 0;
+    for (size_t i = first; i < copies_open(w); ++i) {
+        const struct copy *c = &w->copies->list[i];
+        *bytes += c->bytes;
+        for (uint32_t k = 0; k < c->bytes; ++k)
+            hash = (hash ^ c->data[k]) * 0x100000001b3;
+    }
+    return hash;
+}
+
+void copies_pass(struct warp *w)
+{
+    for (size_t i = 0; i < copies_open(w); ++i)
+        w->copies->list[i].passed = true;
 }
 
 void copies_start(struct cta *cta)

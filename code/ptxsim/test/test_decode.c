@@ -234,6 +234,49 @@ static void classes_and_what_is_counted(void **state)
     }
 }
 
+static void what_may_stand_in_is_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body;
+        bool substitutes, signals;
+    } list[] = {
+        {"add.f32 %f1, %f2, %f3;", false, false},
+        {"div.rn.f32 %f1, %f2, %f3;", true, false},
+        {"div.full.f32 %f1, %f2, %f3;", true, false},
+        {"div.u32 %r1, %r2, %r3;", true, false},
+        {"rem.s32 %r1, %r2, %r3;", true, false},
+        {"rcp.rn.f32 %f1, %f2;", true, false},
+        {"sqrt.rn.f32 %f1, %f2;", true, false},
+        {"rcp.approx.f32 %f1, %f2;", false, false}, // counted as what it is
+        {"sqrt.approx.f32 %f1, %f2;", false, false},
+        {"fma.rn.f64 %d1, %d2, %d3, %d3;", true, false},
+        {"bar.sync 0;", false, true},
+        {"barrier.cta.arrive 1, 64;", false, true},
+        {"bar.warp.sync -1;", false, false},
+        {"mbarrier.init.shared.b64 [tile], 1;", false, false},
+        {"mbarrier.arrive.shared.b64 %d1, [tile];", false, true},
+        {"mbarrier.test_wait.shared.b64 %p1, [tile], %d1;", false, false},
+        {"st.shared.u32 [tile], %r1;", false, false},
+        {"st.volatile.shared.u32 [tile], %r1;", false, true},
+        {"ld.volatile.shared.u32 %r1, [tile];", false, false},
+        {"st.release.cta.global.u32 [%d1], %r1;", false, true},
+        {"atom.shared.add.u32 %r1, [tile], 1;", false, true},
+        {"red.global.add.u32 [%d1], 1;", false, true},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
+        struct module *module;
+        struct insn_info insn;
+        struct basic_block block;
+        struct program *p = decode_one(&module, list[i].body, &insn, &block);
+        if (insn.substitutes != list[i].substitutes || insn.signals != list[i].signals)
+            fail_msg("%s: substitutes %d, signals %d", list[i].body, insn.substitutes,
+                     insn.signals);
+        program_free(p);
+        module_free(module);
+    }
+}
+
 // The place of the mask by which a block waits, however many operations its instruction has.
 static void blocks_know_whom_they_wait_for(void **state)
 {
@@ -418,6 +461,7 @@ int main(void)
         cmocka_unit_test(modifiers_and_types),
         cmocka_unit_test(classes_and_what_is_counted),
         cmocka_unit_test(blocks_know_whom_they_wait_for),
+        cmocka_unit_test(what_may_stand_in_is_known),
         cmocka_unit_test(a_barrier_after_a_call),
         cmocka_unit_test(refused_by_name),
         cmocka_unit_test(files_have_their_own_names),

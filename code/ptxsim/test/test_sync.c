@@ -499,11 +499,116 @@ static void atomics_are_spoiled(void **state)
                                "atom.shared.add.u32 %r1, [%s], 1;";
     assert_int_equal(spoil(SPOIL_ATOMICS, 1, 2, text), 4);
     assert_int_equal(out[0], 1064);
-    assert_int_equal(out[64], ~(1000u + 32));
+    assert_int_equal(out[64], 1000 + 32 + 1);
     assert_int_equal(out[1], 1065);
     spoil(SPOIL_ATOMICS, 1, 1, text);
     assert_int_equal(out[64], 1032);
     assert_int_equal(out[1], 1033);
+}
+
+static struct ablation note(unsigned grid, enum spoils what, const char *text)
+{
+    struct ablation a = {.what = what, .logs = true};
+    for (uint32_t i = 0; i < WORDS; ++i)
+        out[i] = 1000 + i;
+    ablation = &a;
+    struct fault f = run(grid, 32, 0, "few", text);
+    ablation = NULL;
+    assert_int_equal(f.kind, FAULT_NONE);
+    assert_int_equal(a.logged, a.executions);
+    return a;
+}
+
+// Of two products the operands that are the same have the same hash, and products of integers are no work.
+static void products_are_noted(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "mov.b32 %r0, 0x3c003c00;\nmov.b32 %r5, 0;\n"
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1,%r2,%r3,%r4}, "
+        "{%r0,%r0,%r0,%r0}, {%r0,%r0}, {%r5,%r5,%r5,%r5};\n"
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1,%r2,%r3,%r4}, "
+        "{%r0,%r0,%r0,%r0}, {%r0,%t}, {%r5,%r5,%r5,%r5};\n"
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1,%r2,%r3,%r4}, "
+        "{%r0,%r0,%r0,%r0}, {%r0,%r0}, {%r5,%r5,%r5,%r5};";
+    struct ablation a = note(1, SPOIL_PRODUCTS, text);
+    assert_int_equal(a.logged, 3);
+    assert_int_equal(a.log[0].work, 2 * 16 * 8 * 16);
+    assert_int_equal(a.log[2].work, 0);
+    assert_true(a.log[0].of[0] == a.log[1].of[0]);
+    assert_true(a.log[0].of[1] != a.log[1].of[1]);
+    free(a.log);
+}
+
+// A copy's bytes, and whether its warp has loaded something before it waited.
+static void copies_are_noted(void **state)
+{
+    (void)state;
+#define NOTED(between)                                                                             \
+    "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1+256], 1;\n"                                    \
+    "cp.async.ca.shared.global [%r1], [%o], 4;\n" between                                          \
+    "cp.async.wait_all;\ncp.async.ca.shared.global [%r1+128], [%out], 4;\ncp.async.wait_all;"
+    struct ablation a = note(1, SPOIL_COPIES, NOTED("ld.shared.u32 %r0, [%r1+256];\n"));
+    assert_int_equal(a.logged, 2);
+    assert_int_equal(a.log[0].work, 128);
+    assert_true(a.log[0].of[0] != a.log[1].of[0]);
+    assert_int_equal(a.under_way, 128);
+    free(a.log);
+    a = note(1, SPOIL_COPIES, NOTED(""));
+    assert_int_equal(a.under_way, 0);
+    free(a.log);
+#undef NOTED
+}
+
+// A queue's numbers differ, each at one address; nothing added leaves them the same.
+static void atomics_are_noted(void **state)
+{
+    (void)state;
+    struct ablation a = note(2, SPOIL_ATOMICS,
+                             "atom.global.add.u32 %r0, [%out], 1;\n"
+                             "atom.global.add.u32 %r0, [%out+4], 0;");
+    assert_int_equal(a.logged, 4);
+    assert_true(a.log[0].of[0] == a.log[2].of[0] && a.log[0].of[1] != a.log[2].of[1]);
+    assert_true(a.log[1].of[0] == a.log[3].of[0] && a.log[1].of[1] == a.log[3].of[1]);
+    assert_true(a.log[0].of[0] != a.log[1].of[0]);
+    free(a.log);
+}
+
+// Who asks where it has signalled meets others; who hands on does not.
+static void meetings_are_noted(void **state)
+{
+    (void)state;
+    struct ablation a = note(1, SPOIL_PRODUCTS,
+                             "st.volatile.shared.u32 [%s], 1;\n"
+                             "ld.volatile.shared.u32 %r0, [%s];\n"
+                             "ld.volatile.shared.u32 %r0, [%s];");
+    assert_int_equal(a.meets, 1);
+    free(a.signalled);
+    a = note(1, SPOIL_PRODUCTS,
+             "st.volatile.shared.u32 [%s], 1;\nst.volatile.shared.u32 [%s+4], 1;\n"
+             "ld.shared.u32 %r0, [%s];");
+    assert_int_equal(a.meets, 0);
+    free(a.signalled);
+    a = note(1, SPOIL_PRODUCTS,
+             "setp.ne.u32 %p1, %t, 0;\n@%p1 bra E;\n"
+             "mbarrier.init.shared.b64 [%s], 1;\n"
+             "mbarrier.arrive.shared.b64 %x1, [%s];\n"
+             "W: mbarrier.test_wait.shared.b64 %p2, [%s], %x1;\n@!%p2 bra W;\nE: ret;");
+    assert_int_equal(a.meets, 1);
+    free(a.signalled);
+}
+
+// Of two CTAs one does twice as much.
+static void the_busiest_is_known(void **state)
+{
+    (void)state;
+    struct ablation a = note(2, SPOIL_PRODUCTS,
+                             "mov.u32 %r0, %ctaid.x;\nsetp.ne.u32 %p1, %r0, 0;\n"
+                             "@%p1 bra E;\nadd.u32 %r1, %r1, 1;\n"
+                             "add.u32 %r1, %r1, 1;\nadd.u32 %r1, %r1, 1;\nE: ret;");
+    assert_true(a.busiest > a.work / 2 && a.busiest < a.work);
+    assert_int_equal(2 * a.busiest - a.work, 3);
+    free(a.log);
 }
 
 // Those of one CTA, also where an address could be of any space; and no store to shared memory.
@@ -554,6 +659,11 @@ int main(void)
         TEST(products_are_spoiled),
         TEST(products_of_warpgroups_are_spoiled),
         TEST(atomics_are_spoiled),
+        TEST(products_are_noted),
+        TEST(copies_are_noted),
+        TEST(atomics_are_noted),
+        TEST(meetings_are_noted),
+        TEST(the_busiest_is_known),
         TEST(stores_are_spoiled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
