@@ -26,7 +26,7 @@ void entry_keep(struct entry *e)
     } parts[] = {
         {&has_source, sizeof has_source},
         {e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why)},
-        {sheet_hash, sizeof sheet_hash},
+        {lab_hash, sizeof lab_hash},
         {options.secret, sizeof options.secret},
         {options.seeds, sizeof options.seeds},
         {grader, strlen(grader)},

@@ -299,7 +299,9 @@ char *case_how_wrong(const struct grade_case *c, const char *answer);
 // ---- Labs ---------------------------------------------------------------------------------------
 
 extern struct sheet sheet;
-extern char sheet_hash[SHA256_DIGEST_STRING_LENGTH]; // of its file, its program and its starter
+extern char sheet_hash[SHA256_DIGEST_STRING_LENGTH]; // of its file
+extern char lab_hash
+    [SHA256_DIGEST_STRING_LENGTH]; // of its file, its program and its starter, or of all labs'
 struct source of_the_lab(const struct sheet *s,
                          const char *folder); // its program, or its starter; new
 void hash_sheet(SHA2_CTX *hash, const struct sheet *s);

@@ -8,7 +8,7 @@
 struct sheet sheet;
 struct sheet all_sheets[LABS_MAX];
 int sheet_count;
-char sheet_hash[SHA256_DIGEST_STRING_LENGTH];
+char sheet_hash[SHA256_DIGEST_STRING_LENGTH], lab_hash[SHA256_DIGEST_STRING_LENGTH];
 
 struct source of_the_lab(const struct sheet *s, const char *folder)
 {
@@ -55,9 +55,10 @@ void lab_read(void)
         sum += sheet.items[i].points;
     if (sum != 100)
         fail(EXIT_USAGE, "%s: the points are %d, not 100", path, sum);
+    SHA256Data((const uint8_t *)sheet.text, strlen(sheet.text), sheet_hash);
     SHA256Init(&hash);
     hash_sheet(&hash, &sheet);
-    SHA256End(&hash, sheet_hash);
+    SHA256End(&hash, lab_hash);
 }
 
 // Reads the sheets with aims of labs that the grader runs: a lab with a search has no aims, and
@@ -88,6 +89,6 @@ void labs_read(void)
     free(pattern);
     if (!sheet_count)
         fail(EXIT_USAGE, "no lab has an aim: type make tangle");
-    SHA256End(&hash, sheet_hash);
+    SHA256End(&hash, lab_hash);
     sheet = all_sheets[0];
 }
