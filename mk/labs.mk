@@ -25,12 +25,12 @@ $(lab_numbers:%=gradescope%): gradescope%: build/tangle.stamp
 # ---- The grader ----------------------------------------------------------------------------------
 
 # The grader, and what runs a submission's kernels for it: labs/judge/judge.h says which part is what.
-judge := $(filter-out labs/judge/runner.c labs/judge/gpu.c labs/judge/clock.c,$(wildcard labs/judge/*.c))
+judge := $(filter-out labs/judge/runner.c labs/judge/spoil.c labs/judge/gpu.c labs/judge/clock.c,$(wildcard labs/judge/*.c))
 build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
 build/judge: $(call objects,$(judge) $(wildcard labs/sheet/*.c) labs/replay.c code/ptxsim/machine/counts.c) build/libhost.a build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ -l:libmd.a -l:libcrypt.a $(LIBS) -o $@
-build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) build/libhost.a build/libworkbench.a
+build/runner: $(call objects,labs/judge/runner.c labs/judge/spoil.c labs/judge/gpu.c $(ptxsim)) build/libhost.a build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 

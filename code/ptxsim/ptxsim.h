@@ -202,8 +202,8 @@ struct touched {                // by a launch
 };
 
 // An experiment: what some executions do is spoiled, and a comparison of the outputs shows whether it was used.
-// An execution is one operation that a warp runs; where stores are spoiled, it is a CTA. Executions are
-// numbered from 0 on in the order in which they run, through all launches that get the same struct ablation.
+// An execution is one operation that a warp runs; where stores are spoiled, it is a CTA. A CTA's executions are
+// numbered from 0 on in the order in which they run; CTAs through all launches that get the same struct ablation.
 enum spoils {
     SPOIL_PRODUCTS, // mma, wmma, wgmma: the result has the other sign (integers: each bit is inverted)
     SPOIL_COPIES, // cp.async, bulk copies: each byte that they deliver has its highest bit turned over
@@ -216,17 +216,23 @@ enum { SPOILED_MOST = 16 };
 // atomic operation's address, and of that with what was there before. work: a product's flops, of integers 0, for
 // nobody's attention is made of them; a copy's bytes; 1.
 struct execution {
-    uint64_t of[2];
+    uint64_t of[2], cta;
     uint32_t work;
 };
 struct ablation {
     enum spoils what;
     int count; // of those that are spoiled
-    uint64_t chosen[SPOILED_MOST];
-    uint64_t executions; // so far
-    bool logs;           // each is noted in `log`, which grows; freed by whoever asks
+    struct chosen {
+        uint64_t cta, at;
+    } chosen[SPOILED_MOST];
+    uint64_t ctas; // of the launches before
+    bool logs;     // each execution is noted in `log`, which grows; freed by whoever asks
     struct execution *log;
     size_t logged, room;
+    // Where `logs`: of each two bytes in global memory from `watched` on, 1 + the CTA that stored there last. NULL: none.
+    uint64_t watched;
+    size_t writers_count;
+    uint64_t *writers;
     // SPOIL_COPIES: bytes for which warps did not wait at once. They have made a product or loaded from shared memory in
     // between.
     uint64_t under_way;

@@ -208,14 +208,6 @@ static void add_prints(struct prints *p, const struct source *source, const stru
 
 // ---- Sets ---------------------------------------------------------------------------------------
 
-struct source source_of(const char *path)
-{
-    struct source source;
-
-    source.text = read_file(path, &source.bytes);
-    return source;
-}
-
 // What every submission may have: the book's programs, its starters and planted bugs.
 static struct prints of_the_book(void)
 {

@@ -38,9 +38,8 @@ struct grading {
     json_t *raced;           // cases of other items in which a race was seen, as cases of `races`
     char *printed;           // by the kernels, in the first case
     struct use used[SPOILS]; // by what was spoiled
-    // Of the launches at hand, in which no races are looked for; or NULL.
-    const struct ablation *ablation;
-    uint64_t most;                      // warp instructions of such a launch; 0: as of any other
+    // What is spoiled of the cases at hand, in which no races are looked for; or NULL.
+    const struct experiment *experiment;
     const char *group;                  // of the cases at hand
     int failed;                         // of them
     struct searches searches[SEARCHED]; // of a lab that searches; no cases: not yet
@@ -195,25 +194,25 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
         .shape = c->shape,
         .softmax_scale = c->problem.softmax_scale,
         .launch_count = k->count,
-        .races = !g->ablation,
-        .ablated = g->ablation != NULL,
-        .unchecked = unchecked || g->ablation,
+        .races = !g->experiment,
+        .ablated = g->experiment != NULL,
+        .unchecked = unchecked || g->experiment,
         .schedule = schedule,
-        .budget = g->ablation && g->most ? g->most : budget_of(&c->shape),
+        .budget = budget_of(&c->shape),
         .threads = 1, // who gets what from a queue must not depend on the machine
         .sets = count,
         .scratch = k->scratch,
         .steps_bytes = k->steps_bytes,
     };
-    if (g->ablation)
-        r.ablation = *g->ablation;
+    if (g->experiment)
+        r.experiment = *g->experiment;
     memcpy(r.launches, k->launches, sizeof r.launches);
     const struct request request = {.verb = VERB_RUN};
     const void *parts[2 + LAUNCHED_AGAIN] = {&r, k->steps};
     size_t sizes[2 + LAUNCHED_AGAIN] = {sizeof r, k->steps_bytes};
     for (int i = 0; i < count; ++i) {
         if (sheet.cache)
-            case_lay_out(&c[i], &k->places, g->ablation || is_stale(g, &c[i]));
+            case_lay_out(&c[i], &k->places, g->experiment || is_stale(g, &c[i]));
         parts[2 + i] = c[i].inputs;
         sizes[2 + i] = input_bytes(&c->shape);
     }
@@ -655,16 +654,15 @@ static struct book_run run_of_the_book(const char *folder, const char *shape)
 }
 
 static bool launch_for_use(void *of, struct grade_case *cases, int count,
-                           const struct ablation *ablation, uint64_t most, struct reply *reply,
-                           char **out, char **why)
+                           const struct experiment *experiment, struct reply *reply, char **out,
+                           char **why)
 {
     struct grading *g = of;
 
     begin_group(g, "used");
-    g->ablation = ablation;
-    g->most = most;
+    g->experiment = experiment;
     bool ended = launch_cases(g, cases, count, 0, true, reply, out, why);
-    g->ablation = NULL;
+    g->experiment = NULL;
     return ended;
 }
 
@@ -903,10 +901,8 @@ static const double MOST_BESIDE = 1.5, LEAST_SECTORS = 0.75;
 static double stand_ins(const struct counts *c, const struct footprint *f, const char *name)
 {
     if (strncmp(name, "shared_", strlen("shared_")) ==
-        0) // what the same pipe does, and a thread's own memory
-        return (double)(c->shared_load_wavefronts + c->shared_store_wavefronts +
-                        c->shared_atomic_wavefronts + c->classes[CLASS_SHUFFLE] +
-                        c->classes[CLASS_LOCAL]);
+        0) // the way from lane to lane, and a thread's own memory
+        return (double)(c->classes[CLASS_SHUFFLE] + c->classes[CLASS_LOCAL]);
     if (strcmp(name, "shared") == 0) // bytes of a CTA in local and in global memory
         return (c->classes[CLASS_LOCAL] ? (double)f->local_bytes * f->threads : 0) +
                (double)c->global_store_bytes / (double)f->all_ctas;
@@ -914,6 +910,13 @@ static double stand_ins(const struct counts *c, const struct footprint *f, const
            : strcmp(name, "barriers") == 0   ? (double)(c->signals - c->barriers)
            : strcmp(name, "ctas") == 0       ? (double)(f->all_ctas - f->ctas)
                                              : 0;
+}
+
+// All that the pipe of shared memory moves.
+static double wavefronts_of(const struct counts *c)
+{
+    return (double)(c->shared_load_wavefronts + c->shared_store_wavefronts +
+                    c->shared_atomic_wavefronts);
 }
 
 // Arrivals at meetings that are no barriers by name. They are seen at the shape at which use is seen, and are as many more
@@ -940,6 +943,8 @@ static double with_stand_ins(struct grading *g, const struct item *item, double 
     if (strcmp(item->name, "shared") == 0) // what all CTAs store, divided among as many
         as_many.all_ctas = run->footprint.all_ctas;
     const double most = MOST_BESIDE * stand_ins(&book->counts, &as_many, item->name);
+    if (strncmp(item->name, "shared_", strlen("shared_")) == 0)
+        value += fmax(0, wavefronts_of(&run->counts) - MOST_BESIDE * wavefronts_of(&book->counts));
     if (strcmp(item->name, "barriers") == 0)
         value = (value + meetings(g, book)) *
                 fmax(1, (double)book->footprint.threads / run->footprint.threads);
@@ -1074,10 +1079,13 @@ static void hold_to_shapes(struct grading *g, const struct item *item, struct ou
     hold_to_shape(g, item, drawn_like(shape_of(item)), "a drawn shape", o);
 }
 
-// A resource is what the launches of all runs take, whatever their shape; but for the number of CTAs, which grows with it.
+// A resource is what the launches of all runs take, whatever their shape; but for the number of CTAs, which grows with it,
+// and for caches, which are not of one kind.
 static double most_of_runs(const struct grading *g, const struct item *item, double value)
 {
-    for (int i = 0; i < g->counted_count && strcmp(item->name, "ctas") != 0; ++i)
+    const bool of_all = !sheet.cache && strcmp(item->name, "ctas") != 0;
+
+    for (int i = 0; i < g->counted_count && of_all; ++i)
         if (item->limit.relation == AT_MOST)
             value = fmax(value, resource_graded(&g->counted[i].footprint, item->name));
     return value;

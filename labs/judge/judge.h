@@ -31,6 +31,7 @@
 //   main.c      one submission, a folder, or a test
 //
 //   gpu.c       of another program, the runner: a GPU's memory, launches and timing
+//   spoil.c     of the runner: executions that are spoiled, and who notices
 //   runner.c    that program: runs the kernels on inputs that come by a pipe
 //   clock.c     a library: the clock that host code sees while it is recorded
 //
@@ -81,6 +82,13 @@ char *clean_name(const char *name); // the same on one line
 void hash_bytes(SHA2_CTX *hash, const void *bytes, size_t size);
 void write_csv(FILE *to, const char *field); // RFC 4180; no formula for a spreadsheet
 bool write_text(const char *path, const char *text);
+
+// A text, which may hold any byte; after it a NUL.
+struct source {
+    char *text;
+    size_t bytes;
+};
+struct source source_of(const char *path); // a file of the book; without a text, if it is not there
 
 // ---- Sandbox ------------------------------------------------------------------------------------
 
@@ -169,17 +177,10 @@ void work_make(struct submission *s);
 void work_remove(struct submission *s);
 void submission_tidy(void);
 
-// A text, which may hold any byte; after it a NUL.
-struct source {
-    char *text;
-    size_t bytes;
-};
-
 // Sources preprocessed, each new: macros expanded, comments gone, none of what they include, and lines
 // "# NUMBER" that say where in the source it goes on. A source that cannot be preprocessed is copied
 // as it is.
 void preprocess(const struct source sources[], struct source plain[], int count);
-struct source source_of(const char *path); // a file of the book; without a text, if it is not there
 
 const char *kept_folder(void); // for results and for what was compiled; made, and closed to others
 char *records_path(const struct submission *s); // beside it, new
@@ -326,11 +327,11 @@ struct searches search_drawn(struct submission *s, bool late);
 
 // ---- Evidence (used.c) --------------------------------------------------------------------------
 
-// Launches cases in turn, in a process that has run none before, and spoils what the ablation says; whether they came
-// to an end. most: warp instructions of a launch; 0: as ever. A fault: reply->verdict.
+// Launches cases in turn, in a process that has run none before, and then the first of them again and again, spoiled;
+// whether they came to an end.
 typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
-                            const struct ablation *ablation, uint64_t most, struct reply *reply,
-                            char **out, char **why);
+                            const struct experiment *experiment, struct reply *reply, char **out,
+                            char **why);
 
 struct use {
     bool known;

@@ -68,6 +68,17 @@ struct request {
     uint32_t verb;
 };
 
+// What is spoiled (spoil.c) in launches of the same inputs: in each of so many draws one execution, and if all of the first
+// draws are noticed that are `enough`, they stand for the rest.
+enum { DRAWS_MOST = 24 };
+struct experiment {
+    enum spoils what;
+    int draws, enough;
+    bool halves;   // half of the executions are spoiled in each draw, SPOILED_MOST at the most
+    bool in_parts; // each draw has the executions of its own part of the launch
+    uint64_t drawn[DRAWS_MOST];
+};
+
 struct run_request {
     struct shape shape;
     float softmax_scale;
@@ -75,8 +86,9 @@ struct run_request {
     struct recorded launches[LAUNCHES_MAX];
     uint64_t budget; // warp instructions of a launch
     bool races;
-    bool ablated; // what `ablation` says is spoiled, or only counted and noted
-    struct ablation ablation;
+    bool
+        ablated; // the executions of up to four sets are noted, and then those of the first are spoiled
+    struct experiment experiment;
     bool unchecked; // a kernel that reads what nothing has written goes on, as on a GPU
     unsigned schedule;
     int threads;
@@ -165,6 +177,11 @@ struct worked_on {
     double spread;  // warp instructions of all CTAs over those of the CTA that has most
 };
 
+struct noticed {
+    int draws, noticed; // so many of them changed an output, or the launch did not come to its end
+    bool repeats;       // unspoiled, the outputs were the same again
+};
+
 struct reply {
     uint64_t bytes; // that follow: the answers of all sets; or a film
     enum verdict verdict;
@@ -177,12 +194,28 @@ struct reply {
     uint32_t printed_bytes;
     bool printed_more;
     struct counts counts;
-    uint64_t executions;        // of what run_request.ablation asks for
-    struct worked_on worked_on; // where run_request.ablation.logs
+    struct worked_on worked_on; // where run_request.ablated
+    struct noticed noticed;     // and what was spoiled in the first set
     struct footprint footprint;
     double microseconds;      // a launch of VERB_TIME, by the GPU's events
     double wall_microseconds; // and by the host's clock, the warm-up included
 };
+
+// spoil.c: from the executions of several sets of inputs, which end at `ends` in the log of them.
+struct worked_on worked_on_of(const struct ablation *noted, const size_t ends[], int sets);
+struct spoiling {
+    const struct experiment *experiment;
+    const struct execution *log; // of a launch as it is
+    size_t count;
+    uint64_t ctas;
+    const uint64_t *writers; // 1 + the CTA that has stored an output
+    const uint16_t *out;     // the outputs
+    size_t outputs;
+    // Launches once more what was launched, spoiled; its outputs, or NULL: it did not come to its end.
+    const uint16_t *(*launch)(void *of, const struct ablation *spoils);
+    void *of;
+};
+struct noticed spoil_all(const struct spoiling *s);
 
 // gpu.c: the same on a GPU, by the driver's API. False with one line in `why`.
 bool gpu_open(char *why, size_t size);

@@ -307,7 +307,23 @@ static const void *params_of(const struct run_request *r, const struct recorded 
     return params;
 }
 
-static struct ablation ablation;
+static struct ablation ablation; // of all launches together
+static uint64_t budget;          // warp instructions of a launch
+
+// What the host code allocates, at once: it is in no launch's own time.
+static void make_memory(const struct run_request *r)
+{
+    const char *from = (const char *)(r + 1), *end = from + r->steps_bytes;
+
+    for (const char *next; from < end && reply.verdict == DONE; from = next) {
+        next = memchr(from, '\n', (size_t)(end - from));
+        next = next ? next + 1 : end;
+        const char *wrong = strncmp(from, "memory ", 7) == 0 ? step_memory(from + 7)
+                                                             : NULL; // sscanf ends at a blank
+        if (wrong)
+            refuse(wrong);
+    }
+}
 
 static void launch_all(const struct run_request *r, const union kernel_args *args)
 {
@@ -329,8 +345,8 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .grid_memory = l->cooperative ? grid_memory() : 0,
             .threads = r->threads,
             .schedule = r->schedule,
-            .budget = r->budget,
-            .ablation = r->ablated ? &ablation : NULL, // of all sets together
+            .budget = budget,
+            .ablation = r->ablated ? &ablation : NULL,
             .check = !r->unchecked,
             .races = r->races,
             .reports = REPORTS_MAX,
@@ -360,127 +376,154 @@ static void *device_copy(const char *from, size_t bytes)
 }
 
 // One set of inputs: buffers of its own, filled, launched upon and looked at.
-static void run_set(const struct run_request *r, const char *inputs, void *scratch, char *out)
-{
-    const size_t output = 2 * shape_outputs(&r->shape);
-    size_t bytes[INPUTS_MAX];
+struct set {
     union kernel_args args;
-    void *at[KERNEL_POINTERS];
+    void *at[KERNEL_POINTERS]; // of the inputs, and behind them of the output
+};
+
+static bool set_make(const struct run_request *r, const char *inputs, void *scratch,
+                     struct set *set)
+{
+    size_t bytes[INPUTS_MAX];
     int count = input_sizes(&r->shape, bytes);
 
     bool room = true;
-    const char *from = inputs;
-    for (int i = 0; i < count; from += bytes[i++])
-        room = (at[i] = device_copy(from, bytes[i])) && room;
-    room = (at[count] = memory_alloc(output)) && room; // filled with NaN
+    for (int i = 0; i < count; inputs += bytes[i++])
+        room = (set->at[i] = device_copy(inputs, bytes[i])) && room;
+    room = (set->at[count] = memory_alloc(2 * shape_outputs(&r->shape))) && room; // of NaNs
     if (!room) {
         refuse("out of memory");
-        return;
+        return false;
     }
-    memory_track(at[count]); // and not to be read before it is written
-    args_for(&args, &r->shape);
-    memcpy(&args, at, (size_t)(count + 1) * sizeof *at);
+    memory_track(set->at[count]); // and not to be read before it is written
+    args_for(&set->args, &r->shape);
+    memcpy(&set->args, set->at, (size_t)(count + 1) * sizeof *set->at);
     if (r->shape.page) {
-        args.cache.softmax_scale = r->softmax_scale;
-        args.cache.scratch = scratch;
+        set->args.cache.softmax_scale = r->softmax_scale;
+        set->args.cache.scratch = scratch;
     } else {
-        args.attention.softmax_scale = r->softmax_scale;
+        set->args.attention.softmax_scale = r->softmax_scale;
     }
-    launch_all(r, &args);
-    memcpy(out, at[count], output);
+    return true;
+}
+
+static void set_answer(const struct run_request *r, const struct set *set, const char *inputs,
+                       char *out)
+{
+    const size_t output = 2 * shape_outputs(&r->shape);
+    size_t bytes[INPUTS_MAX];
+    int count = input_sizes(&r->shape, bytes);
+
+    memcpy(out, set->at[count], output);
     out += output;
     for (int i = 0; i < count; inputs += bytes[i++]) {
         if (comes_back(&r->shape, i)) {
-            memcpy(out, at[i], bytes[i]);
+            memcpy(out, set->at[i], bytes[i]);
             out += bytes[i];
-        } else if (memcmp(at[i], inputs, bytes[i]) != 0) {
+        } else if (memcmp(set->at[i], inputs, bytes[i]) != 0) {
             fault(FAULT_NONE, WRITES_INPUTS);
         }
     }
 }
 
-// ---- What is worked on --------------------------------------------------------------------------
+// ---- Spoiled launches ---------------------------------------------------------------------------
 
-static int compare_words(const void *a, const void *b)
+// All memory as it is before the first launch, to which each spoiled one goes back.
+static struct kept {
+    void *to, *bytes;
+    size_t size;
+} * kept;
+static size_t kept_count;
+
+static void keep_memory(void)
 {
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
+    size_t room = 0;
+    const struct allocation *a;
 
-// One of an operand's hashes in a set, sorted: where it stands does not matter, for who leaves something out when it may
-// has another order.
-static uint64_t *sorted_hashes(const struct execution *log, size_t count, int operand)
-{
-    uint64_t *hashes = malloc((count + 1) * sizeof *hashes);
-    if (!hashes)
-        exit(1);
-    for (size_t i = 0; i < count; ++i)
-        hashes[i] = log[i].of[operand];
-    qsort(hashes, count, sizeof *hashes, compare_words);
-    return hashes;
-}
-
-// Which of the sets each operand of the first set's executions changes in, as bits.
-static uint8_t *changes_of(const size_t ends[], int sets, int operand)
-{
-    const struct execution *log = ablation.log;
-    uint8_t *changes = calloc(ends[0] + 1, 1);
-
-    for (int s = 1; s < sets && changes; ++s) {
-        const size_t count = ends[s] - ends[s - 1];
-        uint64_t *hashes = sorted_hashes(log + ends[s - 1], count, operand);
-        for (size_t i = 0; i < ends[0]; ++i)
-            if (!bsearch(&log[i].of[operand], hashes, count, sizeof *hashes, compare_words))
-                changes[i] |= (uint8_t)(1 << (s - 1));
-        free(hashes);
+    for (size_t i = 0; (a = memory_nth(i)) != NULL; ++i) {
+        if (!a->live)
+            continue;
+        kept = array_grow(kept, kept_count, &room, sizeof *kept);
+        kept[kept_count] = (struct kept){(void *)(uintptr_t)a->base, malloc(a->size), a->size};
+        if (!kept[kept_count].bytes)
+            exit(1);
+        memcpy(kept[kept_count].bytes, kept[kept_count].to, a->size);
+        ++kept_count;
     }
-    if (!changes)
+}
+
+struct again { // the first set
+    const struct run_request *request;
+    struct set set;
+    size_t output; // which of the set's pointers
+};
+
+static const uint16_t *launch_again(void *of, const struct ablation *spoils)
+{
+    const struct again *again = of;
+    const struct reply before = reply;
+
+    for (size_t i = 0; i < kept_count; ++i)
+        memcpy(kept[i].to, kept[i].bytes, kept[i].size);
+    ablation = *spoils;
+    launch_all(again->request, &again->set.args);
+    const bool ended = reply.verdict == DONE;
+    reply = before;
+    return ended ? again->set.at[again->output] : NULL;
+}
+
+// The sets in turn, of which the executions are noted; then the first again and again, spoiled.
+static void run_ablated(const struct run_request *r, const char *inputs, void *scratch, char *out)
+{
+    enum { NOTED_MOST = 4 }; // sets; three of them change something
+    size_t bytes[INPUTS_MAX], ends[NOTED_MOST] = {0};
+    struct again again = {.request = r, .output = (size_t)input_sizes(&r->shape, bytes)};
+    struct set set;
+    uint64_t ctas = 0;
+
+    ablation = (struct ablation){.what = r->experiment.what, .logs = true};
+    uint64_t *writers = calloc(shape_outputs(&r->shape), sizeof *writers);
+    if (!writers)
         exit(1);
-    return changes;
-}
-
-// The share of the first set's atomic operations that find what nobody else has found at the same address, where
-// there is somebody else.
-static double share_of_orders(size_t count)
-{
-    uint64_t *places = sorted_hashes(ablation.log, count, 0),
-             *found = sorted_hashes(ablation.log, count, 1);
-    size_t others = 0, alone = 0;
-
-    for (size_t i = 0; i < count; ++i) {
-        others += i > 0 && found[i] == found[i - 1];
-        alone += (i == 0 || places[i] != places[i - 1]) &&
-                 (i + 1 == count || places[i] != places[i + 1]);
+    for (int i = 0; i < r->sets && i < NOTED_MOST && reply.verdict == DONE; ++i) {
+        const char *from = inputs + (size_t)i * input_bytes(&r->shape);
+        if (!set_make(r, from, scratch, &set))
+            return;
+        if (i == 0) {
+            again.set = set;
+            make_memory(r);
+            keep_memory();
+            ablation.watched = (uint64_t)(uintptr_t)set.at[again.output];
+            ablation.writers_count = shape_outputs(&r->shape);
+            ablation.writers = writers;
+        }
+        launch_all(r, &set.args);
+        set_answer(r, &set, from, out + (size_t)i * answer_bytes(&r->shape));
+        ends[i] = ablation.logged;
+        ctas = i ? ctas : ablation.ctas;
+        ablation.writers = NULL;
     }
-    free(places);
-    free(found);
-    return count > others + alone ? (double)(count - others - alone) / (double)count : 0;
-}
-
-// ends: how many executions there were at each set's end.
-static void tell_worked_on(const size_t ends[], int sets, struct worked_on *w)
-{
-    uint8_t *first = changes_of(ends, sets, 0), *second = changes_of(ends, sets, 1);
-    double bytes = 0;
-
-    *w = (struct worked_on){.orders = share_of_orders(ends[0])};
-    for (size_t i = 0; i < ends[0]; ++i)
-        w->work[first[i] && second[i] ? first[i] | second[i] : 0] += ablation.log[i].work;
-    for (size_t i = 0; i < ends[sets - 1]; ++i)
-        bytes += ablation.log[i].work;
-    w->overlap = bytes > 0 ? (double)ablation.under_way / bytes : 0;
-    w->meets = (double)ablation.meets / sets;
-    w->spread = ablation.busiest ? (double)ablation.work / sets / (double)ablation.busiest : 0;
-    free(first);
-    free(second);
+    if (reply.verdict != DONE)
+        return;
+    const struct ablation noted = ablation;
+    const struct spoiling spoiling = {.experiment = &r->experiment,
+                                      .log = noted.log,
+                                      .count = ends[0],
+                                      .ctas = ctas,
+                                      .writers = writers,
+                                      .outputs = shape_outputs(&r->shape),
+                                      .out = (const uint16_t *)out,
+                                      .launch = launch_again,
+                                      .of = &again};
+    reply.worked_on = worked_on_of(&noted, ends, r->sets);
+    budget = reply.counts.warp_instructions + 100000; // what is spoiled may never end
+    reply.noticed = spoil_all(&spoiling);
 }
 
 // The sets in turn, for a kernel that keeps something from one launch to the next.
 static void run(const struct run_request *r, const char *inputs, char *out)
 {
-    enum { NOTED_MOST = 4 }; // sets; three of them change something
     void *scratch = r->scratch ? memory_alloc(r->scratch) : NULL;
-    size_t ends[NOTED_MOST] = {0};
 
     if (r->scratch && !scratch) {
         refuse("out of memory");
@@ -488,16 +531,19 @@ static void run(const struct run_request *r, const char *inputs, char *out)
     }
     if (scratch)
         memset(scratch, 0, r->scratch);
-    ablation = r->ablation;
-    for (int i = 0; i < r->sets && reply.verdict == DONE && !reply.raced_out; ++i) {
-        run_set(r, inputs + (size_t)i * input_bytes(&r->shape), scratch,
-                out + (size_t)i * answer_bytes(&r->shape));
-        if (i < NOTED_MOST)
-            ends[i] = ablation.logged;
+    budget = r->budget;
+    if (r->ablated) {
+        run_ablated(r, inputs, scratch, out);
+        return;
     }
-    reply.executions = ablation.executions;
-    if (ablation.logs && reply.verdict == DONE && r->sets <= NOTED_MOST)
-        tell_worked_on(ends, r->sets, &reply.worked_on);
+    for (int i = 0; i < r->sets && reply.verdict == DONE && !reply.raced_out; ++i) {
+        struct set set;
+        const char *from = inputs + (size_t)i * input_bytes(&r->shape);
+        if (!set_make(r, from, scratch, &set))
+            return;
+        launch_all(r, &set.args);
+        set_answer(r, &set, from, out + (size_t)i * answer_bytes(&r->shape));
+    }
 }
 
 // Runs a set and records a film of it. The simulator would write the film to a file, and a box has none

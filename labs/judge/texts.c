@@ -123,3 +123,11 @@ void hash_bytes(SHA2_CTX *hash, const void *bytes, size_t size)
     SHA256Update(hash, (const uint8_t *)&size, sizeof size);
     SHA256Update(hash, bytes, size);
 }
+
+struct source source_of(const char *path)
+{
+    struct source source;
+
+    source.text = read_file(path, &source.bytes);
+    return source;
+}

@@ -1,5 +1,5 @@
-// ablate.c: runs the basic blocks of a CTA of which some executions are spoiled (struct ablation), to learn
-// whether what they do is used. A launch without an ablation does not run this file.
+// ablate.c: runs the basic blocks of a CTA of which some executions are spoiled, or all are noted (struct ablation), to
+// learn whether what they do is used. No other CTA runs this file.
 //
 // What is spoiled stays finite: of what is not used, a NaN would come through a product with 0. And a spoiled
 // value always differs from what it was, unless both are zeros of different sign.
@@ -25,12 +25,20 @@ static uint64_t hash_more(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
-static bool is_chosen(const struct ablation *a, uint64_t execution)
+// Whether a CTA's execution is spoiled.
+static bool is_chosen(const struct cta *cta, uint64_t at)
 {
+    const struct ablation *a = cta->launch->ablation;
     bool chosen = false;
     for (int i = 0; i < a->count; ++i)
-        chosen |= a->chosen[i] == execution;
+        chosen |= a->chosen[i].cta == cta->place && a->chosen[i].at == at;
     return chosen;
+}
+
+// Counts an execution; whether it is spoiled.
+static bool is_next_chosen(struct warp *w)
+{
+    return is_chosen(w->cta, w->cta->executions++);
 }
 
 static bool is_product(const struct op *op)
@@ -89,12 +97,14 @@ static uint32_t guarded(const char *r, const struct op *op, uint32_t mask)
 
 // ---- What executions work on --------------------------------------------------------------------
 
-static void note_execution(struct ablation *a, uint64_t first, uint64_t second, uint32_t work)
+static void note_execution(const struct cta *cta, uint64_t first, uint64_t second, uint32_t work)
 {
+    struct ablation *a = cta->launch->ablation;
+
     if (!a->logs)
         return;
     a->log = array_grow(a->log, a->logged, &a->room, sizeof *a->log);
-    a->log[a->logged++] = (struct execution){{first, second}, work};
+    a->log[a->logged++] = (struct execution){{first, second}, cta->place, work};
 }
 
 static uint64_t hash_matrix(const char *r, const struct matrix *m)
@@ -106,30 +116,43 @@ static uint64_t hash_matrix(const char *r, const struct matrix *m)
     return hash;
 }
 
-static void note_product(struct ablation *a, const char *r, const struct op *op)
+static void note_product(const struct cta *cta, const char *r, const struct op *op)
 {
     const struct mma *o = op->operands;
     const bool real = o->d.type == MATRIX_F16 || o->d.type == MATRIX_BF16 ||
                       o->d.type == MATRIX_F32 || o->d.type == MATRIX_F64;
 
-    if (a->logs)
-        note_execution(a, hash_matrix(r, &o->a), hash_matrix(r, &o->b),
+    if (cta->launch->ablation->logs)
+        note_execution(cta, hash_matrix(r, &o->a), hash_matrix(r, &o->b),
                        real ? (uint32_t)(2 * o->m * o->n * o->k) : 0);
 }
 
 // An update without a result is one of a sum: each is another.
-static void note_atomic(struct ablation *a, const char *r, const struct op *op, uint64_t address,
+static void note_atomic(const struct cta *cta, const char *r, const struct op *op, uint64_t address,
                         int lane)
 {
     const uint64_t at = hash_more(HASH_START, &address, sizeof address);
+    const size_t logged = cta->launch->ablation->logged;
     const bool returns = op->regs[0] != NO_REGISTER;
 
-    if (a->logs)
-        note_execution(a, at,
-                       returns
-                           ? hash_more(at, r + op->regs[0] + (size_t)lane * op->width, op->width)
-                           : hash_more(at, &a->executions, sizeof a->executions),
-                       1);
+    note_execution(cta, at,
+                   returns ? hash_more(at, r + op->regs[0] + (size_t)lane * op->width, op->width)
+                           : hash_more(at, &logged, sizeof logged),
+                   1);
+}
+
+// Which CTA stores, to where outputs are looked at. lanes: those that store to global memory.
+static void note_writer(const struct cta *cta, const char *r, const struct op *op, uint32_t lanes)
+{
+    struct ablation *a = cta->launch->ablation;
+    const uint64_t bytes = (uint64_t)op->bytes * op->vector;
+
+    for (; lanes; lanes &= lanes - 1) {
+        const int lane = __builtin_ctz(lanes);
+        const uint64_t at = address_in(r, op->a, op->wide_address, op->imm, lane) - a->watched;
+        for (uint64_t i = at / 2; i < (at + bytes + 1) / 2 && i < a->writers_count; ++i)
+            a->writers[i] = cta->place + 1;
+    }
 }
 
 static struct signalled *signalled_at(struct ablation *a, const struct warp *w, uint64_t address)
@@ -189,10 +212,10 @@ static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t 
 
     bulk_open(w, bulk);
     run_op(w, r, op, mask);
-    if (op->family == FAMILY_COPY && w->cta->launch->ablation->logs) {
-        uint32_t bytes;
-        const uint64_t hash = copies_hash(w, copies, &bytes);
-        note_execution(w->cta->launch->ablation, hash, hash, bytes);
+    if (w->cta->launch->ablation->logs) {
+        uint32_t bytes = 0;
+        const uint64_t hash = op->family == FAMILY_COPY ? copies_hash(w, copies, &bytes) : 0;
+        note_execution(w->cta, hash, hash, bytes);
     }
     if (chosen && op->family == FAMILY_WGMMA)
         wgmma_spoil(w, products);
@@ -220,29 +243,45 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
     uint32_t global;
 
     note_signal(a, w, r, op, insn, on);
+    if (a->logs && stores && a->writers)
+        note_writer(w->cta, r, op, global_lanes(r, op, op->a, op->imm, on));
     if (a->what == SPOIL_COPIES && (is_product(op) || insn->op_class == CLASS_SHARED_LOAD) && on)
         copies_pass(w);
     if (a->what == SPOIL_PRODUCTS && is_product(op) && on) {
-        note_product(a, r, op);
+        note_product(w->cta, r, op);
         run_op(w, r, op, mask);
-        if (is_chosen(a, a->executions++))
+        if (is_next_chosen(w))
             spoil_product(r, op);
     } else if (is_issued(op, a->what) && on) {
-        spoil_issued(w, r, op, mask, is_chosen(a, a->executions++));
+        spoil_issued(w, r, op, mask, is_next_chosen(w));
     } else if (a->what == SPOIL_ATOMICS && op->family == FAMILY_ATOMIC &&
                (global = global_lanes(r, op, op->a, op->imm, on)) != 0) {
         const int lane = __builtin_ctz(global);
         const uint64_t address = address_in(r, op->a, op->wide_address, op->imm, lane);
-        if (is_chosen(a, a->executions++))
+        if (is_next_chosen(w))
             spoil_atomic(w, r, op, mask, global);
         else
             run_op(w, r, op, mask);
-        note_atomic(a, r, op, address, lane);
-    } else if (a->what == SPOIL_STORES && stores && is_chosen(a, w->cta->stores)) {
+        note_atomic(w->cta, r, op, address, lane);
+    } else if (a->what == SPOIL_STORES && stores && is_chosen(w->cta, 0)) {
         run_op(w, r, op, mask & ~global_lanes(r, op, op->a, op->imm, on));
     } else {
         run_op(w, r, op, mask);
     }
+}
+
+bool ablation_start(struct cta *cta)
+{
+    const struct ablation *a = cta->launch->ablation;
+    bool spoiled = false;
+
+    cta->place = a->ctas + cta->number;
+    cta->executions = cta->work = 0;
+    if (a->what == SPOIL_STORES)
+        note_execution(cta, 0, 0, 0);
+    for (int i = 0; i < a->count; ++i)
+        spoiled |= a->chosen[i].cta == cta->place;
+    return spoiled || a->logs;
 }
 
 void run_ablated(struct warp *w, char *r, const struct basic_block *b, uint32_t mask)

@@ -162,10 +162,7 @@ static void start_one(struct cta *cta)
     if (cta->film)
         describe_matrices(cta);
     cta->watched = cta->trace || cta->written || cta->races;
-    cta->singly = cta->trace || launch->ablation;
-    cta->work = 0;
-    if (launch->ablation && launch->ablation->what == SPOIL_STORES)
-        cta->stores = launch->ablation->executions++;
+    cta->singly = cta->trace || (launch->ablation && ablation_start(cta));
     races_start(cta);
     sync_start(cta);
 }

@@ -56,7 +56,9 @@ bool run_warp(struct warp *w);
 
 // The operations of a basic block, with what the trace keeps of them.
 void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
-// The operations of a basic block of a launch with an ablation (ablate.c).
+// A CTA of a launch with an ablation begins; whether its operations are noted, or one is spoiled (ablate.c).
+bool ablation_start(struct cta *cta);
+// The operations of a basic block of such a CTA.
 void run_ablated(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
 // Tells a film how the program's matrices lie in registers.
 void describe_matrices(const struct cta *cta);

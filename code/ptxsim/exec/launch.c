@@ -491,6 +491,8 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
     prepare_workers(&run);
 
     run_workers(&run);
+    if (launch->ablation)
+        launch->ablation->ctas += run.ctas;
 
     struct race_log races = {0};
     merge_counters(&run);

@@ -119,10 +119,11 @@ struct cta {
     uint64_t progress; // arrivals at mbarriers and phases seen
     uint64_t idle;     // rounds in which every warp only waited
     bool faulted;
-    bool watched;    // accesses to shared memory are checked or traced
-    bool singly;     // each operation is looked at: it is traced, or some are spoiled
-    uint64_t stores; // SPOIL_STORES: its number among the executions
-    uint64_t work;   // of a launch with an ablation: warp instructions that it has run
+    bool watched; // accesses to shared memory are checked or traced
+    bool singly;  // each operation is looked at: it is traced, or some are spoiled
+    uint64_t place,
+        executions; // of a launch with an ablation: its number there, and of its executions so far
+    uint64_t work;  // and warp instructions that it has run
     struct fault fault;
     uint64_t rounds;
     uint64_t clock;      // the latest that one of its warps has read

@@ -388,24 +388,27 @@ static void a_flag_tells_of_a_warp(void **state)
 
 // ---- Ablation -----------------------------------------------------------------------------------
 
-// Runs a text and spoils one of its executions (count 1), or none; how many there were.
-static uint64_t spoil_in(unsigned grid, unsigned block, enum spoils what, int count,
-                         uint64_t chosen, const char *text)
+// Runs a text and spoils an execution of a CTA; or (count 0) none, and notes them: how many there were.
+static uint64_t spoil_in(unsigned grid, unsigned block, enum spoils what, int count, uint64_t cta,
+                         uint64_t at, const char *text)
 {
-    struct ablation a = {.what = what, .count = count, .chosen = {chosen}};
+    struct ablation a = {.what = what, .count = count, .chosen = {{cta, at}}, .logs = !count};
     for (uint32_t i = 0; i < WORDS; ++i)
         out[i] = 1000 + i;
     ablation = &a;
     struct fault f = run(grid, block, 0, "few", text);
     ablation = NULL;
     assert_int_equal(f.kind, FAULT_NONE);
-    return a.executions;
+    assert_int_equal(a.ctas, grid);
+    free(a.log);
+    free(a.signalled);
+    return a.logged;
 }
 
 // As above, on two CTAs of a warp each.
-static uint64_t spoil(enum spoils what, int count, uint64_t chosen, const char *text)
+static uint64_t spoil(enum spoils what, int count, uint64_t cta, uint64_t at, const char *text)
 {
-    return spoil_in(2, 32, what, count, chosen, text);
+    return spoil_in(2, 32, what, count, cta, at, text);
 }
 
 // Two copies, of which one is read. Both CTAs do the same.
@@ -416,13 +419,13 @@ static void copies_are_spoiled(void **state)
         "mad.lo.u32 %r1, %t, 4, %s;\ncp.async.ca.shared.global [%r1], [%o], 4;\n"
         "cp.async.ca.shared.global [%r1+128], [%o], 4;\ncp.async.wait_all;\n"
         "ld.shared.u32 %r0, [%r1];\nst.global.u32 [%o+256], %r0;";
-    assert_int_equal(spoil(SPOIL_COPIES, 0, 0, text), 4);
+    assert_int_equal(spoil(SPOIL_COPIES, 0, 0, 0, text), 4);
     assert_int_equal(out[64 + 5], 1005);
-    spoil(SPOIL_COPIES, 1, 2, text);
+    spoil(SPOIL_COPIES, 1, 1, 0, text);
     assert_int_equal(out[64 + 5], 1005 ^ 0x80808080);
-    spoil(SPOIL_COPIES, 1, 3, text);
+    spoil(SPOIL_COPIES, 1, 1, 1, text);
     assert_int_equal(out[64 + 5], 1005);
-    assert_int_equal(spoil(SPOIL_PRODUCTS, 1, 0, text), 0);
+    assert_int_equal(spoil(SPOIL_PRODUCTS, 0, 0, 0, text), 0);
 }
 
 // Bulk copies of 16 bytes by one thread.
@@ -438,11 +441,11 @@ static void bulk_copies_are_spoiled(void **state)
             BULK("32") "W: mbarrier.test_wait.shared.b64 %p2, [%s], %x1;\n@!%p2 bra W;\n"
                        "ld.shared.u32 %r0, [%s+16];\nst.global.u32 [%out+256], %r0;\nE: ret;";
 #undef BULK
-    assert_int_equal(spoil(SPOIL_COPIES, 0, 0, text), 4);
+    assert_int_equal(spoil(SPOIL_COPIES, 0, 0, 0, text), 4);
     assert_int_equal(out[64], 1004);
-    spoil(SPOIL_COPIES, 1, 2, text);
+    spoil(SPOIL_COPIES, 1, 1, 0, text);
     assert_int_equal(out[64], 1004 ^ 0x80808080);
-    spoil(SPOIL_COPIES, 1, 3, text);
+    spoil(SPOIL_COPIES, 1, 1, 1, text);
     assert_int_equal(out[64], 1004);
 }
 
@@ -456,9 +459,9 @@ static void products_are_spoiled(void **state)
         "{%r0,%r0,%r0,%r0}, {%r0,%r0}, {%r5,%r5,%r5,%r5};\n"
         "st.global.v4.u32 [%out+256], {%r1,%r2,%r3,%r4};";
     const uint32_t minus_16 = 0xc1800000, all[] = {minus_16, minus_16, minus_16, minus_16};
-    assert_int_equal(spoil(SPOIL_PRODUCTS, 0, 0, text), 2);
+    assert_int_equal(spoil(SPOIL_PRODUCTS, 0, 0, 0, text), 2);
     assert_int_equal(out[64], 0x41800000);
-    spoil(SPOIL_PRODUCTS, 1, 1, text);
+    spoil(SPOIL_PRODUCTS, 1, 1, 0, text);
     assert_memory_equal(out + 64, all, sizeof all);
 }
 
@@ -476,10 +479,10 @@ static void products_of_warpgroups_are_spoiled(void **state)
         "wgmma.wait_group.sync.aligned 0;\nst.global.u32 [%o], %r7;";
     const uint32_t plus_16 = 0x41800000, minus_16 = 0xc1800000;
     int plus = 0, minus = 0;
-    assert_int_equal(spoil_in(1, 128, SPOIL_PRODUCTS, 0, 0, text), 4);
+    assert_int_equal(spoil_in(1, 128, SPOIL_PRODUCTS, 0, 0, 0, text), 4);
     for (int i = 0; i < 128; ++i)
         assert_int_equal(out[i], plus_16);
-    spoil_in(1, 128, SPOIL_PRODUCTS, 1, 3, text);
+    spoil_in(1, 128, SPOIL_PRODUCTS, 1, 0, 3, text);
     for (int i = 0; i < 128; ++i) {
         assert_int_equal(out[i], out[i / 32 * 32]); // a warp's are all spoiled, or none
         plus += out[i] == plus_16;
@@ -497,11 +500,12 @@ static void atomics_are_spoiled(void **state)
     static const char text[] = "st.shared.u32 [%s], %t;\natom.global.add.u32 %r0, [%out], 1;\n"
                                "st.global.u32 [%o+256], %r0;\nred.global.add.u32 [%out+4], 1;\n"
                                "atom.shared.add.u32 %r1, [%s], 1;";
-    assert_int_equal(spoil(SPOIL_ATOMICS, 1, 2, text), 4);
+    assert_int_equal(spoil(SPOIL_ATOMICS, 0, 0, 0, text), 4);
+    spoil(SPOIL_ATOMICS, 1, 1, 0, text);
     assert_int_equal(out[0], 1064);
     assert_int_equal(out[64], 1000 + 32 + 1);
     assert_int_equal(out[1], 1065);
-    spoil(SPOIL_ATOMICS, 1, 1, text);
+    spoil(SPOIL_ATOMICS, 1, 0, 1, text);
     assert_int_equal(out[64], 1032);
     assert_int_equal(out[1], 1033);
 }
@@ -515,7 +519,6 @@ static struct ablation note(unsigned grid, enum spoils what, const char *text)
     struct fault f = run(grid, 32, 0, "few", text);
     ablation = NULL;
     assert_int_equal(f.kind, FAULT_NONE);
-    assert_int_equal(a.logged, a.executions);
     return a;
 }
 
@@ -572,6 +575,7 @@ static void atomics_are_noted(void **state)
     assert_true(a.log[1].of[0] == a.log[3].of[0] && a.log[1].of[1] == a.log[3].of[1]);
     assert_true(a.log[0].of[0] != a.log[1].of[0]);
     free(a.log);
+    free(a.signalled);
 }
 
 // Who asks where it has signalled meets others; who hands on does not.
@@ -598,6 +602,30 @@ static void meetings_are_noted(void **state)
     free(a.signalled);
 }
 
+// The CTA that has stored somewhere last, also by an address of any space; of shared memory nobody.
+static void writers_are_noted(void **state)
+{
+    (void)state;
+    uint64_t writers[4] = {0};
+    struct ablation a = {.what = SPOIL_PRODUCTS,
+                         .logs = true,
+                         .watched = (uint64_t)(uintptr_t)&out[1],
+                         .writers_count = 4,
+                         .writers = writers};
+    ablation = &a;
+    struct fault f = run(2, 1, 0, "few",
+                         "mov.u32 %r0, %ctaid.x;\nmul.wide.u32 %x0, %r0, 4;\n"
+                         "add.u64 %x0, %x0, %out;\nst.shared.u32 [%s], %t;\n"
+                         "st.global.u32 [%x0], %t;\nst.u16 [%x0+4], 0;");
+    ablation = NULL;
+    assert_int_equal(f.kind, FAULT_NONE);
+    assert_int_equal(writers[0], 2); // out[1]: both, and the second stored later
+    assert_int_equal(writers[1], 2);
+    assert_int_equal(writers[2], 2); // half of out[2]
+    assert_int_equal(writers[3], 0);
+    free(a.log);
+}
+
 // Of two CTAs one does twice as much.
 static void the_busiest_is_known(void **state)
 {
@@ -619,11 +647,12 @@ static void stores_are_spoiled(void **state)
         "mov.u32 %r0, %ctaid.x;\nmul.wide.u32 %x0, %r0, 128;\nadd.u64 %x0, %x0, %o;\n"
         "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1], %t;\nld.shared.u32 %r2, [%r1];\n"
         "st.global.u32 [%x0+256], %r2;\nst.u32 [%x0+128], %r2;";
-    assert_int_equal(spoil(SPOIL_STORES, 1, 0, text), 2);
+    assert_int_equal(spoil(SPOIL_STORES, 0, 0, 0, text), 2);
+    spoil(SPOIL_STORES, 1, 0, 0, text);
     assert_int_equal(out[32 + 7], 1039);
     assert_int_equal(out[64 + 7], 7); // the other's
     assert_int_equal(out[96 + 7], 7);
-    spoil(SPOIL_STORES, 1, 1, text);
+    spoil(SPOIL_STORES, 1, 1, 0, text);
     assert_int_equal(out[32 + 7], 7);
     assert_int_equal(out[96 + 7], 1103);
 }
@@ -663,6 +692,7 @@ int main(void)
         TEST(copies_are_noted),
         TEST(atomics_are_noted),
         TEST(meetings_are_noted),
+        TEST(writers_are_noted),
         TEST(the_busiest_is_known),
         TEST(stores_are_spoiled),
     };

@@ -1,0 +1,181 @@
+// spoil.c: of the runner: what the executions of a launch work on, and whether outputs hang on those that are drawn.
+#include "protocol.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- What is worked on --------------------------------------------------------------------------
+
+static int compare_words(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// One of an operand's hashes in a set, sorted: where it stands does not matter, for who leaves something out when it may
+// has another order.
+static uint64_t *sorted_hashes(const struct execution *log, size_t count, int operand)
+{
+    uint64_t *hashes = malloc((count + 1) * sizeof *hashes);
+    if (!hashes)
+        exit(1);
+    for (size_t i = 0; i < count; ++i)
+        hashes[i] = log[i].of[operand];
+    qsort(hashes, count, sizeof *hashes, compare_words);
+    return hashes;
+}
+
+// Which of the sets each operand of the first set's executions changes in, as bits.
+static uint8_t *changes_of(const struct execution *log, const size_t ends[], int sets, int operand)
+{
+    uint8_t *changes = calloc(ends[0] + 1, 1);
+
+    for (int s = 1; s < sets && changes; ++s) {
+        const size_t count = ends[s] - ends[s - 1];
+        uint64_t *hashes = sorted_hashes(log + ends[s - 1], count, operand);
+        for (size_t i = 0; i < ends[0]; ++i)
+            if (!bsearch(&log[i].of[operand], hashes, count, sizeof *hashes, compare_words))
+                changes[i] |= (uint8_t)(1 << (s - 1));
+        free(hashes);
+    }
+    if (!changes)
+        exit(1);
+    return changes;
+}
+
+// The share of the first set's atomic operations that find what nobody else has found at the same address, where
+// there is somebody else.
+static double share_of_orders(const struct execution *log, size_t count)
+{
+    uint64_t *places = sorted_hashes(log, count, 0), *found = sorted_hashes(log, count, 1);
+    size_t others = 0, alone = 0;
+
+    for (size_t i = 0; i < count; ++i) {
+        others += i > 0 && found[i] == found[i - 1];
+        alone += (i == 0 || places[i] != places[i - 1]) &&
+                 (i + 1 == count || places[i] != places[i + 1]);
+    }
+    free(places);
+    free(found);
+    return count > others + alone ? (double)(count - others - alone) / (double)count : 0;
+}
+
+struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int sets)
+{
+    uint8_t *first = changes_of(a->log, ends, sets, 0), *second = changes_of(a->log, ends, sets, 1);
+    struct worked_on w = {.orders = share_of_orders(a->log, ends[0])};
+    double bytes = 0;
+
+    for (size_t i = 0; i < ends[0]; ++i)
+        w.work[first[i] && second[i] ? first[i] | second[i] : 0] += a->log[i].work;
+    for (size_t i = 0; i < ends[sets - 1]; ++i)
+        bytes += a->log[i].work;
+    w.overlap = bytes > 0 ? (double)a->under_way / bytes : 0;
+    w.meets = (double)a->meets / sets;
+    w.spread = a->busiest ? (double)a->work / sets / (double)a->busiest : 0;
+    free(first);
+    free(second);
+    return w;
+}
+
+// ---- Draws --------------------------------------------------------------------------------------
+
+// 64 bits that are drawn with others.
+static uint64_t drawn_with(uint64_t drawn, uint64_t i)
+{
+    uint64_t x = drawn + i * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+// An execution as its CTA's.
+static struct chosen choose(const struct spoiling *s, size_t execution)
+{
+    struct chosen chosen = {.cta = s->log[execution].cta};
+    for (size_t i = 0; i < execution; ++i)
+        chosen.at += s->log[i].cta == chosen.cta;
+    return chosen;
+}
+
+// What a draw spoils, into `a` besides what is there; whether there is something, and of a CTA of which there is nothing
+// yet.
+static bool take_draw(const struct spoiling *s, int draw, struct ablation *a)
+{
+    const struct experiment *e = s->experiment;
+    const size_t draws = (size_t)e->draws, at = (size_t)draw;
+    const size_t first = e->in_parts ? at * s->count / draws : 0;
+    const size_t of = e->in_parts ? (at + 1) * s->count / draws - first : s->count;
+    const size_t half = (s->count + 1) / 2;
+    const int many = !e->halves ? 1 : half < SPOILED_MOST ? (int)half : SPOILED_MOST;
+
+    for (int i = 0; i < many && of > 0; ++i) {
+        const size_t execution = first + drawn_with(e->drawn[draw], (uint64_t)i) % of;
+        const struct chosen chosen = choose(s, execution);
+        for (int k = 0; k < a->count && !e->halves; ++k)
+            if (a->chosen[k].cta == chosen.cta)
+                return false;
+        a->chosen[a->count++] = chosen;
+    }
+    return of > 0;
+}
+
+// How many of the spoiled CTAs have stored an output that changed. -1: so has one that was left alone, or nobody.
+static int noticed_by(const struct spoiling *s, const struct ablation *a, const uint16_t *now)
+{
+    bool noticed[SPOILED_MOST] = {false};
+    int count = 0;
+
+    for (size_t i = 0; i < s->outputs; ++i) {
+        int k = 0;
+        if (now[i] == s->out[i])
+            continue;
+        while (k < a->count && s->writers[i] != a->chosen[k].cta + 1)
+            ++k;
+        if (k == a->count)
+            return -1;
+        count += !noticed[k];
+        noticed[k] = true;
+    }
+    return count;
+}
+
+// A launch is spoiled in up to half of its CTAs, in one execution each: whose outputs change has noticed its own. As soon
+// as a CTA that is left alone changes, too, or a launch does not come to its end, each draw has a launch of its own, and
+// any change has noticed it.
+struct noticed spoil_all(const struct spoiling *s)
+{
+    const struct experiment *e = s->experiment;
+    const uint64_t half = s->ctas / 2;
+    const int most = half < 1 ? 1 : half < SPOILED_MOST ? (int)half : SPOILED_MOST;
+    struct noticed n = {.draws = 0};
+    bool apart = !e->halves && e->what != SPOIL_STORES;
+
+    for (int next = 0; next < e->draws && s->count > 0;) {
+        const int stage = next < e->enough ? e->enough : e->draws;
+        struct ablation a = {.what = e->what};
+        int taken = 0;
+        while (next + taken < stage && taken < (apart ? most : 1) && take_draw(s, next + taken, &a))
+            ++taken;
+        if (taken == 0) { // of fewer CTAs than draws
+            ++next;
+            continue;
+        }
+        const uint16_t *now = s->launch(s->of, &a);
+        const bool changed = !now || memcmp(now, s->out, s->outputs * sizeof *now) != 0;
+        const int noticed = taken == 1 ? changed : now ? noticed_by(s, &a, now) : -1;
+        apart = apart && noticed >= 0;
+        if (noticed < 0)
+            continue;
+        next += taken;
+        n.draws += taken;
+        n.noticed += noticed;
+        if (n.noticed == n.draws && n.draws == e->enough)
+            break;
+    }
+    // A kernel with other outputs in each run would seem to use everything.
+    const struct ablation none = {.what = e->what};
+    const uint16_t *again = s->launch(s->of, &none);
+    n.repeats = again && memcmp(again, s->out, s->outputs * sizeof *again) == 0;
+    return n;
+}
