@@ -4,7 +4,7 @@
 # With -O1 the compiler takes twice as long, for tests that are over in seconds.
 sanitize := -Og -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 san_objects = $(patsubst %.c,build/san/%.o,$(1))
-c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c code/*/test/test_*.c))
+c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c code/*/test/test_*.c labs/test/test_*.c))
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu code/*/test/test_*.cu))
 bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*.bats labs/test/test_*.bats)
 # The long ones begin first, where run-tests has not yet seen how long each takes.
@@ -48,6 +48,7 @@ build/tests/code/workbench/test_workbench: | build/tests/nvml.so
 build/tests/nvml.so: code/workbench/fixtures/nvml.c build/flags
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -shared -fPIC $< -o $@
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
+build/tests/labs/test/test_spoil: build/san/labs/judge/spoil.o build/san/libworkbench.a
 # The instruction sets (choose.c) and the extra instructions (decode/opcodes.c) are weak symbols, for which the linker takes
 # no object from an archive.
 $(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)%,ops_base ops_avx2 ops_avx512 extra_instructions)

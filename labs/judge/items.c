@@ -895,7 +895,7 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 #define UNSEEN "whether that was used could not be seen:"
 
 // Of what the lab's own program does, the most and the least that may be done beside a limit from above.
-static const double MOST_BESIDE = 1.5, LEAST_SECTORS = 0.75;
+static const double MOST_BESIDE = 1.5, LEAST_BESIDE = 0.75;
 
 // What does the work of that which an aim limits under another name, and so is counted with it, in the same unit.
 static double stand_ins(const struct counts *c, const struct footprint *f, const char *name)
@@ -912,11 +912,12 @@ static double stand_ins(const struct counts *c, const struct footprint *f, const
                                              : 0;
 }
 
-// All that the pipe of shared memory moves.
+// All that the pipe of shared memory moves, as if nothing was in conflict.
 static double wavefronts_of(const struct counts *c)
 {
-    return (double)(c->shared_load_wavefronts + c->shared_store_wavefronts +
-                    c->shared_atomic_wavefronts);
+    return (double)(c->shared_load_wavefronts - c->shared_load_conflicts +
+                    c->shared_store_wavefronts - c->shared_store_conflicts +
+                    c->shared_atomic_wavefronts - c->shared_atomic_conflicts);
 }
 
 // Arrivals at meetings that are no barriers by name. They are seen at the shape at which use is seen, and are as many more
@@ -959,6 +960,25 @@ static const struct counted *run_at(struct grading *g, const char *shape)
     return counted_at(g, shape, true);
 }
 
+enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
+
+// The copies that a program with less shared memory may have given up. NULL: it has not.
+static char *copies_left_out(struct grading *g)
+{
+    const struct use own = use_of_the_book(SPOIL_COPIES);
+    const struct use *use = own.work > 0 ? use_in(g, SPOIL_COPIES) : &own;
+    const double needed = share_as_by(SPOIL_COPIES, &own, &own) * own.work;
+    const double bytes = share_as_by(SPOIL_COPIES, use, &own) * use->work;
+
+    if (own.why || use->why)
+        return text("%s %s", UNSEEN, own.why ? own.why : use->why);
+    if (bytes >= LEAST_BESIDE * needed)
+        return NULL;
+    return text("at a drawn shape its outputs hang on %s bytes of copies that are under way, the "
+                "book's on %s",
+                plain(round(bytes)), plain(round(needed)));
+}
+
 // Why a limit from above is not paid, new: the work is not done for which there would be less of what it limits.
 // NULL: it is.
 static char *work_left_out(struct grading *g, const struct item *item, const struct counted *run,
@@ -969,18 +989,24 @@ static char *work_left_out(struct grading *g, const struct item *item, const str
     if (sectors > MOST_BESIDE * of_book)
         return text("it loads %s sectors from global memory, the book's program %s", plain(sectors),
                     plain(of_book));
-    if (falls_with_tiles(item->name) && sectors < LEAST_SECTORS * of_book)
+    if (falls_with_tiles(item->name) && sectors < LEAST_BESIDE * of_book)
         return text("it loads %s sectors from global memory, the book's program %s: its tiles are "
                     "larger, which lowers that by itself",
                     plain(sectors), plain(of_book));
-    if (book->counts.tensor_flops == 0)
-        return NULL;
+    // What is loaded passes through shared memory, where it could be in conflict, once at least.
+    if (strstr(item->name, "_conflicts") &&
+        wavefronts_of(&run->counts) * WAVEFRONT_BYTES < LEAST_BESIDE * of_book * SECTOR_BYTES)
+        return text("it has %s wavefronts in shared memory, fewer than the book's program loads by",
+                    plain(wavefronts_of(&run->counts)));
+    char *without = strcmp(item->name, "shared") == 0 ? copies_left_out(g) : NULL;
+    if (without || book->counts.tensor_flops == 0)
+        return without;
     const struct use own = use_of_the_book(SPOIL_PRODUCTS), *use = use_in(g, SPOIL_PRODUCTS);
     if (own.why || use->why)
         return text("%s %s", UNSEEN, own.why ? own.why : use->why);
     const double flops = work_in_common(use, use->share + use->deviation, &own);
     const double needed = work_in_common(&own, own.share - own.deviation, &own);
-    if (flops >= 0.999 * needed)
+    if (flops >= LEAST_BESIDE * needed)
         return NULL;
     return text("at a drawn shape its outputs hang on %s flops of tensor cores, the book's on %s",
                 plain(round(flops)), plain(round(needed)));
