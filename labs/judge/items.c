@@ -962,23 +962,6 @@ static const struct counted *run_at(struct grading *g, const char *shape)
 
 enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
 
-// The copies that a program with less shared memory may have given up. NULL: it has not.
-static char *copies_left_out(struct grading *g)
-{
-    const struct use own = use_of_the_book(SPOIL_COPIES);
-    const struct use *use = own.work > 0 ? use_in(g, SPOIL_COPIES) : &own;
-    const double needed = share_as_by(SPOIL_COPIES, &own, &own) * own.work;
-    const double bytes = share_as_by(SPOIL_COPIES, use, &own) * use->work;
-
-    if (own.why || use->why)
-        return text("%s %s", UNSEEN, own.why ? own.why : use->why);
-    if (bytes >= LEAST_BESIDE * needed)
-        return NULL;
-    return text("at a drawn shape its outputs hang on %s bytes of copies that are under way, the "
-                "book's on %s",
-                plain(round(bytes)), plain(round(needed)));
-}
-
 // Why a limit from above is not paid, new: the work is not done for which there would be less of what it limits.
 // NULL: it is.
 static char *work_left_out(struct grading *g, const struct item *item, const struct counted *run,
@@ -998,9 +981,8 @@ static char *work_left_out(struct grading *g, const struct item *item, const str
         wavefronts_of(&run->counts) * WAVEFRONT_BYTES < LEAST_BESIDE * of_book * SECTOR_BYTES)
         return text("it has %s wavefronts in shared memory, fewer than the book's program loads by",
                     plain(wavefronts_of(&run->counts)));
-    char *without = strcmp(item->name, "shared") == 0 ? copies_left_out(g) : NULL;
-    if (without || book->counts.tensor_flops == 0)
-        return without;
+    if (book->counts.tensor_flops == 0)
+        return NULL;
     const struct use own = use_of_the_book(SPOIL_PRODUCTS), *use = use_in(g, SPOIL_PRODUCTS);
     if (own.why || use->why)
         return text("%s %s", UNSEEN, own.why ? own.why : use->why);

@@ -38,13 +38,8 @@ bool spoils_for(const char *name, enum spoils *what)
 
 bool falls_with_tiles(const char *name)
 {
-    static const char *const known[] = {"barriers", "ctas", "mufu_threads",
-                                        "shared_load_wavefronts", "shared_store_wavefronts"};
-    bool falls = false;
-
-    for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
-        falls = falls || strcmp(known[i], name) == 0;
-    return falls;
+    return strcmp(name, "barriers") == 0 || strcmp(name, "ctas") == 0 ||
+           strcmp(name, "mufu_threads") == 0;
 }
 
 // ---- Ablation -----------------------------------------------------------------------------------
