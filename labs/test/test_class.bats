@@ -135,6 +135,12 @@ struct options options;
 struct sheet sheet;
 void write_csv(FILE *to, const char *field) { (void)to, (void)field; }
 void preprocess(const struct source sources[], struct source plain[], int count) { (void)sources, (void)plain, (void)count; }
+struct source source_of(const char *path)
+{
+    struct source source;
+    source.text = read_file(path, &source.bytes);
+    return source;
+}
 int main(int argc, char **argv)
 {
     struct source first = source_of(argv[1]), second = source_of(argv[argc - 1]);
