@@ -99,8 +99,8 @@ planted_3 of code/workbench/stages.c, which uses planted_1 of code/workbench/clo
     run code/tools/check-floors "$TREE"
     echo "$output"
     [ "$status" -eq 1 ]
-    [ "$output" = "a circle of files: code/workbench/workbench.h includes code/workbench/diagnosis.h, which includes \
-code/workbench/workbench.h" ]
+    [ "$output" = "a circle of files: code/workbench/diagnosis.h includes code/workbench/workbench.h, which includes \
+code/workbench/diagnosis.h" ]
 }
 
 @test "a downward use, and a use of what a folder below has too, are none" {
