@@ -1087,11 +1087,11 @@ static void hold_to_shapes(struct grading *g, const struct item *item, struct ou
     hold_to_shape(g, item, drawn_like(shape_of(item)), "a drawn shape", o);
 }
 
-// A resource is what the launches of all runs take, whatever their shape; but for the number of CTAs, which grows with it,
-// and for caches, which are not of one kind.
+// An aim's resource is what the launches of all runs take, whatever their shape; but for the number of CTAs, which grows
+// with it, and for caches, which are not of one kind.
 static double most_of_runs(const struct grading *g, const struct item *item, double value)
 {
-    const bool of_all = !sheet.cache && strcmp(item->name, "ctas") != 0;
+    const bool of_all = is_aim(item) && !sheet.cache && strcmp(item->name, "ctas") != 0;
 
     for (int i = 0; i < g->counted_count && of_all; ++i)
         if (item->limit.relation == AT_MOST)
