@@ -213,7 +213,8 @@ EOF
     run -1 grep -nE ' src="[^d][^"]*"' "$html"
     grep -q '<math display="block"' "$html"
     grep -q 'src="data:image/svg+xml,' "$html"
-    grep -q 'alt="A query tile meets one key tile' "$html"
+    grep -q 'alt="A grid of cells, and an arrow to a &lt;key&gt; tile"' "$html" # and not the caption, which follows
+    grep -q 'alt="a figure without a description: its caption follows"' "$html"
     grep -q 'prefers-color-scheme: dark' "$html"
     grep -qF $'95\xc2\xa0%' "$html"
     grep -qF $'7\xc2\xa0%' "$html"

@@ -82,18 +82,22 @@ local function add_film(caption, el, book)
     return caption
 end
 
+-- What is said for a picture to readers who do not see it: what it shows (alt="…"). Its caption is read out besides.
+local function alternative(el)
+    return el.attributes.alt or "a figure without a description: its caption follows"
+end
+
 function blocks.picture(block, book)
     local source = labels.pictures[tonumber(block.attributes.figure)]
     local caption = set_inlines(source.caption)
     local content = LATEX and (source.pdf and figures.included(source) or figures.picture(source.text))
-        or figures.image(source.svg, pandoc.utils.stringify(caption))
+        or figures.image(source.svg, alternative(block))
     return set_figure(block, content, add_film(caption, block, book))
 end
 
 function blocks.chart(div, book)
     local image = div.content[1].content[1]
-    local content, trouble = figures.chart(div.attributes.src, LATEX, div.attributes.width,
-        pandoc.utils.stringify(image.caption))
+    local content, trouble = figures.chart(div.attributes.src, LATEX, div.attributes.width, alternative(div))
     if not content then
         fail_or_note(where(div.attributes.line), "%s", trouble)
         content = red(trouble).text

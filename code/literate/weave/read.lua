@@ -250,7 +250,8 @@ local function read_blocks(blocks)
                 elseif image and image.t == "Image" and image.identifier ~= "" then
                     out:insert(pandoc.Div({ inner }, pandoc.Attr(image.identifier, { "figure" },
                         { line = tostring(line), src = image.src,
-                          width = image.attributes.width or "", film = image.attributes.film })))
+                          width = image.attributes.width or "", film = image.attributes.film,
+                          alt = image.attributes.alt })))
                 elseif caption then
                     above.caption = { long = { pandoc.Plain(caption) } }
                     above.identifier = id
