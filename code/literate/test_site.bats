@@ -182,10 +182,17 @@ say("focus", page.activeElement.getAttribute("href"));
 type("no such word");
 await until(() => page.querySelector("#results h1")?.textContent === "Nothing found");
 say("none", page.querySelectorAll("#results li").length);
+say("stems", ...["specialization", "specialised", "vectorize", "Barriers", "keys"].map(frame.contentWindow.stem));
 press("Escape", page.body);
 say("back", page.querySelector("#results"), getComputedStyle(page.querySelector("main > p")).display, "[" + box.value + "]");
 page = await open("site/index.html?q=band");
 await until(() => page.querySelector("#results li"));
+page.querySelector("#results a[href^=interlude]").click();
+await until(() => frame.contentDocument.querySelector("h1") && frame.contentWindow.location.pathname.endsWith("SP.html"));
+frame.contentWindow.history.back();
+await until(() => frame.contentWindow.location.pathname.endsWith("index.html") && frame.contentDocument.querySelector("#results li"));
+page = frame.contentDocument;
+say("returned", page.querySelector("[name=q]").value);
 say("asked", [...page.querySelectorAll("#results li:first-child a")].map((a) => a.getAttribute("href")).join(" "));
 
 page = await open("site/chapter1.html");
@@ -201,6 +208,12 @@ await until(() => copied);
 say("copied", JSON.stringify(copied));
 
 page = await open("site/chapter1.html");
+const picture = page.querySelector("#fig\\:tiles img");
+picture.click();
+say("large", getComputedStyle(picture).position);
+press("Escape", page.body);
+say("small", getComputedStyle(picture).position);
+say("link", getComputedStyle(page.querySelector("main p a:not(.film)")).textDecorationLine);
 const link = page.querySelector("a.film");
 say("frames", page.querySelectorAll("iframe").length);
 link.click();
@@ -227,12 +240,17 @@ marked true
 hidden none
 focus chapter1.html#chunk:ch01-kernel:1
 none 0
+stems specialis specialis vectoris barrier keys
 back  block []
+returned band
 asked interlude-SP.html#ix-4 interlude-SP.html#ix-4 words.html#ix-6
 light rgb(253, 253, 251)
 dark rgb(20, 24, 28)
 kept rgb(20, 24, 28) dark
 copied "printf(\"tiles of %d\\n\", TILE);\nprintf(\"launching %d threads, 100%% sure & ready {#1} ~ ^ \\\\ \\n\", 4 * TILE);\nscale<<<1, TILE>>>(nullptr, 1.5e-3f, 0x80);\n"
+large fixed
+small static
+link underline
 frames 0
 film site/films/chapter2.html?colours=dark IFRAME
 film site/films/chapter2.html

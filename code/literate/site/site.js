@@ -100,6 +100,32 @@ function addCopying() {
   }
 }
 
+// ---- Tables and figures -----------------------------------------------------------------------------
+
+// A table that is wider than the page can be reached, and scrolled, by keys.
+function reachTables() {
+  for (const box of document.querySelectorAll("main .table"))
+    if (box.scrollWidth > box.clientWidth) {
+      box.tabIndex = 0;
+      box.setAttribute("role", "region");
+      box.setAttribute("aria-label", "Table, wider than the page");
+    }
+}
+
+// A picture fills the window when it is clicked, until it is clicked again. A timeline with a film opens that.
+function addEnlarging() {
+  for (const picture of document.querySelectorAll("main figure:not(.timeline) img")) {
+    picture.title = "click to enlarge";
+    picture.addEventListener("click", () => {
+      picture.classList.toggle("large");
+      picture.title = picture.classList.contains("large") ? "click to close" : "click to enlarge";
+    });
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") for (const picture of document.querySelectorAll("img.large")) picture.click();
+  });
+}
+
 // ---- Films ------------------------------------------------------------------------------------------
 
 function toggleFilm(link) {
@@ -140,11 +166,22 @@ function loadWords() {
   words = words || new Promise((resolve, reject) => {
     const script = element("script", { src: "search.js" });
     script.addEventListener("load", () => resolve(window.BOOK.map(([address, kind, title, where, text]) =>
-      ({ address, kind, title, where, text, low: text.toLowerCase(), name: title.toLowerCase().replace(/[:,]/g, "") }))));
+      ({ address, kind, title, where, text, low: spelled(text), name: spelled(title).replace(/[:,]/g, "") }))));
     script.addEventListener("error", () => reject(new Error("search.js is missing beside this page")));
     document.head.append(script);
   });
   return words;
+}
+
+// Small letters, and -ise for -ize; as long as the text itself.
+function spelled(text) {
+  return text.toLowerCase().replace(/iz(?=[aei])/g, "is");
+}
+
+// What a word's other endings leave of it: "specialization" finds "specialised", too.
+function stem(word) {
+  const whole = spelled(word);
+  return whole.length < 6 ? whole : whole.replace(/(ations?|ings?|ed|es|e|s)$/, "");
 }
 
 function count(text, word) {
@@ -164,7 +201,7 @@ function score(place, phrase, wanted) {
 }
 
 function find(places, query) {
-  const phrase = query.trim().toLowerCase().replace(/\s+/g, " "), wanted = phrase.split(" ").filter(Boolean);
+  const phrase = spelled(query.trim()).replace(/\s+/g, " "), wanted = phrase.split(" ").filter(Boolean).map(stem);
   if (!wanted.length) return [];
   return places.map((place, i) => ({ place, i, points: score(place, phrase, wanted) })).filter((r) => r.points > 0)
     .sort((a, b) => b.points - a.points || a.i - b.i).map(({ place }) => ({ place, phrase, wanted }));
@@ -177,7 +214,7 @@ function excerpt({ place, phrase, wanted }) {
   const all = place.text, least = at - AROUND, most = at + phrase.length + AROUND; // cut between words
   const from = least > 0 ? Math.min(at, all.indexOf(" ", least) + 1) : 0;
   const to = most < all.length ? Math.max(at + phrase.length, all.lastIndexOf(" ", most)) : all.length;
-  const out = element("p", {}, from > 0 ? "… " : ""), text = all.slice(from, to), low = text.toLowerCase();
+  const out = element("p", {}, from > 0 ? "… " : ""), text = all.slice(from, to), low = spelled(text);
   const next = (i) => wanted.map((word) => [low.indexOf(word, i), word]).filter(([k]) => k >= 0)
     .sort((a, b) => a[0] - b[0] || b[1].length - a[1].length)[0];
   let done = 0;
@@ -229,6 +266,14 @@ async function search(query) {
   scrollTo({ top: 0, behavior: "instant" });
 }
 
+function keepQuery(query) {
+  const url = new URL(location.href);
+  url.searchParams.set("q", query);
+  try {
+    history.replaceState(null, "", url.href);
+  } catch { /* a browser may forbid it to files: then Back leads to the page */ }
+}
+
 function addSearch(tools) {
   const input = element("input", { type: "search", name: "q", placeholder: "Search ( / )", autocomplete: "off" });
   input.setAttribute("aria-label", "Search the book");
@@ -256,7 +301,12 @@ function addSearch(tools) {
     }
   });
   document.querySelector("main").addEventListener("click", (event) => {
-    if (!event.target.closest("#results a")) return;
+    const link = event.target.closest("#results a");
+    if (!link) return;
+    if (link.pathname !== location.pathname) { // Back leads to the results again
+      keepQuery(input.value);
+      return;
+    }
     input.value = ""; // a place of this page is shown at once
     document.getElementById("results").remove();
     document.body.classList.remove("searching");
@@ -274,5 +324,7 @@ document.addEventListener("DOMContentLoaded", () => {
   addColours(tools);
   foldContents();
   addCopying();
+  reachTables();
+  addEnlarging();
   addFilms();
 });
