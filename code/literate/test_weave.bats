@@ -10,6 +10,7 @@ setup_file() {
     mkdir build
     cp hashes.tsv build/
     cite_as_newer
+    { printf '\n```\n' && seq -f 'line %g of a listing' 70 && printf '```\n'; } >> chapters/02-scale-faster.md
     EDITION=e1 "$literate/book" pdf build/book.pdf
     EDITION=e1 "$literate/book" html build/book.html
     pdftotext -layout build/book.pdf build/book.txt
@@ -449,6 +450,17 @@ EOF
     printf '\nA sum $\\nosuchmacro + 1$ here.\n' >> chapters/02-scale-faster.md
     n=$(line_of chapters/02-scale-faster.md nosuchmacro)
     kind=pdf expect_errors "chapters/02-scale-faster.md:$n: ! Undefined control sequence. \\nosuchmacro (build/book/book.log)"
+}
+
+@test "pdf: a page that begins within a listing says so, and no other" {
+    # Of each page: whether its head says so, and whether its first line, or no line, is of the listing.
+    awk 'BEGIN { RS = "\f" } { n = split($0, lines, "\n"); said = first = ""
+            for (i = 1; i <= n; i++) {
+                said = said || lines[i] ~ /code, continued/
+                if (i > 1 && first == "" && lines[i] ~ /[^ ]/) first = lines[i]
+            }
+            print said + 0, first ~ /^ *line [0-9]+ of a listing$/ }' "$made/build/book.txt" | sort | uniq -c |
+        tr -s ' ' | diff <(printf '%s\n' " 16 0 0" " 1 1 1") -
 }
 
 @test "pdf: what newer versions of Pandoc write for a citation and the bibliography is defined" {
