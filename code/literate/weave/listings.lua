@@ -217,7 +217,7 @@ local function footer(part)
         end
         if #users > MOST_USERS then
             local named = math.max(1, MOST_USERS - 1)
-            users = { table.concat(users, ", ", 1, named), count(#users - named, "other place") }
+            users = { table.concat(users, ", ", 1, named), #users - named .. " more" }
         end
         if #users > 0 then
             table.insert(out, "Used in " .. list_words(users))
