@@ -331,6 +331,22 @@ EOF
     grep -q '<span class="draft">3.5e-04</span>' build/out
 }
 
+@test "a ladder tells the times of the stages up to its program, which is one of stages.tsv" {
+    printf 'number\tname\tprogram\tfilm\n1\tpaper\tch01_scale\t-\n2\tfast\tch02_fast\t1x1x96\n3\tfaster\tch03_none\t1x1x96\n4\tlater\tch04_later\t1x1x96\n' \
+        > chapters/stages.tsv
+    flops='"shapes": {"mission": {"tflops": 98.95, "timing": {"p50_us": 4}}}'
+    echo "{\"record\": 1, \"program\": \"ch04_later\", \"source_hash\": \"aaaa04\", $flops}" > plots/runs/h200/ch04_later.json
+    echo "{\"record\": 1, ${flops/4/10}}" > plots/runs/h200/pytorch-flash.json
+    printf 'ch04_later\taaaa04\n' >> build/hashes.tsv
+    printf '\n``` {.ladder to=ch04_later}\n```\n' >> chapters/02-scale-faster.md
+    "$literate/book" html build/out
+    sed 's/<[^>]*>//g; s/\xc2\xa0/ /g' build/out | tr '\n' ' ' > told
+    grep -qF "The ladder so far, µs at mission on an H200: 2: 12.2, 3: not timed there, 4: 4.00. This rung computes 99 TFLOP/s, 10.0 % of what the tensor cores do at most in half, and is 2.5 times as fast as PyTorch’s flash backend." told
+    sed -i 's/to=ch04_later/to=ch05_never/' chapters/02-scale-faster.md
+    rm build/out
+    expect_errors "chapters/02-scale-faster.md:$(line_of chapters/02-scale-faster.md ch05_never): a ladder to \"ch05_never\", which is no timed program of chapters/stages.tsv"
+}
+
 @test "a record whose program has no hash today, and a record that is not JSON" {
     sed -i '/ch02_fast/d' build/hashes.tsv
     sed -i '/ch02_fast:.*ch02_fast/d' chapters/01-scale.md

@@ -9,6 +9,7 @@
 --   read.box_class(div)      which of them it is, or nil
 
 local runs = require "runs"
+local stages = require "stages"
 local tables = require "tables"
 local common = require "weave.common"
 local LATEX = common.LATEX
@@ -282,9 +283,63 @@ end
 local READ_INLINES = { traverse = "topdown", Inlines = read_inlines }
 local READ_BLOCKS = { Blocks = read_blocks }
 
--- A table of numbers in the notation of tables.lua, as the table that it stands for.
+-- ``` {.ladder to=ch09_three_stages}: the paragraph that says where the reader stands: the times at `mission` of all
+-- stages up to this program's, on the GPU of LADDER_GPU, the rate of its own, and its ratio to PyTorch's flash backend.
+local LADDER_GPU = { folder = "h200", name = "an H200", half_tflops = 989.5 }
+
+local function ladder(block)
+    local rows, trouble = stages.read("chapters/stages.tsv")
+    trouble = not rows and trouble or nil -- else it has the columns' names
+    local to = block.attributes.to or ""
+    local at = LADDER_GPU.folder .. "/%s:shapes.mission."
+    local function time(program)
+        return (at .. "timing.p50_us"):format(program)
+    end
+    local function number(expression) -- what is wrong with it is said where the paragraph has it
+        return tonumber((runs.evaluate(expression, "%.17g"))) or 0
+    end
+    local rungs, last = {}, nil
+    for _, row in ipairs(rows or {}) do
+        if row.film and last ~= to then -- a stage that is timed
+            last = row.program
+            local own = last == to and "**" or ""
+            local record = io.open(string.format("plots/runs/%s/%s.json", LADDER_GPU.folder, last))
+            if record then
+                record:close()
+                table.insert(rungs, string.format('%s%d: `%s`{.run fmt="%s"}%s', own, row.number, time(last),
+                    number(time(last)) < 10 and "%.2f" or "%.1f", own))
+            else
+                table.insert(rungs, row.number .. ": not timed there")
+            end
+        end
+    end
+    if rows and last ~= to then
+        trouble = string.format("a ladder to \"%s\", which is no timed program of chapters/stages.tsv", to)
+    end
+    if trouble then
+        fail(where(position(block)), "%s", trouble)
+        return pandoc.Para {}
+    end
+    local slower = number(time(to) .. " / " .. time("pytorch-flash")) > 1
+    local text = string.format("*The ladder so far*, µs at `mission` on %s: %s. This rung computes "
+        .. '`%stflops`{.run fmt="%%.0f"} TFLOP/s, `%stflops / %s`{.run fmt="%%.1f" scale=100} %% of what the tensor '
+        .. 'cores do at most in half, and %s `%s / %s`{.run fmt="%%.1f"} times as %s as PyTorch\'s flash backend.',
+        LADDER_GPU.name, table.concat(rungs, ", "), at:format(to), at:format(to), LADDER_GPU.half_tflops,
+        slower and "takes" or "is", time(slower and to or "pytorch-flash"), time(slower and "pytorch-flash" or to),
+        slower and "long" or "fast")
+    return pandoc.read(text, "commonmark_x-emoji").blocks[1]:walk {
+        Code = function(code) -- for messages
+            code.attributes["data-pos"] = block.attributes["data-pos"]
+            return code
+        end,
+    }
+end
+
+-- A table of numbers in the notation of tables.lua, as the table that it stands for; a ladder as its paragraph.
 local function expand_table(block)
-    if block.classes:includes("table") then
+    if block.classes:includes("ladder") then
+        return ladder(block)
+    elseif block.classes:includes("table") then
         return tables.expand(block, position(block), function(line, ...)
             fail(where(line), ...)
         end) or pandoc.Para {}
