@@ -1,9 +1,9 @@
 // reference.c: attention in double precision, fast enough to be asked for often.
 //
 // One job is one (batch, head): its K (transposed) and V become doubles, then four query rows at a
-// time go through scores, softmax and output, with eight keys or eight output columns in a vector.
+// time go through scores, softmax and output, with eight keys or eight output columns at a time.
 // GCC's vector types are lowered to whatever the machine has; the functions in question are
-// compiled for three generations of x86 and the right one is picked at start. Every lane does the
+// compiled for two generations of x86 and the right one is picked at start. Every lane does the
 // same IEEE operations in the same order in each of them (no fused multiply-add, an exponential of
 // our own), so the result is the same to the bit everywhere.
 #include <math.h>
@@ -16,14 +16,16 @@
 #include "workbench.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define FOR_EACH_X86 __attribute__((target_clones("avx512f", "avx2", "default")))
+#define FOR_EACH_X86 __attribute__((target_clones("avx2", "default")))
 #else
 #define FOR_EACH_X86
 #endif
 
-enum { LANES = 8, ROWS = 4 };
-typedef double vec __attribute__((vector_size(LANES * sizeof(double))));
-typedef int64_t ivec __attribute__((vector_size(LANES * sizeof(int64_t))));
+// A vector has WIDTH doubles, for which AVX2 has a register. GCC keeps a wider one in memory there, and each addition to
+// a sum in it waits for the store of the last one: that takes five times as long.
+enum { LANES = 8, WIDTH = 4, PARTS = LANES / WIDTH, ROWS = 4 };
+typedef double vec __attribute__((vector_size(WIDTH * sizeof(double))));
+typedef int64_t ivec __attribute__((vector_size(WIDTH * sizeof(int64_t))));
 
 struct work {
     const struct problem *problem;
@@ -52,17 +54,28 @@ struct scratch {
 FOR_EACH_X86 static void scores(struct scratch *s)
 {
     for (int j = 0; j < s->padded; j += LANES) {
-        vec dot[ROWS] = {{0}};
+        vec dot[ROWS][PARTS] = {{{0}}};
         const vec *keys = (const vec *)(s->keys + (size_t)j * HEAD_DIM);
         for (int d = 0; d < HEAD_DIM; ++d) {
-            vec key = keys[d];
 #pragma GCC unroll 4 // sums in registers
             for (int r = 0; r < ROWS; ++r)
-                dot[r] += s->queries[r][d] * key;
+#pragma GCC unroll 2
+                for (int i = 0; i < PARTS; ++i)
+                    dot[r][i] += s->queries[r][d] * keys[d * PARTS + i];
         }
         for (int r = 0; r < ROWS; ++r)
-            *(vec *)(s->weights + (size_t)r * s->padded + j) = dot[r];
+            memcpy(s->weights + (size_t)r * s->padded + j, dot[r], sizeof dot[r]);
     }
+}
+
+// The sum of the lanes of sums, the first first.
+static inline double in_order(const vec sums[PARTS])
+{
+    double total = 0;
+
+    for (int lane = 0; lane < LANES; ++lane)
+        total += sums[lane / WIDTH][lane % WIDTH];
+    return total;
 }
 
 // Scores to weights exp(score - max), and their sums. exp(x) = 2^k exp(r) with k = round(x / ln 2)
@@ -79,16 +92,16 @@ FOR_EACH_X86 static void softmax(struct scratch *s)
         for (int j = s->seen[r]; j < s->padded; ++j)
             row[j] = -INFINITY;
         vec most = -INFINITY - (vec){0};
-        for (int j = 0; j < s->padded; j += LANES) {
+        for (int j = 0; j < s->padded; j += WIDTH) {
             vec x = *(vec *)(row + j);
             ivec more = x > most; // never of a NaN
             most = (vec)(((ivec)x & more) | ((ivec)most & ~more));
         }
         double largest = -INFINITY;
-        for (int lane = 0; lane < LANES; ++lane)
+        for (int lane = 0; lane < WIDTH; ++lane)
             largest = most[lane] > largest ? most[lane] : largest;
-        vec sum = {0};
-        for (int j = 0; j < s->padded; j += LANES) {
+        vec sum[PARTS] = {{0}}; // of every eighth weight
+        for (int j = 0; j < s->padded; j += WIDTH) {
             vec x = *(vec *)(row + j) - largest;
             ivec kept = x > -700.0; // all bits of a lane; the rest, padding included, becomes 0
             x = (vec)((ivec)x & kept);
@@ -101,11 +114,9 @@ FOR_EACH_X86 static void softmax(struct scratch *s)
             ivec exponent = ((ivec)shifted + 1023) << 52; // magic's own bits are shifted out
             power = (vec)((ivec)(power * (vec)exponent) & kept);
             *(vec *)(row + j) = power;
-            sum += power;
+            sum[j / WIDTH % PARTS] += power;
         }
-        s->sums[r] = 0;
-        for (int lane = 0; lane < LANES; ++lane)
-            s->sums[r] += sum[lane];
+        s->sums[r] = in_order(sum);
     }
 }
 
@@ -115,10 +126,9 @@ FOR_EACH_X86 static void softmax(struct scratch *s)
 FOR_EACH_X86 static double round_tile(double *weights, int keys, double scale, double back)
 {
     const ivec least = {0}, half_bit = least + ((int64_t)1 << 51);
-    vec sum = {0};
-    double total = 0;
+    vec sum[PARTS] = {{0}};
 
-    for (int j = 0; j < keys; j += LANES) {
+    for (int j = 0; j < keys; j += WIDTH) {
         vec x = *(vec *)(weights + j) * scale;
         ivec exponent = ((ivec)x >> 52) - (1023 - 6); // above 2^-6
         exponent = (exponent & (exponent > 0)) + (1023 - 6);
@@ -128,11 +138,9 @@ FOR_EACH_X86 static double round_tile(double *weights, int keys, double scale, d
         vec most = (vec){0} + E4M3_MAX;
         rounded = (vec)(((ivec)rounded & ~past) | ((ivec)most & past)) * back;
         *(vec *)(weights + j) = rounded;
-        sum += rounded;
+        sum[j / WIDTH % PARTS] += rounded;
     }
-    for (int lane = 0; lane < LANES; ++lane)
-        total += sum[lane];
-    return total;
+    return in_order(sum);
 }
 
 static double geometric_mean(const double *weights, int keys)
@@ -173,17 +181,18 @@ static void round_weights(struct scratch *s, struct p_rounding p)
 FOR_EACH_X86 static void weigh_values(struct scratch *s, int length)
 {
     for (int d = 0; d < HEAD_DIM; d += LANES) {
-        vec sum[ROWS] = {{0}};
+        vec sum[ROWS][PARTS] = {{{0}}};
         const vec *values = (const vec *)(s->values + (size_t)d * s->padded);
         for (int j = 0; j < length; ++j) {
-            vec value = values[j];
 #pragma GCC unroll 4
             for (int r = 0; r < ROWS; ++r)
-                sum[r] += s->weights[(size_t)r * s->padded + j] * value;
+#pragma GCC unroll 2
+                for (int i = 0; i < PARTS; ++i)
+                    sum[r][i] += s->weights[(size_t)r * s->padded + j] * values[j * PARTS + i];
         }
         for (int r = 0; r < ROWS; ++r)
             for (int lane = 0; lane < LANES; ++lane)
-                s->outputs[r][d + lane] = sum[r][lane] / s->sums[r];
+                s->outputs[r][d + lane] = sum[r][lane / WIDTH][lane % WIDTH] / s->sums[r];
     }
 }
 
@@ -254,7 +263,7 @@ static void *work_on(void *data)
     size_t doubles = (size_t)padded * (2 * HEAD_DIM + ROWS);
     struct scratch scratch = {.padded = padded};
 
-    scratch.keys = aligned_alloc(sizeof(vec), doubles * sizeof(double));
+    scratch.keys = aligned_alloc(PARTS * sizeof(vec), doubles * sizeof(double));
     if (!scratch.keys) {
         work->failed = true;
         return NULL;
