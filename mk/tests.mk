@@ -26,14 +26,20 @@ build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
+# Of the instruction sets those that the processor at hand has: a test can choose no other, and each takes a quarter of a
+# minute.
+sets_here := base $(if $(filter avx2 avx512,$(isa)),avx2) $(filter avx512,$(isa))
+sets_elsewhere := $(filter-out $(sets_here),avx2 avx512)
+san_ptxsim := $(filter-out $(sets_elsewhere:%=code/ptxsim/ops/isa/%.c),$(ptxsim))
+
 # Archives, so that the linker takes only the objects that a test uses; q, for folders have files of one name.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-build/san/libptxsim.a: $(call san_objects,$(ptxsim))
+build/san/libptxsim.a: $(call san_objects,$(san_ptxsim))
 	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
 # The simulator under the sanitizers, for whole programs (test_sanitized.bats).
-build/san/libcudart.so.13: $(call san_objects,$(ptxsim)) code/ptxsim/cudart/libcudart.map
+build/san/libcudart.so.13: $(call san_objects,$(san_ptxsim)) code/ptxsim/cudart/libcudart.map
 	$(say) LD $@
 	$(Q)$(CC) $(sanitize) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map \
 	    $(filter %.o,$^) -lm -lpthread -ldl -o $@
@@ -51,7 +57,7 @@ $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 build/tests/labs/test/test_spoil: build/san/labs/judge/spoil.o build/san/libworkbench.a
 # The instruction sets (choose.c) and the extra instructions (decode/opcodes.c) are weak symbols, for which the linker takes
 # no object from an archive.
-$(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)%,ops_base ops_avx2 ops_avx512 extra_instructions)
+$(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)%,$(sets_here:%=ops_%) extra_instructions)
 
 # Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
 # nvcc's -O is the host's: of kernels it makes the same.
