@@ -841,10 +841,13 @@ END
 
 @test "the secret decides the cases, and reaches no submission" {
     small
+    # A kernel that faults at once: the whole grade takes little more than its cases do to draw.
+    sed 's/^    while .*/    (void)flag[1l << 40]/' "$CHEATS/kernel-spins.cu" >"$BATS_TEST_TMPDIR/faults.cu"
+    run -1 cmp -s "$CHEATS/kernel-spins.cu" "$BATS_TEST_TMPDIR/faults.cu"
     for secret in the-first-secret the-first-secret another-secret-it-is; do
         printf '%s\n' "$secret" >"$BATS_TEST_TMPDIR/secret"
         run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --secret "$BATS_TEST_TMPDIR/secret" \
-            --json "$BATS_TEST_TMPDIR/r.json" "$CHEATS/kernel-spins.cu" # which takes no time
+            --json "$BATS_TEST_TMPDIR/r.json" "$BATS_TEST_TMPDIR/faults.cu"
         [ "$status" -eq 0 ]
         [ "$(grep -c '"item": "hidden"' "$BATS_TEST_TMPDIR/r.json")" -eq 14 ]
         published+=("$(grep -A4 '"item": "correct"' "$BATS_TEST_TMPDIR/r.json" | grep -E '"(shape|seed)"')")
