@@ -88,10 +88,15 @@ static bool next_argument(struct warp *w, const struct op *op, int lane, uint64_
 }
 
 // A warp keeps no more of its output than a launch does (launch->print_bytes).
-static void put(struct warp *w, const char *from, size_t size)
+static bool prints_in_vain(const struct warp *w)
 {
     size_t most = w->cta->launch->print_bytes;
-    if (!most || w->printed.size < most)
+    return most && w->printed.size >= most;
+}
+
+static void put(struct warp *w, const char *from, size_t size)
+{
+    if (!prints_in_vain(w))
         text_add(&w->printed, from, size);
 }
 
@@ -157,6 +162,13 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
     if (!next_argument(w, op, lane, arguments, wide || is_float || strchr("sp", kind) ? 8 : 4,
                        &value))
         return false;
+    char text[1024];
+    strcpy(text, "(null)");
+    if (kind == 's' && value && !fetch_text(w, op, lane, value, text, sizeof text))
+        return false;
+    ++*converted;
+    if (prints_in_vain(w))
+        return true;
     const char *size = format[at - 1] == 'h' ? (at > 1 && format[at - 2] == 'h' ? "hh" : "h") : "";
     sprintf(spec + used, "%s%c",
             kind == 's' || kind == 'c' || is_float || kind == 'p' ? ""
@@ -169,9 +181,6 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
         memcpy(&number, &value, 8);
         count = snprintf(out, sizeof out, spec, number);
     } else if (kind == 's') {
-        char text[1024] = "(null)";
-        if (value && !fetch_text(w, op, lane, value, text, sizeof text))
-            return false;
         count = snprintf(out, sizeof out, spec, text);
     } else if (kind == 'p') {
         count = snprintf(out, sizeof out, spec, (void *)(uintptr_t)value);
@@ -182,7 +191,6 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
     }
     if (count > 0)
         put(w, out, (size_t)count < sizeof out ? (size_t)count : sizeof out - 1);
-    ++*converted;
     return true;
 }
 
