@@ -12,30 +12,36 @@ static size_t plain_bytes(const struct op *op)
     return op->plain == 1 ? 4 : (size_t)(op->plain - 1) * WARP;
 }
 
+// Lanes that are off get back what they had. Without a branch for each lane this is a few vector instructions.
+#define GET_BACK(type)                                                                             \
+    for (int i = 0; i < WARP; ++i) {                                                               \
+        type kept = (type)(0 - (type)((off & bit[i]) != 0));                                       \
+        ((type *)d)[i] = (type)((((type *)d)[i] & ~kept) | (((type *)saved)[i] & kept));           \
+    }
+
 void plain_masked(struct warp *w, char *r, const struct op *op, op_fn *run, uint32_t mask)
 {
+#define FOUR(i) 1u << (i), 2u << (i), 4u << (i), 8u << (i)
+    static const uint32_t bit[WARP] = {FOUR(0),  FOUR(4),  FOUR(8),  FOUR(12),
+                                       FOUR(16), FOUR(20), FOUR(24), FOUR(28)};
     _Alignas(64) char saved[SAVE_BYTES];
     char *d = r + op->d;
     size_t width = op->plain - 1u;
+    uint32_t off = ~mask;
+    if (!off) {
+        run(w, r, op, mask);
+        return;
+    }
     memcpy(saved, d, plain_bytes(op));
     run(w, r, op, mask);
-    uint32_t off = ~mask;
     if (!width) {
         *(u32 *)d = (*(u32 *)d & mask) | (*(u32 *)saved & off);
         return;
     }
     switch (width) {
-    case 2:
-        for (int i = 0; i < WARP; ++i)
-            ((u16 *)d)[i] = off >> i & 1 ? ((u16 *)saved)[i] : ((u16 *)d)[i];
-        break;
-    case 4:
-        for (int i = 0; i < WARP; ++i)
-            ((u32 *)d)[i] = off >> i & 1 ? ((u32 *)saved)[i] : ((u32 *)d)[i];
-        break;
-    default:
-        for (int i = 0; i < WARP; ++i)
-            ((u64 *)d)[i] = off >> i & 1 ? ((u64 *)saved)[i] : ((u64 *)d)[i];
+    case 2: GET_BACK(u16); break;
+    case 4: GET_BACK(u32); break;
+    default: GET_BACK(u64);
     }
 }
 
