@@ -14,7 +14,7 @@
 
 // A record: CPU time and clock.
 enum { RECORD_CPU_SECONDS = 5, RECORD_SECONDS = 20, RECORD_BYTES_MAX = 256 << 10 };
-enum { RECORDS_CPU_SECONDS = 30 }; // all of a submission's
+enum { RECORDS_CPU_SECONDS = 60 }; // all of a submission's
 
 // ---- Lines -----------------------------------------------------------------------------------
 
