@@ -10,11 +10,15 @@ setup_file() {
     mkdir build
     cp hashes.tsv build/
     cite_as_newer
-    { printf '\n```\n' && seq -f 'line %g of a listing' 70 && printf '```\n'; } >> chapters/02-scale-faster.md
+    list_seventy_lines
     EDITION=e1 "$literate/book" pdf build/book.pdf
     EDITION=e1 "$literate/book" html build/book.html
     pdftotext -layout build/book.pdf build/book.txt
     pdftotext -layout build/book-programs.pdf build/programs.txt
+}
+
+list_seventy_lines() { # more than a page has
+    { printf '\n```\n' && seq -f 'line %g of a listing' 70 && printf '```\n'; } >> chapters/02-scale-faster.md
 }
 
 cite_as_newer() { # versions of Pandoc write it
@@ -530,6 +534,7 @@ EOF
 }
 
 @test "a character without a glyph and a line in the margin are errors at their lines, seen in one run" {
+    list_seventy_lines
     cat >> chapters/02-scale-faster.md <<'EOF'
 
 An Egyptian 𓀀 stands here.
