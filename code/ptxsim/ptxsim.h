@@ -209,12 +209,15 @@ enum spoils {
     SPOIL_COPIES, // cp.async, bulk copies: each byte that they deliver has its highest bit turned over
     SPOIL_ATOMICS, // in global memory: the result is one more; without one, no update is made
     SPOIL_STORES,  // a CTA's stores to global memory are left out
+    SPOIL_LOADS, // from shared memory: each byte that they find there has its highest bit turned over
+    SPOIL_LOOKUPS, // nothing is spoiled; loads and shuffles are noted, with the places that they ask
     SPOILS
 };
 enum { SPOILED_MOST = 16 };
 // What an execution works on. of: hashes, of a product's two operands; of the bytes that a cp.async brings, twice; of an
 // atomic operation's address, and of that with what was there before. work: a product's flops, of integers 0, for
-// nobody's attention is made of them; a copy's bytes; 1.
+// nobody's attention is made of them; a copy's bytes; 1. Of a lookup, twice: its instruction and the places that its
+// lanes ask; its lanes.
 struct execution {
     uint64_t of[2], cta;
     uint32_t work;
@@ -233,8 +236,7 @@ struct ablation {
     uint64_t watched;
     size_t writers_count;
     uint64_t *writers;
-    // SPOIL_COPIES: bytes for which warps did not wait at once. They have made a product or loaded from shared memory in
-    // between.
+    // SPOIL_COPIES: warp instructions that ran while their warp had a cp.async on its way.
     uint64_t under_way;
     // Signals (struct counts) of warps that ask at the same address then: they meet others there, as at a barrier. Who
     // only hands something on asks elsewhere. Where `logs`; signals without a question yet are in a list, freed as the log.
@@ -246,6 +248,8 @@ struct ablation {
     } * signalled;
     size_t signalled_count, signalled_room;
     uint64_t work, busiest; // warp instructions of all CTAs, and of that which has most
+    // SPOIL_PRODUCTS, where `logs`: bytes that are loaded from global memory, and those by warps that make products, too.
+    uint64_t loaded, loaded_beside;
 };
 
 struct launch {

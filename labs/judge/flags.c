@@ -87,6 +87,13 @@ static void add_flag(json_t *flags, int count, const char *what, const char *nam
         json_array_append_new(flags, json_sprintf("%s: %s", what, names));
 }
 
+// Whether a variable is one of a library's objects that keep nothing: a byte, in a namespace of one translation unit. (A
+// submission's own variables in such a namespace have the same mark in their names.)
+static bool keeps_nothing(const char *name, size_t length)
+{
+    return memmem(name, length, "_INTERNAL_", 10) && strncmp(name + length, "[1]", 3) == 0;
+}
+
 // Flags the variables in global memory of a PTX text, which outlive a launch, except those of the
 // lab's own program and the strings of printf.
 static void flag_state(json_t *flags, const char *ptx, const struct source *own)
@@ -104,7 +111,7 @@ static void flag_state(json_t *flags, const char *ptx, const struct source *own)
         for (start = end; start > line && is_name(start[-1]);)
             --start;
         if (start < end && *start != '$' && !has_word(own, start, (size_t)(end - start)) &&
-            !memmem(start, (size_t)(end - start), "_INTERNAL_", 10))
+            !keeps_nothing(start, (size_t)(end - start)))
             add_name(&names, &count, start, (size_t)(end - start));
     }
     add_flag(flags, count, "state between launches", names);

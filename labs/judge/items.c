@@ -448,9 +448,9 @@ static void run_hidden(struct grading *g)
         enum input input;
     } kinds[] = {
         {1, 15, 1, 1, 3, 1, 3, GRADE_NORMAL},      {17, 63, 1, 1, 3, 1, 3, GRADE_MEAN},
-        {64, 64, 1, 1, 2, 1, 3, GRADE_NORMAL},     {65, 127, 1, 1, 2, 1, 2, GRADE_FLAT},
-        {129, 255, 1, 1, 3, 1, 3, GRADE_RISING},   {256, 256, 1, 1, 2, 1, 2, GRADE_MEAN},
-        {257, 575, 1, 1, 2, 1, 2, GRADE_PEAKY},    {576, 1024, 64, 2, 2, 2, 2, GRADE_NORMAL},
+        {64, 64, 1, 1, 2, 1, 3, GRADE_NORMAL},     {65, 127, 1, 1, 8, 1, 8, GRADE_FLAT},
+        {129, 255, 1, 1, 5, 1, 5, GRADE_RISING},   {256, 256, 1, 1, 2, 1, 2, GRADE_MEAN},
+        {257, 575, 1, 1, 3, 1, 3, GRADE_PEAKY},    {576, 1024, 64, 2, 2, 2, 2, GRADE_NORMAL},
         {576, 2304, 1, 1, 1, 1, 1, GRADE_MEAN},    {2305, 4400, 1, 1, 1, 1, 1, GRADE_NORMAL},
         {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL}, // more query tiles than CTAs fit on an L4
         {20, 80, 1, 4, 12, 4, 16, GRADE_PEAKY},    {17, 60, 1, 1, 3, 17, 256, GRADE_OFFSET},
@@ -470,9 +470,11 @@ static void run_hidden(struct grading *g)
             at_most(k->least + k->step * secret_between(0, steps, secret_draw("%s keys", of)),
                     sheet.longest);
         // In 1/1000; of peaky scores no more than the usual one, or a row would be one key's; of those with an
-        // offset so much that e to the power of it is more than a float.
-        const int least = k->input == GRADE_OFFSET ? 180 : 40;
-        const int most = k->input == GRADE_PEAKY ? 120 : 200;
+        // offset so much that e to the power of it is more than a float; and where all scores are 0, more or less than
+        // all of these.
+        const bool flat = k->input == GRADE_FLAT, small = secret_draw("%s side", of) % 2;
+        const int least = k->input == GRADE_OFFSET ? 180 : flat ? (small ? 1 : 201) : 40;
+        const int most = k->input == GRADE_PEAKY ? 120 : flat ? (small ? 39 : 8000) : 200;
         int scale = secret_between(least, most, secret_draw("%s scale", of));
         run_case(g, text("%dx%dx%d", batch, heads, keys), 0.001f * (float)scale, k->input,
                  secret_draw("%s seed", of), NUMBERS, draw_schedule(of));
@@ -933,8 +935,22 @@ static double meetings(struct grading *g, const struct book_run *book)
                : 0;
 }
 
-// A count with what stands in for it, as far as that is more than the lab's own program has. Barriers are those of as many
-// threads a CTA: half of the warps have half of the arrivals.
+// Lanes whose loads and shuffles ask other places where inputs are others: what they want is looked up. They are seen at
+// the shape at which use is seen, and are as many more or less at another as the products of the lab's own program.
+static double lookups(struct grading *g, const struct book_run *book)
+{
+    const struct worked_on *w = &use_in(g, SPOIL_LOOKUPS)->worked_on;
+    const struct book_run there = run_of_the_book("code", drawn_like(sheet.shapes[0]));
+    double lanes = 0;
+
+    for (int i = 1; i < CHANGES; ++i)
+        lanes += w->work[i];
+    return there.ended && there.counts.tensor_flops > 0
+               ? lanes * (double)book->counts.tensor_flops / (double)there.counts.tensor_flops
+               : 0;
+}
+
+// A count with what stands in for it, as far as that is more than the lab's own program has.
 static double with_stand_ins(struct grading *g, const struct item *item, double value,
                              const struct counted *run, const struct book_run *book)
 {
@@ -947,8 +963,9 @@ static double with_stand_ins(struct grading *g, const struct item *item, double 
     if (strncmp(item->name, "shared_", strlen("shared_")) == 0)
         value += fmax(0, wavefronts_of(&run->counts) - MOST_BESIDE * wavefronts_of(&book->counts));
     if (strcmp(item->name, "barriers") == 0)
-        value = (value + meetings(g, book)) *
-                fmax(1, (double)book->footprint.threads / run->footprint.threads);
+        value += meetings(g, book);
+    if (strcmp(item->name, "mufu_threads") == 0)
+        value += lookups(g, book);
     return value + fmax(0, own - most);
 }
 
@@ -962,6 +979,17 @@ static const struct counted *run_at(struct grading *g, const char *shape)
 
 enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
 
+// That a run loads too much beside the lab's own program, new; NULL: it does not.
+static char *loads_too_much(const struct counted *run, const struct book_run *book)
+{
+    const double sectors = sectors_of(&run->counts), of_book = sectors_of(&book->counts);
+
+    return sectors > MOST_BESIDE * of_book
+               ? text("it loads %s sectors from global memory, the book's program %s",
+                      plain(sectors), plain(of_book))
+               : NULL;
+}
+
 // Why a limit from above is not paid, new: the work is not done for which there would be less of what it limits.
 // NULL: it is.
 static char *work_left_out(struct grading *g, const struct item *item, const struct counted *run,
@@ -969,23 +997,36 @@ static char *work_left_out(struct grading *g, const struct item *item, const str
 {
     const double sectors = sectors_of(&run->counts), of_book = sectors_of(&book->counts);
 
-    if (sectors > MOST_BESIDE * of_book)
-        return text("it loads %s sectors from global memory, the book's program %s", plain(sectors),
-                    plain(of_book));
+    char *much = loads_too_much(run, book);
+    if (much)
+        return much;
     if (falls_with_tiles(item->name) && sectors < LEAST_BESIDE * of_book)
         return text("it loads %s sectors from global memory, the book's program %s: its tiles are "
                     "larger, which lowers that by itself",
                     plain(sectors), plain(of_book));
     // What is loaded passes through shared memory, where it could be in conflict, once at least.
-    if (strstr(item->name, "_conflicts") &&
-        wavefronts_of(&run->counts) * WAVEFRONT_BYTES < LEAST_BESIDE * of_book * SECTOR_BYTES)
-        return text("it has %s wavefronts in shared memory, fewer than the book's program loads by",
-                    plain(wavefronts_of(&run->counts)));
+    if (strstr(item->name, "_conflicts")) {
+        const struct use *loads = use_in(g, SPOIL_LOADS);
+        if (loads->why)
+            return text("%s %s", UNSEEN, loads->why);
+        const double wavefronts =
+            (double)(run->counts.shared_load_wavefronts - run->counts.shared_load_conflicts) *
+            fmin(1, loads->share + loads->deviation);
+        if (wavefronts * WAVEFRONT_BYTES < LEAST_BESIDE * of_book * SECTOR_BYTES)
+            return text("its outputs hang on %s wavefronts of loads from shared memory, fewer than "
+                        "the book's program loads global memory by",
+                        plain(round(wavefronts)));
+    }
     if (book->counts.tensor_flops == 0)
         return NULL;
     const struct use own = use_of_the_book(SPOIL_PRODUCTS), *use = use_in(g, SPOIL_PRODUCTS);
     if (own.why || use->why)
         return text("%s %s", UNSEEN, own.why ? own.why : use->why);
+    if (strcmp(item->name, "barriers") == 0 &&
+        use->worked_on.apart < LEAST_BESIDE * own.worked_on.apart)
+        return text("%.0f %% of what it loads from global memory is loaded by warps that multiply "
+                    "nothing, of the book's program %.0f %%",
+                    100 * use->worked_on.apart, 100 * own.worked_on.apart);
     const double flops = work_in_common(use, use->share + use->deviation, &own);
     const double needed = work_in_common(&own, own.share - own.deviation, &own);
     if (flops >= LEAST_BESIDE * needed)
@@ -1001,18 +1042,20 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
     enum spoils what = SPOIL_PRODUCTS;
     const bool from_above = item->limit.relation == AT_MOST;
     char *why = NULL;
+    const bool by_use = !from_above && spoils_for(item->name, &what);
     double used = value;
 
-    if (from_above) {
+    if (from_above || what == SPOIL_STORES) {
         const struct counted *run = run_at(g, shape_of(item));
         const struct book_run book = run_of_the_book("code", shape_of(item));
         if (!run)
             why = text("no run there stores every output");
         else if (book.ended)
-            why = work_left_out(g, item, run, &book);
-        if (!why && book.ended)
+            why = from_above ? work_left_out(g, item, run, &book) : loads_too_much(run, &book);
+        if (!why && book.ended && from_above)
             used = with_stand_ins(g, item, value, run, &book);
-    } else if (spoils_for(item->name, &what)) {
+    }
+    if (by_use && !why) {
         const struct use own = use_of_the_book(what);
         used = round(value * share_as_by(what, use_in(g, what), &own));
     }

@@ -338,7 +338,8 @@ struct use {
     bool depends; // outputs change with Q, with K and with V
     double share; // of the executions, those that some output hangs on: 0 to 1
     double deviation;
-    double work; // of a launch: flops of products, or bytes of copies
+    double work; // of a launch: flops of products, bytes of copies, or sectors of atomic operations
+    double each; // flops of a product that counts as one instruction
     struct worked_on worked_on;
     char *why; // it could not be seen, for a launch was not run to its end; or NULL
 };

@@ -170,11 +170,15 @@ struct footprint { // of all launches the most, of occupancy the least
 enum { CHANGES = 1 << 3 };
 struct worked_on {
     double work[CHANGES];
+    double executions;
+    // Of atomic operations, the share that finds at an address what no other has found there, of several CTAs that ask.
+    double orders;
     double
-        orders; // of atomic operations, the share that finds at an address what no other has found there
-    double overlap; // of copies, the share of the bytes for which their warp did not wait at once
-    double meets;   // signals of a launch at places where the same warp asks (struct ablation)
-    double spread;  // warp instructions of all CTAs over those of the CTA that has most
+        overlap; // of all warp instructions, the share that ran while their warp had a copy on its way
+    double meets; // signals of a launch at places where the same warp asks (struct ablation)
+    // Of what is loaded from global memory, the share by warps that make no products.
+    double apart;
+    double spread; // warp instructions of all CTAs over those of the CTA that has most
 };
 
 struct noticed {

@@ -43,35 +43,74 @@ static uint8_t *changes_of(const struct execution *log, const size_t ends[], int
     return changes;
 }
 
-// The share of the first set's atomic operations that find what nobody else has found at the same address, where
-// there is somebody else.
+static int compare_places(const void *a, const void *b)
+{
+    const struct execution *x = a, *y = b;
+    return x->of[0] != y->of[0] ? (x->of[0] > y->of[0]) - (x->of[0] < y->of[0])
+                                : (x->cta > y->cta) - (x->cta < y->cta);
+}
+
+static int compare_found(const void *a, const void *b)
+{
+    const struct execution *x = a, *y = b;
+    return compare_words(&x->of[1], &y->of[1]);
+}
+
+static int compare_ctas(const void *a, const void *b)
+{
+    const struct execution *x = a, *y = b;
+    return (x->cta > y->cta) - (x->cta < y->cta);
+}
+
+// How many CTAs there are in executions that are sorted by them.
+static size_t count_ctas(const struct execution *sorted, size_t count)
+{
+    size_t ctas = 0;
+    for (size_t i = 0; i < count; ++i)
+        ctas += i == 0 || sorted[i].cta != sorted[i - 1].cta;
+    return ctas;
+}
+
+// The share of the first set's atomic operations that find what nobody else has found at the same address, where a queue
+// may be: four CTAs ask there, or all of fewer.
 static double share_of_orders(const struct execution *log, size_t count)
 {
-    uint64_t *places = sorted_hashes(log, count, 0), *found = sorted_hashes(log, count, 1);
-    size_t others = 0, alone = 0;
-
-    for (size_t i = 0; i < count; ++i) {
-        others += i > 0 && found[i] == found[i - 1];
-        alone += (i == 0 || places[i] != places[i - 1]) &&
-                 (i + 1 == count || places[i] != places[i + 1]);
+    enum { SEVERAL = 4 };
+    struct execution *sorted = malloc((count + 1) * sizeof *sorted);
+    size_t kept = 0, orders = 0;
+    if (!sorted)
+        exit(1);
+    memcpy(sorted, log, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare_ctas);
+    const size_t all = count_ctas(sorted, count);
+    qsort(sorted, count, sizeof *sorted, compare_places);
+    for (size_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && sorted[to].of[0] == sorted[from].of[0];)
+            ++to;
+        const size_t ctas = count_ctas(sorted + from, to - from);
+        if (ctas > 1 && ctas >= (all < SEVERAL ? all : SEVERAL)) {
+            memmove(sorted + kept, sorted + from, (to - from) * sizeof *sorted);
+            kept += to - from;
+        }
     }
-    free(places);
-    free(found);
-    return count > others + alone ? (double)(count - others - alone) / (double)count : 0;
+    qsort(sorted, kept, sizeof *sorted, compare_found);
+    for (size_t i = 0; i < kept; ++i)
+        orders += i == 0 || sorted[i].of[1] != sorted[i - 1].of[1];
+    free(sorted);
+    return count > 0 ? (double)orders / (double)count : 0;
 }
 
 struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int sets)
 {
     uint8_t *first = changes_of(a->log, ends, sets, 0), *second = changes_of(a->log, ends, sets, 1);
-    struct worked_on w = {.orders = share_of_orders(a->log, ends[0])};
-    double bytes = 0;
+    struct worked_on w = {.executions = (double)ends[0],
+                          .orders = share_of_orders(a->log, ends[0])};
 
     for (size_t i = 0; i < ends[0]; ++i)
         w.work[first[i] && second[i] ? first[i] | second[i] : 0] += a->log[i].work;
-    for (size_t i = 0; i < ends[sets - 1]; ++i)
-        bytes += a->log[i].work;
-    w.overlap = bytes > 0 ? (double)a->under_way / bytes : 0;
+    w.overlap = a->work ? (double)a->under_way / (double)a->work : 0;
     w.meets = (double)a->meets / sets;
+    w.apart = a->loaded ? 1 - (double)a->loaded_beside / (double)a->loaded : 0;
     w.spread = a->busiest ? (double)a->work / sets / (double)a->busiest : 0;
     free(first);
     free(second);

@@ -14,6 +14,8 @@ static const struct experiment experiments[SPOILS] = {
     {.what = SPOIL_COPIES, .draws = 24, .enough = 8},
     {.what = SPOIL_ATOMICS, .draws = 8, .enough = 3, .halves = true},
     {.what = SPOIL_STORES, .draws = 8, .enough = 8, .in_parts = true},
+    {.what = SPOIL_LOADS, .draws = 24, .enough = 8},
+    {.what = SPOIL_LOOKUPS},
 };
 
 bool spoils_for(const char *name, enum spoils *what)
@@ -72,13 +74,18 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of)
         experiment.drawn[i] = secret_draw("lab %d spoils %d, draw %d", sheet.number, what, i);
     if (launch(of, c, CASES_MIXED, &experiment, &reply, &out, &use.why)) {
         const size_t answer = answer_bytes(&c->shape), outputs = 2 * shape_outputs(&c->shape);
-        const uint64_t work =
-            what == SPOIL_PRODUCTS ? reply.counts.tensor_flops : reply.counts.async_bytes;
+        const struct counts *counts = &reply.counts;
+        const uint64_t work = what == SPOIL_PRODUCTS  ? counts->tensor_flops
+                              : what == SPOIL_ATOMICS ? counts->global_atomic_sectors
+                                                      : counts->async_bytes;
         const struct noticed *n = &reply.noticed;
         use.depends = true;
         for (int i = 1; i < CASES_MIXED; ++i)
             use.depends = use.depends && memcmp(out, out + (size_t)i * answer, outputs) != 0;
         use.work = (double)work / CASES_MIXED;
+        use.each = counts->tensor_instructions
+                       ? (double)counts->tensor_flops / (double)counts->tensor_instructions
+                       : 0;
         use.worked_on = reply.worked_on;
         if (use.depends && n->repeats && n->draws > 0) {
             use.share = (double)n->noticed / n->draws;
@@ -110,14 +117,18 @@ static double share_of(double one, double other)
 
 double share_as_by(enum spoils what, const struct use *use, const struct use *own)
 {
+    static const double LEAST_OF_COPIES = 0.9;                // else none was made for its own sake
     const double seen = fmin(1, use->share + use->deviation); // a doubt is the submission's
+    const double common = share_of(work_in_common(use, seen, own), use->work);
 
     switch (what) {
-    case SPOIL_PRODUCTS: return share_of(work_in_common(use, seen, own), use->work);
+    case SPOIL_PRODUCTS: return common * share_of(use->each, own->each);
     case SPOIL_COPIES:
-        return share_of(work_in_common(use, seen, own), use->work) *
-               share_of(use->worked_on.overlap, own->worked_on.overlap);
-    case SPOIL_ATOMICS: return seen * use->worked_on.orders;
+        return common < LEAST_OF_COPIES
+                   ? 0
+                   : common * share_of(use->worked_on.overlap, own->worked_on.overlap / 2);
+    case SPOIL_ATOMICS:
+        return seen * use->worked_on.orders * share_of(use->worked_on.executions, use->work);
     default: return seen * share_of(use->worked_on.spread, own->worked_on.spread);
     }
 }

@@ -115,6 +115,15 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     [[ $output == *"34 submissions are graded as they say" ]]
 }
 
+# In a namespace without a name, whose variables the compiler marks as it does a library's.
+@test "state between launches is flagged" {
+    short
+    lost "$CHEATS/counts-ctas.cu"
+    python3 -c 'import json, sys
+flag, = [f for f in json.load(open(sys.argv[1]))["flags"] if f.startswith("state between launches: ")]
+assert "tickets" in flag and "finished" in flag, flag' "$BATS_TEST_TMPDIR/r.json"
+}
+
 @test "cheats that only hidden cases find, and one that is right in all of them" {
     run labs/tools/check-grader --small skips-rows honest-control
     echo "$output"

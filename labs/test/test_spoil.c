@@ -123,12 +123,43 @@ static void what_differs_by_itself(void **state)
     assert_false(spoil((struct made_up){.differs = true}).repeats);
 }
 
+// Four operations of so many CTAs, at one address or each CTA at its own; or all find the same.
+static double orders(int ctas, bool apart, bool same)
+{
+    enum { COUNT = 4 };
+    struct execution log[COUNT] = {{.cta = 0}};
+    const size_t ends[] = {COUNT};
+    const struct ablation a = {.log = log, .logged = COUNT};
+
+    for (uint64_t i = 0; i < COUNT; ++i) {
+        log[i].cta = i % (uint64_t)ctas;
+        log[i].of[0] = apart ? log[i].cta : 0;
+        log[i].of[1] = same ? 7 : 10 + i;
+    }
+    return worked_on_of(&a, ends, 1).orders;
+}
+
+static void queues_are_asked_by_several(void **state)
+{
+    (void)state;
+    assert_true(orders(4, false, false) == 1);
+    assert_true(orders(4, false, true) == 0.25);
+    assert_true(orders(4, true, false) == 0);
+    assert_true(orders(2, false, false) == 1); // all that there are
+    assert_true(orders(2, true, false) == 0);
+    assert_true(orders(1, false, false) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_used),          cmocka_unit_test(none_used),
-        cmocka_unit_test(some_used),         cmocka_unit_test(used_by_others),
-        cmocka_unit_test(what_does_not_end), cmocka_unit_test(what_differs_by_itself),
+        cmocka_unit_test(all_used),
+        cmocka_unit_test(none_used),
+        cmocka_unit_test(some_used),
+        cmocka_unit_test(used_by_others),
+        cmocka_unit_test(what_does_not_end),
+        cmocka_unit_test(what_differs_by_itself),
+        cmocka_unit_test(queues_are_asked_by_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,9 @@ static void add_insn(struct decoder *d, const struct insn *insn, const struct sp
         .ptx_line = insn->ptx_line,
         .name_length = (uint8_t)strlen(spelling->opcode->name),
         .op_class = (uint8_t) class,
-        .mufu = class == CLASS_MUFU,
+        .mufu = class != CLASS_MUFU                       ? 0
+                : has(d, MOD_f16x2) || has(d, MOD_bf16x2) ? 2
+                                                          : 1,
         .barrier = spelling->opcode->control == CONTROL_BARRIER,
         .store = is_store(d),
         .substitutes = divides(d) || class == CLASS_FP64,

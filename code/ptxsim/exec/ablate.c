@@ -127,6 +127,48 @@ static void note_product(const struct cta *cta, const char *r, const struct op *
                        real ? (uint32_t)(2 * o->m * o->n * o->k) : 0);
 }
 
+// Bytes that a warp loads from global memory, or a product of its. What it loads before its first product counts as
+// loaded beside products, too.
+static void note_roles(struct ablation *a, struct warp *w, const char *r, const struct op *op,
+                       const struct insn_info *insn, uint32_t on)
+{
+    const bool loads = op->family == FAMILY_ACCESS && insn->op_class == CLASS_GLOBAL_LOAD;
+    const uint32_t lanes = op->family == FAMILY_COPY ? on
+                           : loads                   ? global_lanes(r, op, op->a, op->imm, on)
+                                                     : 0;
+    const uint64_t bytes =
+        (uint64_t)__builtin_popcount(lanes) * op->bytes * (op->vector ? op->vector : 1u);
+
+    w->multiplies = w->multiplies || (is_product(op) && on);
+    w->loaded += bytes;
+    a->loaded += bytes;
+    if (w->multiplies) {
+        a->loaded_beside += w->loaded;
+        w->loaded = 0;
+    }
+}
+
+// A load, or a shuffle from a lane that a register names, by the places that it asks. Of one CTA in four, which stands for
+// the others: they are many.
+static void note_lookup(const struct cta *cta, const char *r, const struct op *op,
+                        const struct insn_info *insn, uint32_t on)
+{
+    enum { ONE_OF = 4, BY_INDEX = 3 };
+    const bool shuffles = op->imm == BY_INDEX && strncmp(insn->opcode, "shfl", 4) == 0;
+    const bool loads = op->family == FAMILY_ACCESS && !insn->store;
+    uint64_t hash = hash_more(HASH_START, &op->insn, sizeof op->insn);
+
+    if (!(shuffles || loads) || cta->place % ONE_OF != 0)
+        return;
+    for (uint32_t left = on; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        const uint64_t at = shuffles ? ((const u32 *)(r + op->b))[lane]
+                                     : address_in(r, op->a, op->wide_address, op->imm, lane);
+        hash = hash_more(hash, &at, sizeof at);
+    }
+    note_execution(cta, hash, hash, ONE_OF * (uint32_t)__builtin_popcount(on));
+}
+
 // An update without a result is one of a sum: each is another.
 static void note_atomic(const struct cta *cta, const char *r, const struct op *op, uint64_t address,
                         int lane)
@@ -225,6 +267,32 @@ static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t 
         copies_spoil(w, copies);
 }
 
+// Lanes that load from shared memory.
+static uint32_t shared_lanes(const char *r, const struct op *op, const struct insn_info *insn,
+                             uint32_t on)
+{
+    if (insn->op_class == CLASS_SHARED_LOAD)
+        return on;
+    const bool generic = op->family == FAMILY_ACCESS && !insn->store && op->space == SPACE_GENERIC;
+    uint32_t lanes = 0;
+    for (uint32_t left = generic ? on : 0; left; left &= left - 1) {
+        const int i = __builtin_ctz(left);
+        const uint64_t at = address_in(r, op->a, op->wide_address, op->imm, i);
+        lanes |= (uint32_t)(at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) << i;
+    }
+    return lanes;
+}
+
+static void spoil_load(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    for (int turned = 0; turned < 2; ++turned) {
+        for (size_t i = 0; i < w->cta->shared_bytes; ++i)
+            w->cta->shared[i] ^= 0x80;
+        if (turned == 0)
+            run_op(w, r, op, mask);
+    }
+}
+
 // Whether the executions of an operation are those that are counted.
 static bool is_issued(const struct op *op, enum spoils what)
 {
@@ -243,10 +311,12 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
     uint32_t global;
 
     note_signal(a, w, r, op, insn, on);
+    if (a->logs && a->what == SPOIL_PRODUCTS && on)
+        note_roles(a, w, r, op, insn, on);
+    if (a->logs && a->what == SPOIL_LOOKUPS && on)
+        note_lookup(w->cta, r, op, insn, on);
     if (a->logs && stores && a->writers)
         note_writer(w->cta, r, op, global_lanes(r, op, op->a, op->imm, on));
-    if (a->what == SPOIL_COPIES && (is_product(op) || insn->op_class == CLASS_SHARED_LOAD) && on)
-        copies_pass(w);
     if (a->what == SPOIL_PRODUCTS && is_product(op) && on) {
         note_product(w->cta, r, op);
         run_op(w, r, op, mask);
@@ -263,6 +333,13 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
         else
             run_op(w, r, op, mask);
         note_atomic(w->cta, r, op, address, lane);
+    } else if (a->what == SPOIL_LOADS && shared_lanes(r, op, insn, on)) {
+        if (a->writers) // of the first launch alone: they are many
+            note_execution(w->cta, 0, 0, 0);
+        if (is_next_chosen(w))
+            spoil_load(w, r, op, mask);
+        else
+            run_op(w, r, op, mask);
     } else if (a->what == SPOIL_STORES && stores && is_chosen(w->cta, 0)) {
         run_op(w, r, op, mask & ~global_lanes(r, op, op->a, op->imm, on));
     } else {
@@ -277,6 +354,10 @@ bool ablation_start(struct cta *cta)
 
     cta->place = a->ctas + cta->number;
     cta->executions = cta->work = 0;
+    for (int i = 0; i < cta->warps; ++i) {
+        cta->warp[i].loaded = 0;
+        cta->warp[i].multiplies = false;
+    }
     if (a->what == SPOIL_STORES)
         note_execution(cta, 0, 0, 0);
     for (int i = 0; i < a->count; ++i)
@@ -291,7 +372,11 @@ void run_ablated(struct warp *w, char *r, const struct basic_block *b, uint32_t 
     a->work += b->insns;
     w->cta->work += b->insns;
     a->busiest = w->cta->work > a->busiest ? w->cta->work : a->busiest;
+    uint32_t insn = UINT32_MAX;
     for (const struct op *op = &w->cta->program->ops[b->first], *end = op + b->count; op < end;
-         ++op)
+         ++op) {
+        a->under_way += op->insn != insn && a->what == SPOIL_COPIES && copies_open(w) > 0;
+        insn = op->insn;
         ablate_op(w, r, op, mask);
+    }
 }

@@ -14,8 +14,7 @@ static void add_insn(struct counts *to, const struct insn_info *insn, const stru
     to->tensor_flops += warps * insn->tensor_flops;
     to->tensor_flops_8bit += warps * insn->tensor_flops_8bit;
     to->tensor_instructions += warps * insn->tensor_instructions;
-    if (insn->mufu)
-        to->mufu_threads += threads;
+    to->mufu_threads += insn->mufu * threads;
     if (insn->substitutes)
         to->mufu_substitutes += threads;
     if (insn->barrier)

@@ -145,7 +145,8 @@ struct program {
         struct source_line at;
         uint8_t op_class;
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
-        bool mufu, barrier, store;
+        uint8_t mufu; // values that a thread asks the special unit for: two of a pair of halves
+        bool barrier, store;
         bool substitutes, signals; // counts.mufu_substitutes, counts.signals
         uint8_t family;            // enum family
         uint8_t scope;             // enum scope, of a load, a store or an atomic operation

@@ -16,7 +16,6 @@ size_t copies_open(const struct warp *w);
 void copies_spoil(struct warp *w, size_t first);
 // Of the same a hash of what they bring, and how many bytes that is.
 uint64_t copies_hash(const struct warp *w, size_t first, uint32_t *bytes);
-void copies_pass(struct warp *w); // the warp computes while those on their way are on it
 void copies_start(struct cta *cta);
 void copies_destroy(struct cta *cta);
 

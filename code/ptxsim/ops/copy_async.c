@@ -18,7 +18,6 @@ struct copies {          // of a warp
         uint32_t meeting; // 1 + the mbarrier's, 0: none
         uint32_t phase;   // complete when the mbarrier has completed more than these
         uint8_t lane, data[16];
-        bool passed; // its warp has computed since it was issued (struct ablation)
     } * list;
 };
 
@@ -42,8 +41,6 @@ static void copies_drop(struct warp *w)
 static void arrive_copy(struct warp *w, const struct copy *c, uint32_t stamp)
 {
     memcpy(w->cta->shared + c->at, c->data, c->bytes);
-    if (c->passed)
-        w->cta->launch->ablation->under_way += c->bytes;
     race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, stamp);
 }
 
@@ -219,12 +216,6 @@ uint64_t copies_hash(const struct warp *w, size_t first, uint32_t *bytes)
             hash = (hash ^ c->data[k]) * 0x100000001b3;
     }
     return hash;
-}
-
-void copies_pass(struct warp *w)
-{
-    for (size_t i = 0; i < copies_open(w); ++i)
-        w->copies->list[i].passed = true;
 }
 
 void copies_start(struct cta *cta)

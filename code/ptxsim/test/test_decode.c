@@ -179,7 +179,8 @@ static void classes_and_what_is_counted(void **state)
     static const struct {
         const char *body;
         enum op_class class;
-        bool mufu, barrier, store;
+        int mufu;
+        bool barrier, store;
     } list[] = {
         {"add.s32 %r1, %r2, %r3;", CLASS_INT, 0, 0, 0},
         {"add.f32 %f1, %f2, %f3;", CLASS_FP32, 0, 0, 0},
@@ -187,7 +188,7 @@ static void classes_and_what_is_counted(void **state)
         {"fma.rn.bf16x2 %r1, %r2, %r3, %r3;", CLASS_HALF, 0, 0, 0},
         {"rcp.rn.f32 %f1, %f2;", CLASS_FP32, 0, 0, 0},
         {"rcp.approx.f32 %f1, %f2;", CLASS_MUFU, 1, 0, 0},
-        {"ex2.approx.f16x2 %r1, %r2;", CLASS_MUFU, 1, 0, 0},
+        {"ex2.approx.f16x2 %r1, %r2;", CLASS_MUFU, 2, 0, 0},
         {"cvt.rn.f32.s32 %f1, %r1;", CLASS_CONVERT, 0, 0, 0},
         {"selp.f32 %f1, %f2, %f3, %p1;", CLASS_MOVE, 0, 0, 0},
         {"and.pred %p1, %p2, %p3;", CLASS_INT, 0, 0, 0},

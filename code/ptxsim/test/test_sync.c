@@ -543,7 +543,7 @@ static void products_are_noted(void **state)
     free(a.log);
 }
 
-// A copy's bytes, and whether its warp has loaded something before it waited.
+// A copy's bytes, and how many instructions ran before it had arrived: those that wait for it, and the others.
 static void copies_are_noted(void **state)
 {
     (void)state;
@@ -555,10 +555,10 @@ static void copies_are_noted(void **state)
     assert_int_equal(a.logged, 2);
     assert_int_equal(a.log[0].work, 128);
     assert_true(a.log[0].of[0] != a.log[1].of[0]);
-    assert_int_equal(a.under_way, 128);
+    assert_int_equal(a.under_way, 3);
     free(a.log);
     a = note(1, SPOIL_COPIES, NOTED(""));
-    assert_int_equal(a.under_way, 0);
+    assert_int_equal(a.under_way, 2);
     free(a.log);
 #undef NOTED
 }
@@ -657,6 +657,61 @@ static void stores_are_spoiled(void **state)
     assert_int_equal(out[96 + 7], 1103);
 }
 
+// One of two loads; a store before it and a load after it are as they were.
+static void loads_are_spoiled(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1], %t;\nld.shared.u32 %r0, [%r1];\n"
+        "ld.shared.u32 %r2, [%r1];\nst.global.u32 [%o+256], %r0;\nst.global.u32 [%o+384], %r2;";
+    spoil(SPOIL_LOADS, 1, 1, 0, text);
+    assert_int_equal(out[64 + 5], 5 ^ 0x80808080);
+    assert_int_equal(out[96 + 5], 5);
+    spoil(SPOIL_LOADS, 1, 1, 1, text);
+    assert_int_equal(out[64 + 5], 5);
+    assert_int_equal(out[96 + 5], 5 ^ 0x80808080);
+}
+
+// Bytes that a warp has loaded belong to one that multiplies as soon as it does.
+static void who_loads_is_noted(void **state)
+{
+    (void)state;
+#define LOAD "ld.global.u32 %r0, [%o];\n"
+#define PRODUCT                                                                                    \
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1,%r2,%r3,%r4}, {%r5,%r5,%r5,%r5}, "     \
+    "{%r5,%r5}, {%r5,%r5,%r5,%r5};\n"
+    struct ablation a = note(1, SPOIL_PRODUCTS, "mov.b32 %r5, 0;\n" LOAD PRODUCT LOAD);
+    assert_int_equal(a.loaded, 2 * 128);
+    assert_int_equal(a.loaded_beside, 2 * 128);
+    free(a.log);
+    a = note(1, SPOIL_PRODUCTS, LOAD LOAD);
+    assert_int_equal(a.loaded, 2 * 128);
+    assert_int_equal(a.loaded_beside, 0);
+    free(a.log);
+#undef LOAD
+#undef PRODUCT
+}
+
+// Loads, the parameter's first, and shuffles by an index; the same places have the same hash.
+static void lookups_are_noted(void **state)
+{
+    (void)state;
+#define LOOKUPS(index)                                                                             \
+    "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1], 1;\nld.shared.u32 %r0, [%r1];\n"             \
+    "shfl.sync.bfly.b32 %r2, %r0, 1, 31, -1;\nshfl.sync.idx.b32 %r2, %r0, " index ", 31, -1;"
+    struct ablation a = note(1, SPOIL_LOOKUPS, LOOKUPS("%t"));
+    assert_int_equal(a.logged, 3);
+    assert_int_equal(a.log[0].work, 4 * 32); // of one CTA in four
+    const struct execution load = a.log[1], shuffle = a.log[2];
+    free(a.log);
+    a = note(1, SPOIL_LOOKUPS, LOOKUPS("%r1"));
+    assert_int_equal(a.logged, 3);
+    assert_true(a.log[1].of[0] == load.of[0]);
+    assert_true(a.log[2].of[0] != shuffle.of[0]);
+    free(a.log);
+#undef LOOKUPS
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -695,6 +750,9 @@ int main(void)
         TEST(writers_are_noted),
         TEST(the_busiest_is_known),
         TEST(stores_are_spoiled),
+        TEST(loads_are_spoiled),
+        TEST(who_loads_is_noted),
+        TEST(lookups_are_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
