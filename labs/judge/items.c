@@ -990,6 +990,24 @@ static char *loads_too_much(const struct counted *run, const struct book_run *bo
                : NULL;
 }
 
+static double arithmetic_of(const struct counts *c)
+{
+    return (double)(c->classes[CLASS_FP32] + c->classes[CLASS_FP64] + c->classes[CLASS_HALF]);
+}
+
+// That a run does beside its products what they are for, new; NULL: it does not.
+static char *computes_too_much(const struct counted *run, const struct book_run *book)
+{
+    const double own = arithmetic_of(&run->counts), of_book = arithmetic_of(&book->counts);
+
+    return own > MOST_BESIDE * of_book
+               ? text(
+                     "it has %s instructions of arithmetic beside its products, the book's program "
+                     "%s",
+                     plain(own), plain(of_book))
+               : NULL;
+}
+
 // Why a limit from above is not paid, new: the work is not done for which there would be less of what it limits.
 // NULL: it is.
 static char *work_left_out(struct grading *g, const struct item *item, const struct counted *run,
@@ -1045,13 +1063,15 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
     const bool by_use = !from_above && spoils_for(item->name, &what);
     double used = value;
 
-    if (from_above || what == SPOIL_STORES) {
+    if (from_above || what == SPOIL_STORES || (by_use && what == SPOIL_PRODUCTS)) {
         const struct counted *run = run_at(g, shape_of(item));
         const struct book_run book = run_of_the_book("code", shape_of(item));
         if (!run)
             why = text("no run there stores every output");
         else if (book.ended)
-            why = from_above ? work_left_out(g, item, run, &book) : loads_too_much(run, &book);
+            why = from_above             ? work_left_out(g, item, run, &book)
+                  : what == SPOIL_STORES ? loads_too_much(run, &book)
+                                         : computes_too_much(run, &book);
         if (!why && book.ended && from_above)
             used = with_stand_ins(g, item, value, run, &book);
     }
@@ -1109,8 +1129,13 @@ static void hold_to_shape(struct grading *g, const struct item *item, const char
         return;
     const struct counted *run = run_at(g, other);
     double count = run ? counted(&run->counts, &run->footprint, item) : 0;
+    enum spoils what;
     if (run && item->limit.relation == AT_MOST)
         count = with_stand_ins(g, item, count, run, &book);
+    else if (run && spoils_for(item->name, &what)) {
+        const struct use own = use_of_the_book(what);
+        count *= share_as_by(what, use_in(g, what), &own);
+    }
     double share = run ? share_reached(&scaled, count) : 0;
     if (share >= o->share)
         return;
@@ -1128,6 +1153,11 @@ static void hold_to_shapes(struct grading *g, const struct item *item, struct ou
         if (strcmp(sheet.shapes[i], shape_of(item)) != 0)
             hold_to_shape(g, item, sheet.shapes[i], sheet.shapes[i], o);
     hold_to_shape(g, item, drawn_like(shape_of(item)), "a drawn shape", o);
+    // Where there are more tiles than CTAs, who asks once for all of a CTA's asks less.
+    if (strcmp(item->name, "global_atomic_sectors") == 0)
+        hold_to_shape(g, item,
+                      text("1x%dx64", secret_between(900, 1000, class_draw("heads of many tiles"))),
+                      "a drawn shape of many tiles", o);
 }
 
 // An aim's resource is what the launches of all runs take, whatever their shape; but for the number of CTAs, which grows
