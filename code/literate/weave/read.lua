@@ -285,7 +285,8 @@ local READ_BLOCKS = { Blocks = read_blocks }
 
 -- ``` {.ladder to=ch09_three_stages}: the paragraph that says where the reader stands: the times at `mission` of all
 -- stages up to this program's, on the GPU of LADDER_GPU, the rate of its own, and its ratio to PyTorch's flash backend.
-local LADDER_GPU = { folder = "h200", name = "an H200", half_tflops = 989.5 }
+-- Its rates are the data sheet's for dense matrices, in TFLOP/s; E4M3's is for programs whose P is E4M3, too.
+local LADDER_GPU = { folder = "h200", name = "an H200", rates = { half = 989.5, E4M3 = 1979 } }
 
 local function ladder(block)
     local rows, trouble = stages.read("chapters/stages.tsv")
@@ -298,13 +299,14 @@ local function ladder(block)
     local function number(expression) -- what is wrong with it is said where the paragraph has it
         return tonumber((runs.evaluate(expression, "%.17g"))) or 0
     end
-    local rungs, last = {}, nil
+    local rungs, last, format = {}, nil, "half"
     for _, row in ipairs(rows or {}) do
         if row.film and last ~= to then -- a stage that is timed
             last = row.program
             local own = last == to and "**" or ""
             local record = io.open(string.format("plots/runs/%s/%s.json", LADDER_GPU.folder, last))
             if record then
+                format = record:read("a"):find('"format": "e4m3"', 1, true) and "E4M3" or "half"
                 record:close()
                 table.insert(rungs, string.format('%s%d: `%s`{.run fmt="%s"}%s', own, row.number, time(last),
                     number(time(last)) < 10 and "%.2f" or "%.1f", own))
@@ -323,8 +325,8 @@ local function ladder(block)
     local slower = number(time(to) .. " / " .. time("pytorch-flash")) > 1
     local text = string.format("*The ladder so far*, µs at `mission` on %s: %s. This rung computes "
         .. '`%stflops`{.run fmt="%%.0f"} TFLOP/s, `%stflops / %s`{.run fmt="%%.1f" scale=100} %% of what the tensor '
-        .. 'cores do at most in half, and %s `%s / %s`{.run fmt="%%.1f"} times as %s as PyTorch\'s flash backend.',
-        LADDER_GPU.name, table.concat(rungs, ", "), at:format(to), at:format(to), LADDER_GPU.half_tflops,
+        .. 'cores do at most in %s, and %s `%s / %s`{.run fmt="%%.1f"} times as %s as PyTorch\'s flash backend.',
+        LADDER_GPU.name, table.concat(rungs, ", "), at:format(to), at:format(to), LADDER_GPU.rates[format], format,
         slower and "takes" or "is", time(slower and to or "pytorch-flash"), time(slower and "pytorch-flash" or to),
         slower and "long" or "fast")
     return pandoc.read(text, "commonmark_x-emoji").blocks[1]:walk {
