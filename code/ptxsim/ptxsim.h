@@ -210,7 +210,7 @@ enum spoils {
     SPOIL_ATOMICS, // in global memory: the result is one more; without one, no update is made
     SPOIL_STORES,  // a CTA's stores to global memory are left out
     SPOIL_LOADS, // from shared memory: each byte that they find there has its highest bit turned over
-    SPOIL_LOOKUPS, // nothing is spoiled; loads and shuffles are noted, with the places that they ask
+    SPOIL_LOOKUPS, // nothing is spoiled; loads, atomics and shuffles are noted, with the places that they ask
     SPOILS
 };
 enum { SPOILED_MOST = 16 };

@@ -148,14 +148,14 @@ static void note_roles(struct ablation *a, struct warp *w, const char *r, const 
     }
 }
 
-// A load, or a shuffle from a lane that a register names, by the places that it asks. Of one CTA in four, which stands for
-// the others: they are many.
+// A load, an atomic operation or a shuffle, by the places or lanes that it asks. Of one CTA in four, which stands for the
+// others: they are many.
 static void note_lookup(const struct cta *cta, const char *r, const struct op *op,
                         const struct insn_info *insn, uint32_t on)
 {
-    enum { ONE_OF = 4, BY_INDEX = 3 };
-    const bool shuffles = op->imm == BY_INDEX && strncmp(insn->opcode, "shfl", 4) == 0;
-    const bool loads = op->family == FAMILY_ACCESS && !insn->store;
+    enum { ONE_OF = 4 };
+    const bool shuffles = op->family == FAMILY_SHUFFLE;
+    const bool loads = (op->family == FAMILY_ACCESS && !insn->store) || op->family == FAMILY_ATOMIC;
     uint64_t hash = hash_more(HASH_START, &op->insn, sizeof op->insn);
 
     if (!(shuffles || loads) || cta->place % ONE_OF != 0)

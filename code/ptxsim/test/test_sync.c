@@ -692,23 +692,28 @@ static void who_loads_is_noted(void **state)
 #undef PRODUCT
 }
 
-// Loads, the parameter's first, and shuffles by an index; the same places have the same hash.
+// Loads, the parameter's first, atomic operations and shuffles; the same places have the same hash.
 static void lookups_are_noted(void **state)
 {
     (void)state;
 #define LOOKUPS(index)                                                                             \
     "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1], 1;\nld.shared.u32 %r0, [%r1];\n"             \
-    "shfl.sync.bfly.b32 %r2, %r0, 1, 31, -1;\nshfl.sync.idx.b32 %r2, %r0, " index ", 31, -1;"
+    "shfl.sync.bfly.b32 %r2, %r0, 1, 31, -1;\nshfl.sync.idx.b32 %r2, %r0, " index ", 31, -1;\n"    \
+    "atom.shared.or.b32 %r2, [%r1], 0;"
     struct ablation a = note(1, SPOIL_LOOKUPS, LOOKUPS("%t"));
-    assert_int_equal(a.logged, 3);
-    assert_int_equal(a.log[0].work, 4 * 32); // of one CTA in four
-    const struct execution load = a.log[1], shuffle = a.log[2];
+    enum { PARAMETER, LOAD, BUTTERFLY, SHUFFLE, ATOMIC, ALL };
+    assert_int_equal(a.logged, ALL);
+    assert_int_equal(a.log[PARAMETER].work, 4 * 32); // of one CTA in four
+    struct execution before[ALL];
+    memcpy(before, a.log, sizeof before);
     free(a.log);
+    free(a.signalled);
     a = note(1, SPOIL_LOOKUPS, LOOKUPS("%r1"));
-    assert_int_equal(a.logged, 3);
-    assert_true(a.log[1].of[0] == load.of[0]);
-    assert_true(a.log[2].of[0] != shuffle.of[0]);
+    assert_int_equal(a.logged, ALL);
+    for (int i = PARAMETER; i < ALL; ++i)
+        assert_int_equal(a.log[i].of[0] == before[i].of[0], i != SHUFFLE);
     free(a.log);
+    free(a.signalled);
 #undef LOOKUPS
 }
 
