@@ -248,7 +248,7 @@ struct ablation {
     } * signalled;
     size_t signalled_count, signalled_room;
     uint64_t work, busiest; // warp instructions of all CTAs, and of that which has most
-    // SPOIL_PRODUCTS, where `logs`: bytes that are loaded from global memory, and those by warps that make products, too.
+    // SPOIL_PRODUCTS, where `logs`: sectors that are loaded from global memory, and those by warps that make products, too.
     uint64_t loaded, loaded_beside;
 };
 

@@ -127,21 +127,34 @@ static void note_product(const struct cta *cta, const char *r, const struct op *
                        real ? (uint32_t)(2 * o->m * o->n * o->k) : 0);
 }
 
-// Bytes that a warp loads from global memory, or a product of its. What it loads before its first product counts as
+// Sectors of global memory that an instruction loads; 0 for others.
+static uint64_t sectors_loaded(const char *r, const struct op *op, const struct insn_info *insn,
+                               uint32_t on)
+{
+    const struct copy_operands *copy = op->family == FAMILY_COPY ? op->operands : NULL;
+    const bool loads = op->family == FAMILY_ACCESS && insn->op_class == CLASS_GLOBAL_LOAD;
+    const uint32_t lanes = copy ? on : loads ? global_lanes(r, op, op->a, op->imm, on) : 0;
+    uint64_t at[WARP];
+
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        const int i = __builtin_ctz(left);
+        at[i] = copy ? address_in(r, copy->from, copy->from_wide, copy->from_offset, i)
+                     : address_in(r, op->a, op->wide_address, op->imm, i);
+    }
+    const uint32_t size = op->bytes * (op->vector ? op->vector : 1u);
+    return lanes ? (uint64_t)global_sectors(at, (int)size, lanes) : 0;
+}
+
+// Sectors that a warp loads from global memory, or a product of its. What it loads before its first product counts as
 // loaded beside products, too.
 static void note_roles(struct ablation *a, struct warp *w, const char *r, const struct op *op,
                        const struct insn_info *insn, uint32_t on)
 {
-    const bool loads = op->family == FAMILY_ACCESS && insn->op_class == CLASS_GLOBAL_LOAD;
-    const uint32_t lanes = op->family == FAMILY_COPY ? on
-                           : loads                   ? global_lanes(r, op, op->a, op->imm, on)
-                                                     : 0;
-    const uint64_t bytes =
-        (uint64_t)__builtin_popcount(lanes) * op->bytes * (op->vector ? op->vector : 1u);
+    const uint64_t sectors = sectors_loaded(r, op, insn, on);
 
     w->multiplies = w->multiplies || (is_product(op) && on);
-    w->loaded += bytes;
-    a->loaded += bytes;
+    w->loaded += sectors;
+    a->loaded += sectors;
     if (w->multiplies) {
         a->loaded_beside += w->loaded;
         w->loaded = 0;

@@ -69,7 +69,7 @@ struct warp {
     struct {
         uint64_t effects, count, since, ahead; // ahead: cycles that it has not run (ops/special.c)
     } look;                                    // at the clock
-    uint64_t loaded; // bytes from global memory, until it makes a product (struct ablation)
+    uint64_t loaded; // sectors of global memory, until it makes a product (struct ablation)
     bool multiplies;
     uint64_t steps;         // basic blocks that it ran
     const struct op *polls; // the load by which a warp in such a loop waits, or NULL

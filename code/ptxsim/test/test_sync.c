@@ -672,7 +672,7 @@ static void loads_are_spoiled(void **state)
     assert_int_equal(out[96 + 5], 5 ^ 0x80808080);
 }
 
-// Bytes that a warp has loaded belong to one that multiplies as soon as it does.
+// Sectors that a warp has loaded belong to one that multiplies as soon as it does.
 static void who_loads_is_noted(void **state)
 {
     (void)state;
@@ -681,12 +681,15 @@ static void who_loads_is_noted(void **state)
     "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1,%r2,%r3,%r4}, {%r5,%r5,%r5,%r5}, "     \
     "{%r5,%r5}, {%r5,%r5,%r5,%r5};\n"
     struct ablation a = note(1, SPOIL_PRODUCTS, "mov.b32 %r5, 0;\n" LOAD PRODUCT LOAD);
-    assert_int_equal(a.loaded, 2 * 128);
-    assert_int_equal(a.loaded_beside, 2 * 128);
+    assert_int_equal(a.loaded, 2 * 4);
+    assert_int_equal(a.loaded_beside, 2 * 4);
     free(a.log);
     a = note(1, SPOIL_PRODUCTS, LOAD LOAD);
-    assert_int_equal(a.loaded, 2 * 128);
+    assert_int_equal(a.loaded, 2 * 4);
     assert_int_equal(a.loaded_beside, 0);
+    free(a.log);
+    a = note(1, SPOIL_PRODUCTS, "ld.global.u32 %r0, [%out];\n"); // one place for all lanes
+    assert_int_equal(a.loaded, 1);
     free(a.log);
 #undef LOAD
 #undef PRODUCT
