@@ -3,23 +3,24 @@
 book_inputs := book.md code/workbench/workbench.h code/ptxsim/test/banks.cu $(filter-out code/literate/site,$(wildcard chapters/*.md chapters/solutions/*.md chapters/*.bib chapters/*.tsv code/literate/* code/literate/weave/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt))
 draft := $(if $(DRAFT),-draft)
 pdf := build/attention-in-stages$(draft).pdf
-.PHONY: book book-html book-student book-student-html book-teacher book-teacher-html
+.PHONY: book book-html site book-student book-student-html book-teacher book-teacher-html
 book: $(pdf) ##2 the PDF: build/attention-in-stages.pdf, and -programs.pdf
 book-html: build/site$(draft)/index.html ##2 a page a chapter, build/site/, and one page of all
+site: build/attention-in-stages$(draft).html $(pdf) $(films) ##2 the same with the PDFs and all films: what is published
+	$(Q)texlua code/literate/site/cut.lua $< README.md build/site$(draft) build/films $(pdf) $(pdf:.pdf=-programs.pdf)
 book-student: build/attention-in-stages-student$(draft).pdf ##2 the PDF without solutions and hints
 book-student-html: build/site-student$(draft)/index.html ##2 the same as build/site-student/
 book-teacher: build/attention-in-stages-teacher$(draft).pdf ##2 the PDF with all solutions and model answers
 book-teacher-html: build/site-teacher$(draft)/index.html ##2 the same as build/site-teacher/
 
-# One text in three editions; a site is cut from the one page, with the films that there are or will be.
-filmed := $(if $(filter films,$(MAKECMDGOALS)),$(films),$(wildcard $(films)))
+# One text in three editions; a site is cut from the one page, with the films that there are.
 define edition
 build/attention-in-stages$(1)$(draft).pdf build/attention-in-stages$(1)$(draft).html: \
 build/attention-in-stages$(1)$(draft).%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) BOOK $$@
 	$(Q)AUDIENCE=$(1:-%=%) code/literate/book $$* $$@
-build/site$(1)$(draft)/index.html: build/attention-in-stages$(1)$(draft).html $(wildcard code/literate/site/*) $(filmed)
-	$(Q)texlua code/literate/site/cut.lua $$< $$(@D) build/films
+build/site$(1)$(draft)/index.html: build/attention-in-stages$(1)$(draft).html README.md $(wildcard code/literate/site/* $(films))
+	$(Q)texlua code/literate/site/cut.lua $$< README.md $$(@D) build/films
 endef
 $(foreach e,all -student -teacher,$(eval $(call edition,$(filter -%,$e))))
 

@@ -43,7 +43,7 @@ native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu));
 
 # What is missing is installed before anything is compiled, as code/tools/deps has it: for a chapter, for
 # the grader as well, for that and bats, for the book (no compiler), or for the tests and all else.
-wants_all := $(filter test tests,$(MAKECMDGOALS))
+wants_all := $(filter test tests site,$(MAKECMDGOALS))
 wants_grader := $(filter all runs mutants checklist grade check-labs check-grader build/judge,$(MAKECMDGOALS))
 wants_book := $(filter book book-% handout%,$(MAKECMDGOALS))
 others := $(filter-out $(wants_book),$(MAKECMDGOALS))

@@ -61,9 +61,9 @@ def check(folder):
             count += 1
             path, place = urllib.parse.urldefrag(link)
             target = path or name
-            if target.startswith("films/"):
+            if target.startswith("films/") or target.endswith(".pdf"):
                 if not os.path.isfile(os.path.join(folder, target)):
-                    say(f"no film {link}")
+                    say(f"no {link}")
             elif target not in pages:
                 say(f"no page {link}")
             elif place and urllib.parse.unquote(place) not in pages[target].ids:

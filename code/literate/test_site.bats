@@ -16,8 +16,8 @@ setup() {
     cd "$made"
 }
 
-cut_site() { # DIR [FILMS]
-    texlua "$literate/site/cut.lua" build/book.html "$@"
+cut_site() { # DIR [FILMS [PDF...]]
+    texlua "$literate/site/cut.lua" build/book.html README.md "$@"
 }
 
 page() { # NAME: its title and the links that lead on
@@ -27,8 +27,10 @@ page() { # NAME: its title and the links that lead on
 @test "a page a chapter, in the book's order, and every link has its target" {
     run python3 "$literate/read_site.py" build/site
     [ "$status" -eq 0 ]
-    [[ "$output" =~ ^'9 pages, '[0-9]+' links'$ ]]
-    [ "$(page index)" = "$(printf '%s\n' "A Specimen" "next chapter1.html")" ]
+    [[ "$output" =~ ^'10 pages, '[0-9]+' links'$ ]]
+    [ "$(page index)" = "$(printf '%s\n' "A Specimen" "film films/chapter2.html" "film films/chapter2.html" \
+        "next preface.html")" ]
+    [ "$(page preface)" = "$(printf '%s\n' "Preface · A Specimen" "prev index.html" "next chapter1.html")" ]
     [ "$(page interlude-SP)" = "$(printf '%s\n' "Interlude: A look at specimens · A Specimen" "prev chapter1.html" \
         "next chapter2.html")" ]
     [ "$(page subjects | head -1)" = "Index · A Specimen" ]
@@ -36,9 +38,38 @@ page() { # NAME: its title and the links that lead on
     while at=$(page "$at" | sed -n 's/^next \(.*\)\.html$/\1/p') && [ -n "$at" ]; do
         order+=" $at"
     done
-    [ "$order" = "index chapter1 interlude-SP chapter2 appendix-A words bibliography index-of-chunks subjects" ]
+    [ "$order" = "index preface chapter1 interlude-SP chapter2 appendix-A words bibliography index-of-chunks subjects" ]
     grep -q '<p class="part">What is left</p>' build/site/appendix-A.html
     grep -q 'Edition <code>e1</code>' build/site/chapter1.html
+}
+
+@test "the landing page: what README.md says, figures and an exercise of the book, the contents" {
+    sed 's|<!-- page words -->|<div class="solutions"><p><strong>2.1</strong> ★ For <b>four</b> a turn.</p></div>&|' \
+        build/book.html > build/answered.html
+    echo 'a PDF' > build/book.pdf
+    texlua "$literate/site/cut.lua" build/answered.html README.md build/landing films build/book.pdf
+    has() { grep -qF -- "$1" build/landing/index.html; }
+    has 'A specimen of a README. Its <em>first part</em> is shown, and a file (<code>chapters/words.md</code>),'
+    has '<code>words.md</code> and <a href="https://example.org/page">a page</a> are named in it.'
+    has 'make chapter1 &amp;&amp; ./lab1    # a comment'
+    has '<td style="text-align: right;"><strong>2.5</strong></td>'
+    has '<h2 id="exercises">2 exercises, 1 of them answered here</h2>'
+    has '<p><strong>2.1</strong></p>'
+    has '★ (2 points) Why <code>i + 3 &lt; n</code>?'
+    has 'For <b>four</b> a turn.'
+    has '<a href="preface.html">Read it here</a> <a href="book.pdf">book.pdf</a>'
+    has 'Code is under a licence (<code>LICENSE</code>).'
+    has '<a class="level2" href="chapter1.html#code">'
+    has '<a class="film" href="films/chapter2.html">'
+    if grep 'not shown' build/landing/index.html; then
+        return 1
+    fi
+    [ "$(grep -c '<img' build/landing/index.html)" -eq 3 ]
+    cmp build/book.pdf build/landing/book.pdf
+    python3 "$literate/read_site.py" build/landing
+    REPOSITORY=https://example.org/book cut_site build/landing
+    has '<a href="https://example.org/book/blob/HEAD/chapters/words.md">a file</a>'
+    has '<a href="https://example.org/book/blob/HEAD/LICENSE">LICENSE</a>'
 }
 
 @test "links go to the page that has their place, and stay where it is this one" {
@@ -48,7 +79,7 @@ page() { # NAME: its title and the links that lead on
     grep -qF 'href="bibliography.html#ref-knuth1984"' build/site/chapter1.html
 }
 
-@test "the contents: all sections on the front, on a page its own and the other chapters" {
+@test "the contents: all sections on the landing page, on a page its own and the other chapters" {
     [ "$(sed -n '/<nav/,/<.nav>/p' build/site/chapter2.html | grep -c 'class="level2"')" -eq \
         "$(sed -n '/<main/,$p' build/site/index.html | grep -c 'class="level2" href="chapter2.html')" ]
     grep -qF '<a aria-current="page" class="level1" href="#sec-faster">' build/site/chapter2.html
@@ -86,7 +117,7 @@ page() { # NAME: its title and the links that lead on
 
 @test "the student's edition names a film of the reader's own where the book's would be the solution" {
     AUDIENCE=student "$literate/book" html build/student.html
-    texlua "$literate/site/cut.lua" build/student.html build/site-student films
+    texlua "$literate/site/cut.lua" build/student.html README.md build/site-student films
     [ -z "$(ls build/site-student/films)" ]
     grep -qF 'Film of yours: <code>./lab2 my.cu --film my.html</code>' build/site-student/chapter1.html
     if grep -F 'chapter2.html</code>' build/site-student/*.html; then
@@ -100,28 +131,48 @@ page() { # NAME: its title and the links that lead on
 }
 
 @test "what cannot be cut says so in a line, and leaves the site as it was" {
-    run cut_site build/site films/a b
+    run texlua "$literate/site/cut.lua" build/book.html README.md
     [ "$status" -eq 2 ]
-    [ "$output" = "usage: cut.lua BOOK.html DIR [FILMS]" ]
-    run texlua "$literate/site/cut.lua" build/none.html build/site
+    [ "$output" = "usage: cut.lua BOOK.html README.md DIR [FILMS [PDF...]]" ]
+    run texlua "$literate/site/cut.lua" build/none.html README.md build/site
     [ "$status" -eq 1 ]
     [ "$output" = "site: cannot read build/none.html" ]
-    run texlua "$literate/site/cut.lua" films/chapter2.html build/site
+    run texlua "$literate/site/cut.lua" films/chapter2.html README.md build/site
     [ "$status" -eq 1 ]
     [ "$output" = "site: films/chapter2.html is no book of code/literate/book" ]
     before=$(cat build/site/*.html | cksum)
     wrong() { # SED-SCRIPT WORDS
         sed "$1" build/book.html > build/wrong.html
-        run texlua "$literate/site/cut.lua" build/wrong.html build/site films
+        run texlua "$literate/site/cut.lua" build/wrong.html README.md build/site films
         [ "$status" -eq 1 ]
         [ "$output" = "site: $2" ]
         [ "$before" = "$(cat build/site/*.html | cksum)" ]
     }
     wrong 's/id="fig:line"/id="gone"/' "page chapter1 has a link to #fig:line, which is nowhere in the book"
+    wrong 's/ladder=fig:tiles/ladder=fig:none/' "the landing page shows fig:none, which is no figure of the book"
+    wrong 's/exercise=2.1/exercise=2.3/' "the landing page shows exercise 2.3, which is none of the book"
+    wrong 's/exercise=2.1//' "book.md does not say which exercise the landing page shows"
+    readme_without() { # SED-SCRIPT WORDS
+        sed "$1" README.md > build/README.md
+        run texlua "$literate/site/cut.lua" build/book.html build/README.md build/site films
+        [ "$status" -eq 1 ]
+        [ "$output" = "site: build/README.md has no $2 for the landing page" ]
+        [ "$before" = "$(cat build/site/*.html | cksum)" ]
+    }
+    readme_without '/^!/d' opening
+    readme_without '/end of scoreboard/d' scoreboard
+    readme_without '/^Code is/d' licences
+    run texlua "$literate/site/cut.lua" build/book.html none.md build/site films
+    [ "$status" -eq 1 ]
+    [ "$output" = "site: cannot read none.md" ]
+    run cut_site build/site films build/none.pdf
+    [ "$status" -eq 1 ]
+    [ "$output" = "site: cannot read build/none.pdf" ]
+    [ "$before" = "$(cat build/site/*.html | cksum)" ]
     wrong 's/id="fig:line"/id="sec-faster"/' "two places are named sec-faster, on the pages chapter1 and chapter2"
     head -c 1000000 /dev/zero | tr '\0' x > long
     sed '/It has µs/r long' build/book.html > build/wrong.html
-    run texlua "$literate/site/cut.lua" build/wrong.html build/site films
+    run texlua "$literate/site/cut.lua" build/wrong.html README.md build/site films
     [ "$status" -eq 1 ]
     [[ "$output" =~ ^'site: chapter1.html has 10'[0-9]{5}' bytes; at most 1000000'$ ]]
     [ "$before" = "$(cat build/site/*.html | cksum)" ]

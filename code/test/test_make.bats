@@ -374,8 +374,17 @@ END
     [ "$status" -eq 0 ]
     [[ "$output" =~ ^([0-9]+)' pages, '([0-9]+)' links'$ ]]
     chapters=(chapters/[0-9A-Z]*-*.md)
-    [ "${BASH_REMATCH[1]}" -eq $((${#chapters[@]} + 6)) ] # front, solutions, words, bibliography, two indices
+    [ "${BASH_REMATCH[1]}" -eq $((${#chapters[@]} + 7)) ] # landing page, preface, solutions, words, bibliography, two indices
     [ "${BASH_REMATCH[2]}" -gt 5000 ]
+}
+
+@test "the site that is published: cut with both PDFs and the film of each kernel" {
+    run make -n -W code/film/film.js site
+    [ "$status" -eq 0 ]
+    for name in $(grep -ho 'build/films/chapter[0-9]*' chapters/*.md | sort -u) build/films/chapter{2,18,21}; do
+        grep -q " FILM $name.html" <<<"$output"
+    done
+    [[ "$output" == *" README.md build/site build/films build/attention-in-stages.pdf build/attention-in-stages-programs.pdf" ]]
 }
 
 # ---- The simulator's instruction sets ----

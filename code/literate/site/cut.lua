@@ -1,18 +1,21 @@
 -- Cuts the book's one HTML page into a site: a page a chapter, and what belongs to all of them.
 --
---   texlua code/literate/site/cut.lua BOOK.html DIR [FILMS]
+--   texlua code/literate/site/cut.lua BOOK.html README.md DIR [FILMS [PDF...]]
 --
 -- BOOK.html is what code/literate/book wrote; the comments `<!-- page NAME -->` in it say where pages
--- begin. DIR is replaced as a whole, or stays as it was: NAME.html, index.html (preface and contents),
--- book.css, dark.css, site.css, site.js, search.js, and in films/ those of the folder FILMS
--- (chapterN.html, `make films`) that a figure names. The pages need no network, no server and, but for
+-- begin. DIR is replaced as a whole, or stays as it was: NAME.html, index.html (landing.lua: what README.md
+-- says, and the contents), book.css, dark.css, site.css, site.js, search.js, the PDFs, and in films/ those of the
+-- folder FILMS (chapterN.html, `make films`) that a figure names. The pages need no network, no server and, but for
 -- the search, the choice of colours, copying, and a film inside its figure, no JavaScript.
+-- Environment: REPOSITORY, the address of the repository on the web; the landing page then leads to its files.
 --
 -- A link inside the book that leads nowhere, or a page that is too large, is one line, and status 1.
 
 local PAGE_LIMIT = 1000000 -- bytes; a page is there at once on a telephone, too
 local SEARCH_LIMIT = 3000000
 local here = arg[0]:match("^(.*)/") or "."
+package.path = here .. "/?.lua;" .. package.path
+local landing = require "landing"
 
 local function die(...)
     io.stderr:write("site: ", string.format(...), "\n")
@@ -70,17 +73,17 @@ local function plain(html)
     return text:match("^ ?(.-) ?$")
 end
 
--- { name, html, title, number } in order; the first is the front, with the preface.
+-- { name, html, title, number } in order; the first is the preface, what stands below the book's title.
 local function pages_of(book)
     local main = book:match('<main id="top">%s*(.*)<footer>')
     if not main then
         die("%s is no book of code/literate/book", arg[1])
     end
-    local pages, name, from = {}, "index", 1
+    local pages, name, from = {}, "preface", main:match("^<header>.-</header>%s*()") or 1
     local function close(to)
         local html = main:sub(from, to)
         local number, title = html:match('<h1[^>]*>%s*<span class="number">([^<]*)</span>(.-)</h1>')
-        title = title or html:gsub('<h1 class="title">.-</h1>', ""):match("<h1[^>]*>(.-)</h1>") or name
+        title = title or html:match("<h1[^>]*>(.-)</h1>") or name
         table.insert(pages, { name = name, html = html, title = plain(title), number = number })
     end
     for at, next, after in main:gmatch("()<!%-%- page ([%w-]+) %-%->\n?()") do
@@ -220,9 +223,10 @@ local function check_size(name, bytes, limit)
     end
 end
 
-local source, dir, film_dir = arg[1], arg[2], arg[3]
-if not dir or arg[4] then
-    io.stderr:write("usage: cut.lua BOOK.html DIR [FILMS]\n")
+local source, readme, dir, film_dir = arg[1], arg[2], arg[3], arg[4]
+local pdfs = table.move(arg, 5, #arg, 1, {})
+if not dir then
+    io.stderr:write("usage: cut.lua BOOK.html README.md DIR [FILMS [PDF...]]\n")
     os.exit(2)
 end
 local book = read(source) or die("cannot read %s", source)
@@ -242,30 +246,47 @@ for name in book:gmatch("<code>build/films/(chapter%w+)%.html") do
     end
 end
 
+local front = { name = "index", title = title }
 local new = dir .. ".new"
 shell("rm -rf %s && mkdir -p %s/films", quote(new), quote(new))
 local total, largest, largest_name = 0, 0, ""
-for i, page in ipairs(pages) do
-    local front = i == 1
-    local text = link_films(lead(page.html, page.name, at), films)
-    if front then
-        text = text .. '<h1 id="contents-of-the-book">Contents</h1>\n<div class="contents">'
-            .. contents_of(sidebar, page.name, at, true) .. "</div>\n"
-    end
-    local html = fill(template, {
-        title = front and title or (page.number and page.number .. ": " or "") .. page.title:gsub("[&<>]",
-            { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;" }) .. " · " .. title,
-        book = title, contents = contents_of(sidebar, page.name, at),
-        previous = turn(pages[i - 1], "prev", "← TITLE"), next = turn(pages[i + 1], "next", "TITLE →"),
-        text = text, footer = front and footer or edition,
-    })
-    check_size(page.name .. ".html", #html, PAGE_LIMIT)
-    write(new .. "/" .. page.name .. ".html", html)
+local function add_page(name, values)
+    values.book = title
+    local html = fill(template, values)
+    check_size(name .. ".html", #html, PAGE_LIMIT)
+    write(new .. "/" .. name .. ".html", html)
     total = total + #html
     if #html > largest then
-        largest, largest_name = #html, page.name .. ".html"
+        largest, largest_name = #html, name .. ".html"
     end
 end
+for i, page in ipairs(pages) do
+    add_page(page.name, {
+        title = (page.number and page.number .. ": " or "") .. page.title:gsub("[&<>]",
+            { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;" }) .. " · " .. title,
+        contents = contents_of(sidebar, page.name, at),
+        previous = turn(pages[i - 1] or front, "prev", "← TITLE"), next = turn(pages[i + 1], "next", "TITLE →"),
+        text = link_films(lead(page.html, page.name, at), films), footer = edition,
+    })
+end
+
+local fine, parts = pcall(landing.parts, book, readme, os.getenv("REPOSITORY"))
+if not fine then
+    die("%s", parts)
+end
+parts.book, parts.first = title, pages[1].name
+parts.subtitle = book:match('<p class="subtitle">(.-)</p>') or ""
+parts.contents = contents_of(sidebar, "index", at, true)
+parts.printed = ""
+for _, path in ipairs(pdfs) do
+    local name = path:match("[^/]*$")
+    write(new .. "/" .. name, read(path) or die("cannot read %s", path))
+    parts.printed = parts.printed .. string.format(' <a href="%s">%s</a>', name, name)
+end
+add_page("index", {
+    title = title, contents = contents_of(sidebar, "index", at), previous = "", next = turn(pages[1], "next", "TITLE →"),
+    text = link_films(lead(fill(read(here .. "/landing.html"), parts), "index", at), films), footer = footer,
+})
 local search = search_of(pages, at)
 check_size("search.js", #search, SEARCH_LIMIT)
 write(new .. "/search.js", search)
@@ -276,5 +297,5 @@ for _, name in ipairs(wanted) do
     write(new .. "/films/" .. name .. ".html", read(film_dir .. "/" .. name .. ".html"))
 end
 shell("rm -rf %s && mv %s %s", quote(dir), quote(new), quote(dir))
-print(string.format("%s/index.html: %d pages, %.1f MB; the largest, %s, has %.0f KB; %d films", dir, #pages,
+print(string.format("%s/index.html: %d pages, %.1f MB; the largest, %s, has %.0f KB; %d films", dir, #pages + 1,
     total / 1e6, largest_name, largest / 1e3, #wanted))
