@@ -377,6 +377,13 @@ function stateOf(warp, at) {
 
 // ---- Source ---------------------------------------------------------------------------------------
 
+// A place in the source: on a site a link, for there CHUNKS says where in the book a chapter's lines stand. The page
+// around a film's frame goes there. Keys reach that of the step only, not those of all lines.
+function placeLink(file, line, words, tabIndex) {
+  const chunk = typeof CHUNKS !== "undefined" && (CHUNKS[file] || []).find(([first, last]) => first <= line && line <= last);
+  return chunk ? element("a", { href: chunk[2], target: "_top", textContent: words, title: "to its chunk in the book", tabIndex }) : words;
+}
+
 function showSource() {
   const index = new Map(), body = element("tbody");
   film.source.forEach(([file, line], i) => {
@@ -406,7 +413,7 @@ function showSource() {
       element("td", { className: "n", textContent: sum.runs || "" }),
       element("td", { className: "n", textContent: sum.waves ? sum.waves + (sum.conflicts ? "!" : "") : "",
         title: sum.conflicts ? sum.conflicts + " of them by bank conflicts" : "" }),
-      element("td", { className: "n", textContent: (chapters && number ? number[1] + ":" : "") + line }),
+      element("td", { className: "n" }, placeLink(file, line, (chapters && number ? number[1] + ":" : "") + line, -1)),
       element("td", { className: "code", textContent: text }));
     body.append(row);
     return row;
@@ -891,10 +898,12 @@ function go(step) {
   $("scrub").value = view.at;
   $("scrub-label").textContent = "step " + view.at + " of " + (film.steps - 1);
   const call = linesOf(film.insn[view.at])[1], mine = film.ofWarp[w], text = film.source[view.rowOf[film.insn[view.at]]];
-  $("now").textContent = "Warp " + w + ", its instruction " + lastAtMost(mine, view.at) + " of " + (mine.length - 1) + ", line " +
-    placeName(film.insn[view.at]) + (text ? ": " + text[2].trim() : "") + (call ? " – called at " + shortPlace(call.place) + ": " + textAt(call.row).trim() : "");
+  const [file, line] = film.recording.instructions[film.insn[view.at]];
+  $("now").replaceChildren("Warp " + w + ", its instruction " + lastAtMost(mine, view.at) + " of " + (mine.length - 1) + ", line ",
+    placeLink(file, line, placeName(film.insn[view.at]), 0), (text ? ": " + text[2].trim() : "") + (call ? " – called at " + shortPlace(call.place) + ": " + textAt(call.row).trim() : ""));
   const lesson = view.lessons.find((l) => l.step === view.at);
   $("lesson").textContent = lesson ? lesson.sentence : "";
+  $("lesson-next").disabled = !nextLesson();
 }
 
 function neighbour(direction) {
@@ -958,7 +967,24 @@ function showFault(number, step, which = 0) {
   if (f.at !== undefined && f.thread !== undefined) ask(f.at);
 }
 
+const nextLesson = () => view.lessons.find((l) => l.step > view.at);
+
+const PACE = 500; // milliseconds a step
+let playing = 0; // the timer
+
+function play(on) {
+  clearInterval(playing);
+  playing = on && setInterval(() => {
+    const before = view.at;
+    go(neighbour(1));
+    if (view.at === before) play(false);
+  }, PACE);
+  $("play").textContent = on ? "pause" : "play";
+  $("now").setAttribute("aria-live", on ? "off" : "polite"); // nobody can listen to two sentences a second
+}
+
 const actions = {
+  play: () => play(!playing), "lesson-next": () => nextLesson() && goTo("#bookmark=" + nextLesson().name),
   first: () => go(0), last: () => go(film.steps - 1), back: () => go(neighbour(-1)), next: () => go(neighbour(1)),
   line: () => go(otherLine(1)), "line-back": () => go(otherLine(-1)), barrier: () => go(otherStop(1)), "barrier-back": () => go(otherStop(-1)),
   keys: () => {
@@ -968,6 +994,7 @@ const actions = {
 };
 const keyActions = {
   ArrowRight: "next", ArrowLeft: "back", ArrowDown: "line", ArrowUp: "line-back", Home: "first", End: "last", b: "barrier", B: "barrier-back", "?": "keys",
+  n: "lesson-next", p: "play",
 };
 
 function listen() {
@@ -977,6 +1004,9 @@ function listen() {
     showStep();
   });
   $("source").addEventListener("scroll", () => view.scrolling || (view.scrolled = $("source").scrollTop));
+  const stop = (event) => event.target.id === "play" || play(false); // whoever takes a step of their own has stopped it
+  $("viewer").addEventListener("click", stop);
+  $("viewer").addEventListener("input", stop);
   for (const [id, act] of Object.entries(actions)) $(id).addEventListener("click", act);
   $("scrub").addEventListener("input", () => go(Number($("scrub").value)));
   $("follow").addEventListener("change", () => follow(Number($("follow").value)));
@@ -991,6 +1021,7 @@ function listen() {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.target.tagName === "SELECT") return;
     const act = keyActions[event.key];
+    if (act !== "play") play(false);
     if (act) actions[act]();
     else if (/^[0-9]$/.test(event.key)) follow(Number(event.key));
     else if (event.key === "a" || event.key === "A") follow(-1);
@@ -1208,6 +1239,11 @@ function selfTest() {
   for (const [step] of marks()) go(step);
   actions.barrier(), actions.line(), actions["line-back"](), actions["barrier-back"](), actions.first();
   said.back = view.at;
+  said.toured = [];
+  for (let lesson = nextLesson(); lesson; lesson = nextLesson()) actions["lesson-next"](), said.toured.push(view.at);
+  said.last = $("lesson-next").disabled;
+  actions.play(), said.played = [$("play").textContent], $("back").click(), said.played.push($("play").textContent), actions.first();
+  said.chunks = [...document.querySelectorAll("#source a, #now a")].map((a) => [a.textContent, a.getAttribute("href"), a.tabIndex]);
   const began = performance.now();
   for (let i = 0; i < 120; ++i) {
     actions.next();
@@ -1261,6 +1297,8 @@ async function start() {
   else go(view.lessons.length ? view.lessons[0].step : 0);
   goTo(location.hash);
   view.opened = view.at;
+  // ?play in the address plays it at once, but for readers who want no motion.
+  if (new URLSearchParams(location.search).has("play") && !matchMedia("(prefers-reduced-motion: reduce)").matches) play(true);
 }
 
 const opened = start().catch((error) => {

@@ -7,7 +7,8 @@ setup_file() {
     cd "$made"
     mkdir -p build films
     cp hashes.tsv build/
-    echo '<title>A film</title><p>It is shown.' > films/chapter2.html
+    printf '%s\n' '<title>A film</title><p>It is shown.' '<script type="application/octet-stream" id="film">a</script>' \
+        > films/chapter2.html
     EDITION=e1 "$literate/book" html build/book.html
     cut_site build/site films
 }
@@ -95,7 +96,10 @@ page() { # NAME: its title and the links that lead on
 @test "a film that is there is linked, another is named; a picture stays where it is" {
     page chapter1 | grep -qx 'film films/chapter2.html'
     grep -qF '<code>build/films/chapter1.html#bookmark=one-tile</code>' build/site/chapter1.html
-    cmp films/chapter2.html build/site/films/chapter2.html
+    grep -q '^const CHUNKS = {"chapters/01-scale.md":' build/site/films/chapter2.html
+    at=$(($(grep -n '^/. Multiplies x' chapters/01-scale.md | cut -d: -f1)))
+    grep -qF "[$at,$((at + 8)),\"../chapter1.html#chunk:ch01-kernel:1\"]" build/site/films/chapter2.html
+    sed '/^const CHUNKS/,/^<.script>/d; /^<script>$/d' build/site/films/chapter2.html | cmp films/chapter2.html
     [ "$(ls build/site/films)" = chapter2.html ]
     [ "$(grep -c '<img' build/site/chapter1.html)" -eq "$(sed -n '/page chapter1 /,/page interlude/p' build/book.html | grep -c '<img')" ]
     cut_site build/without | grep -q '; 0 films$'
@@ -169,6 +173,11 @@ page() { # NAME: its title and the links that lead on
     [ "$status" -eq 1 ]
     [ "$output" = "site: cannot read build/none.pdf" ]
     [ "$before" = "$(cat build/site/*.html | cksum)" ]
+    mkdir build/none
+    echo 'no film' > build/none/chapter2.html
+    run cut_site build/site build/none
+    [ "$status" -eq 1 ]
+    [ "$output" = "site: build/none/chapter2.html is no film" ]
     wrong 's/id="fig:line"/id="sec-faster"/' "two places are named sec-faster, on the pages chapter1 and chapter2"
     head -c 1000000 /dev/zero | tr '\0' x > long
     sed '/It has µs/r long' build/book.html > build/wrong.html
@@ -275,6 +284,11 @@ say("film", page.querySelector("#fig\\:line iframe").getAttribute("src").replace
 page.querySelector(".screen button").click();
 say("closed", page.querySelectorAll("iframe").length, page.activeElement === page.querySelector("a.film"));
 
+page = await open("site/index.html");
+page.querySelector("a.film").scrollIntoView();
+await until(() => page.querySelector("iframe"));
+say("plays", page.querySelector(".plays iframe").getAttribute("src").replace(/.*\/site/, "site"), page.activeElement.tagName);
+
 frame.width = 320; // a screen of 1280 points at 400 %
 const wide = [];
 for (const name of ["index", "chapter1", "chapter2", "appendix-A", "index-of-chunks", "subjects"]) {
@@ -306,6 +320,7 @@ frames 0
 film site/films/chapter2.html?colours=dark IFRAME
 film site/films/chapter2.html
 closed 0 true
+plays site/films/chapter2.html?play= BODY
 wider than a small screen: none
 EOF
     diff expected said

@@ -5,7 +5,7 @@
 -- BOOK.html is what code/literate/book wrote; the comments `<!-- page NAME -->` in it say where pages
 -- begin. DIR is replaced as a whole, or stays as it was: NAME.html, index.html (landing.lua: what README.md
 -- says, and the contents), book.css, dark.css, site.css, site.js, search.js, the PDFs, and in films/ those of the
--- folder FILMS (chapterN.html, `make films`) that a figure names. The pages need no network, no server and, but for
+-- folder FILMS (chapterN.html, `make films`) that a figure names, whose lines then lead to their chunks. The pages need no network, no server and, but for
 -- the search, the choice of colours, copying, and a film inside its figure, no JavaScript.
 -- Environment: REPOSITORY, the address of the repository on the web; the landing page then leads to its files.
 --
@@ -128,6 +128,29 @@ local function link_films(html, films)
         end))
 end
 
+local function js(text)
+    return '"' .. text:gsub('[\\"]', "\\%0"):gsub("[%c]", " "):gsub("</", "<\\/") .. '"'
+end
+
+-- Which chunk a chapter's lines stand in, for film.js: CHUNKS[chapter's path] = [[first, last, address], ...].
+local function chunks_of(pages)
+    local by_file, files = {}, {}
+    for _, page in ipairs(pages) do
+        for id, file, first, last in page.html:gmatch('<div class="chunk [%w ]+" id="([^"]*)" '
+            .. 'data%-lines="([^":]*):(%d+)%-(%d+)">') do
+            if not by_file[file] then
+                by_file[file] = {}
+                table.insert(files, file)
+            end
+            table.insert(by_file[file], string.format("[%s,%s,%s]", first, last, js("../" .. page.name .. ".html#" .. id)))
+        end
+    end
+    for i, file in ipairs(files) do
+        files[i] = js(file) .. ":[" .. table.concat(by_file[file], ",") .. "]"
+    end
+    return "<script>\nconst CHUNKS = {" .. table.concat(files, ",\n") .. "};\n</script>\n"
+end
+
 -- The contents: of the page that is shown all sections, of the others the chapter.
 local function contents_of(sidebar, page, at, all)
     local out, on_page = {}, nil
@@ -150,10 +173,6 @@ end
 
 -- ---- The search --------------------------------------------------------------------------------
 
-local function js(text)
-    return '"' .. text:gsub('[\\"]', "\\%0"):gsub("[%c]", " "):gsub("</", "<\\/") .. '"'
-end
-
 -- Each section with its text, and by their names chunks, figures, tables and the index's words:
 -- [address, kind, title, where, text]. A word of the index has a list of [address, section] in place of where.
 local function search_of(pages, at)
@@ -175,7 +194,7 @@ local function search_of(pages, at)
             end
             from, level, id = stop, next_level, tag:match('id="([^"]+)"')
         end
-        for chunk, head in html:gmatch('<div class="chunk [%w ]+" id="([^"]*)"><p class="head">'
+        for chunk, head in html:gmatch('<div class="chunk [%w ]+" id="([^"]*)"[^>]*><p class="head">'
             .. '<span class="name">(.-)</span>') do
             add(page.name .. ".html#" .. chunk, "code", (plain(head):gsub(" %+?≡$", "")), where, "")
         end
@@ -293,8 +312,12 @@ write(new .. "/search.js", search)
 for _, name in ipairs { "../book.css", "../dark.css", "site.css", "site.js" } do
     write(new .. "/" .. name:match("[^/]*$"), read(here .. "/" .. name) or die("cannot read %s/%s", here, name))
 end
+local chunks = chunks_of(pages)
 for _, name in ipairs(wanted) do
-    write(new .. "/films/" .. name .. ".html", read(film_dir .. "/" .. name .. ".html"))
+    local path = film_dir .. "/" .. name .. ".html"
+    local film = read(path)
+    local at_data = film:find('<script type="application/octet-stream"', 1, true) or die("%s is no film", path)
+    write(new .. "/films/" .. name .. ".html", film:sub(1, at_data - 1) .. chunks .. film:sub(at_data))
 end
 shell("rm -rf %s && mv %s %s", quote(dir), quote(new), quote(dir))
 print(string.format("%s/index.html: %d pages, %.1f MB; the largest, %s, has %.0f KB; %d films", dir, #pages + 1,

@@ -23,7 +23,8 @@ colour(kept());
 // The address of a film in these colours.
 function inColours(address, choice) {
   const url = new URL(address);
-  url.search = choice === "system" ? "" : "?colours=" + choice;
+  if (choice === "system") url.searchParams.delete("colours");
+  else url.searchParams.set("colours", choice);
   return url.href;
 }
 
@@ -104,11 +105,12 @@ function addCopying() {
 
 // A table that is wider than the page can be reached, and scrolled, by keys.
 function reachTables() {
-  for (const box of document.querySelectorAll("main .table"))
+  for (const [i, box] of document.querySelectorAll("main .table").entries())
     if (box.scrollWidth > box.clientWidth) {
       box.tabIndex = 0;
       box.setAttribute("role", "region");
-      box.setAttribute("aria-label", "Table, wider than the page");
+      const number = box.querySelector("caption .number")?.textContent || "A table, the " + (i + 1) + ". of this page";
+      box.setAttribute("aria-label", number + ": wider than the page");
     }
 }
 
@@ -128,7 +130,7 @@ function addEnlarging() {
 
 // ---- Films ------------------------------------------------------------------------------------------
 
-function toggleFilm(link) {
+function toggleFilm(link, plays) {
   const figure = link.closest("figure"), open = figure.querySelector(".screen");
   if (open) {
     open.remove();
@@ -139,10 +141,12 @@ function toggleFilm(link) {
   const close = element("button", { type: "button", textContent: "close the film" });
   close.addEventListener("click", () => toggleFilm(link));
   const alone = element("a", { href: link.href, target: "_blank", rel: "noopener", textContent: "on a page of its own" });
-  const frame = element("iframe", { src: inColours(link.href, document.querySelector("#tools select").value), title: link.textContent });
+  const address = new URL(link.href);
+  if (plays) address.searchParams.set("play", "");
+  const frame = element("iframe", { src: inColours(address.href, document.querySelector("#tools select").value), title: link.textContent });
   figure.querySelector("figcaption").before(element("div", { className: "screen" }, element("p", {}, alone, " ", close), frame));
   figure.classList.add("playing");
-  frame.focus();
+  if (!plays) frame.focus(); // one that begins by itself leaves the reader in place
 }
 
 function addFilms() {
@@ -154,6 +158,16 @@ function addFilms() {
     });
     const picture = link.closest(".timeline")?.querySelector("img");
     if (picture) picture.addEventListener("click", () => toggleFilm(link));
+  }
+  // That of the landing page plays as soon as it is seen, where there is room for it.
+  const first = document.querySelector(".plays a.film");
+  if (first && matchMedia("(min-width: 60rem) and (prefers-reduced-motion: no-preference)").matches) {
+    const watcher = new IntersectionObserver((seen) => {
+      if (!seen.some((s) => s.isIntersecting)) return;
+      watcher.disconnect();
+      if (!first.closest("figure").querySelector(".screen")) toggleFilm(first, true);
+    });
+    watcher.observe(first);
   }
 }
 

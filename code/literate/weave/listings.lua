@@ -299,8 +299,11 @@ local function chunk_head(class, part, name, sign, remark, label)
     if class == "chunkhead" then
         name = "⟨" .. name .. "⟩"
     end
-    return string.format('<div class="chunk %s" id="%s"><p class="head"><span class="name">%s%s%s'
-        .. '</span><span class="remark">%s</span></p>', class, label, name, sign,
+    -- The chapter's lines that stand here: a film's lines lead back by them (site/cut.lua).
+    local lines = part.owner.parts and not part.owner.kind and #part.lines > 0
+        and string.format(' data-lines="%s:%d-%d"', part.file, part.first, part.first + #part.lines - 1) or ""
+    return string.format('<div class="chunk %s" id="%s"%s><p class="head"><span class="name">%s%s%s'
+        .. '</span><span class="remark">%s</span></p>', class, label, lines, name, sign,
         common.link_here(label, "chunk"), remark)
 end
 
@@ -436,11 +439,12 @@ function listings.chunk(part, book, is_rest)
     else
         local sign = part.index > 1 and " +≡" or owner.file and "" or " ≡"
         local class = owner.file and "roothead" or "chunkhead"
+        local number = (LATEX and "" or "chunk ") .. part.number
         if is_rest then
             head = chunk_head(class, part, escape(owner.display), sign,
-                part.number .. ", from " .. told_on(part), printed_at(part))
+                number .. ", from " .. told_on(part), printed_at(part))
         else
-            head = chunk_head(class, part, escape(owner.display), sign, part.number)
+            head = chunk_head(class, part, escape(owner.display), sign, number)
         end
         local instead = instead_of(owner)
         if instead and part.index > 1 then

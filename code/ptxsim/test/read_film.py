@@ -212,6 +212,22 @@ def seen(said, _):
     return [] if said["seen"] == 5 * [True] else said["seen"]
 
 
+def tours(said, _):
+    """The next lesson, again and again from the beginning, is each in turn; a step of one's own stops what plays."""
+    want = sorted({lesson["step"] for lesson in said["said"]["lessons"]} - {0})
+    same = said["said"]["toured"] == want and said["said"]["last"] and said["said"]["played"] == ["pause", "play"]
+    return [] if same else [said["said"][key] for key in ("toured", "last", "played")]
+
+
+def chunks(said, _):
+    """Where the page knows the book's chunks (linked.html, the first 400 lines of chapter 3), their lines lead there."""
+    linked = said["page"].endswith("linked.html")
+    links = said["said"]["chunks"]
+    wrong = [link for link in links if not re.match(r"03:[123]?\d?\d$", link[0]) or link[1] != "../chapter3.html#here"]
+    reached = [link for link in links if link[2] == 0] # by keys: that of the step
+    return wrong if bool(links) == linked and len(reached) == linked and len(links) >= 50 * linked else [len(links), reached]
+
+
 def quick(pages):
     """Of all pages: of one alone, it might be the machine that was busy."""
     paint, step = (statistics.median(times) for times in ([p["paint"] for p in pages], [p["said"]["ms"] for p in pages]))
@@ -221,7 +237,7 @@ def quick(pages):
 
 def watched(file, check, table=None):
     checks = {"walks": walks, "counts": counted_lines, "lessons": lessons, "opens": opens, "held": held, "buffers": buffers,
-              "colours": colours, "seen": seen}
+              "colours": colours, "seen": seen, "tours": tours, "chunks": chunks}
     pages = [json.loads(line) for line in open(file, encoding="utf-8")]
     if check == "quick":
         return quick(pages)

@@ -322,9 +322,11 @@ watched() { # CHECK [ARGUMENT...]
     done
     build/ptxsim/ptxsim profile --film "$BATS_TEST_TMPDIR/values.html" --values "$(line_of_chapter3 'wmma::store_matrix_sync(&t.scores')" \
         build/ch03_wmma_qk --shapes 1x1x96 --seeds 0 --no-timing --quiet >/dev/null 2>&1
+    sed '/^<script type="application/i <script>const CHUNKS = {"chapters/03-wmma-scores.md": [[1, 399, "../chapter3.html#here"]]};</script>' \
+        build/films/chapter3.html >"$BATS_TEST_TMPDIR/linked.html"
     python3 code/ptxsim/test/watch_films.py build/films/chapter*.html "$BATS_TEST_TMPDIR"/*.html 'build/films/chapter4.html?colours=dark#step=77' \
         build/films/chapter13.html#bookmark=producer-waits >"$BATS_FILE_TMPDIR/said"
-    [ "$(wc -l <"$BATS_FILE_TMPDIR/said")" -eq $(($(find build/films -name 'chapter*.html' | wc -l) + 7)) ]
+    [ "$(wc -l <"$BATS_FILE_TMPDIR/said")" -eq $(($(find build/films -name 'chapter*.html' | wc -l) + 8)) ]
     watched walks
 }
 
@@ -338,6 +340,14 @@ watched() { # CHECK [ARGUMENT...]
 
 @test "in a browser: a film opens at its first lesson, at its race, or where its address says" {
     watched opens
+}
+
+@test "in a browser: lesson after lesson by one button, and a film that plays until the reader takes a step" {
+    watched tours
+}
+
+@test "in a browser: on a site a line leads to its chunk, and keys reach that of the step" {
+    watched chunks
 }
 
 @test "in a browser: the line of the step is scrolled to, wherever the film is gone to" {
