@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double DEFAULT_TOLERANCE = 2e-3; // of gate_relative, where a record does not say
-
 // Every mission p50 a reported record holds, ascending. Returns how many.
 static int reported_times(const struct record *record, double *times, int most, bool *approximate)
 {
@@ -395,83 +393,6 @@ void resources(void)
     }
     if (inside == 0)
         printf("NaN\tNaN\n");
-}
-
-// Worst rel_head of a shape over all seeds and inputs; NAN when it was not checked.
-static double worst_error(const struct record *record, const char *shape)
-{
-    char path[80];
-    snprintf(path, sizeof path, "shapes.%s.correctness", shape);
-    json_t *checks = at(record->json, path), *check;
-    if (checks != NULL && !json_is_array(checks))
-        fail(BAD_RECORD, "%s: %s is not an array", record->path, path);
-    double worst = NAN;
-    size_t i;
-    json_array_foreach (checks, i, check)
-        worst = fmax(worst, positive(check, record->path, "rel_head"));
-    return worst;
-}
-
-// What a program that rounds P to E4M3 may be off by where it is off most; NAN for others.
-static double own_gate(const struct record *record)
-{
-    double worst = 0, gate = NAN;
-    const char *shape;
-    json_t *one, *check;
-    size_t i;
-    json_object_foreach (object(record->json, record->path, "shapes"), shape, one)
-        json_array_foreach (at(one, "correctness"), i, check) {
-            double error = positive(check, record->path, "rel_head");
-            double limit = positive(check, record->path, "limits.rel_head");
-            if (error > worst && !isnan(limit)) {
-                worst = error;
-                gate = limit;
-            }
-        }
-    return gate;
-}
-
-// Block 0: rows; 1: the gate, the smallest error, the largest error or gate; 2: gates of a program's
-// own (row, gate); then a block a shape (row, worst rel_head; first line: the shape, or nothing
-// where no record has it).
-void error_chart(void)
-{
-    bool drawn[MAX_CHAPTER + 1] = {false}, any[NAMED_SHAPES] = {false};
-    int row_of[MAX_CHAPTER + 1] = {0};
-    const char *gpu = NULL;
-    double smallest = DEFAULT_TOLERANCE, largest = DEFAULT_TOLERANCE;
-    for (int i = 0; i < record_count; i++)
-        for (int s = 0; s < NAMED_SHAPES && is_stage(&records[i]); s++) {
-            double worst = worst_error(&records[i], named_shapes[s].name);
-            if (isnan(worst) || (gpu != NULL && strcmp(gpu, records[i].gpu) != 0))
-                continue;
-            gpu = records[i].gpu;
-            drawn[records[i].chapter] = any[s] = true;
-            smallest = fmin(smallest, worst);
-            largest = fmax(fmax(largest, worst), own_gate(&records[i]));
-        }
-    if (print_rows(drawn, row_of) == 0)
-        fail(NOTHING_TO_DRAW, "no record holds a relative error");
-    end_block();
-    printf("%g\t%.6g\t%.6g\n", DEFAULT_TOLERANCE, smallest, largest);
-    end_block();
-    puts("NaN\tNaN"); // gnuplot wants a point in each block
-    for (int i = 0; i < record_count; i++) {
-        bool shown = is_stage(&records[i]) && strcmp(records[i].gpu, gpu) == 0;
-        double own = shown ? own_gate(&records[i]) : NAN;
-        if (!isnan(own) && row_of[records[i].chapter] > 0)
-            printf("%d\t%.6g\n", row_of[records[i].chapter], own);
-    }
-    for (int s = 0; s < NAMED_SHAPES; s++) {
-        end_block();
-        printf("%s\t\n%s", any[s] ? named_shapes[s].name : "", any[s] ? "" : "NaN\tNaN\n");
-        for (int i = 0; i < record_count && any[s]; i++) {
-            bool shown = is_stage(&records[i]) && strcmp(records[i].gpu, gpu) == 0;
-            double worst = shown ? worst_error(&records[i], named_shapes[s].name) : NAN;
-            if (!isnan(worst))
-                printf("%d\t%.6g\n", row_of[records[i].chapter], worst);
-        }
-    }
 }
 
 // The parts of an instruction's cycles, from bottom to top, and what is left of the whole.

@@ -162,8 +162,8 @@ function cell(text) {
 }
 
 function charts_of(name) {
-    if (index(drawn[name], "ladder, roofline, time-vs-s, resources, error") == 1)
-        return "all stages" substr(drawn[name], length("ladder, roofline, time-vs-s, resources, error") + 1)
+    if (index(drawn[name], "ladder, roofline, time-vs-s, resources") == 1)
+        return "all stages" substr(drawn[name], length("ladder, roofline, time-vs-s, resources") + 1)
     return drawn[name]
 }
 
@@ -185,7 +185,7 @@ END {
     print "which nothing here has measured. A record that nothing reads goes, or records.tsv says why it stays."
     print ""
     print "Quoted in: chapters and appendices. Drawn in: charts and tables of plots/; \"all stages\" are ladder,"
-    print "roofline, time-vs-s, resources and error. Also read by: the tests and tools of that name."
+    print "roofline, time-vs-s and resources. Also read by: the tests and tools of that name."
     for (i = 1; i <= count; ++i) {
         name = names[i]
         for (r = 1; r <= rows && name !~ row_pattern[r]; ++r)

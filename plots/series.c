@@ -1,7 +1,7 @@
 // series.c: turns run records (JSON) into the tables that the gnuplot scripts draw (tab-separated,
 // blocks parted by two blank lines, which gnuplot calls indexes).
 //
-//   series CHART [--plots DIR]   CHART: ladder, roofline, time-vs-s, resources, error, stalls
+//   series CHART [--plots DIR]   CHART: ladder, roofline, time-vs-s, resources, stalls
 //   series lab RECORD.json       a lab's record: times where there are any, else counts
 //   series search JOURNAL.jsonl  the candidates of chapter 14's search
 //   series changes ELITE.json    what each single change of its best candidate did: a Markdown table
@@ -29,8 +29,7 @@ static const struct {
     bool of_labs;
 } charts[] = {
     {"ladder", ladder, false},       {"roofline", roofline, false}, {"time-vs-s", time_vs_s, false},
-    {"resources", resources, false}, {"error", error_chart, false}, {"promises", promises, true},
-    {"stalls", stalls, true},
+    {"resources", resources, false}, {"promises", promises, true},  {"stalls", stalls, true},
 };
 
 // Those of one record.
@@ -50,7 +49,7 @@ static void print_chart(const char *name, const char *plots)
         chart++;
     if (chart == count)
         fail(BAD_USAGE,
-             "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, error, stalls, promises, "
+             "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, stalls, promises, "
              "lab, search, changes, pairs, l4, exchange, layer",
              name);
     load_all(plots, charts[chart].of_labs);

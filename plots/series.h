@@ -86,7 +86,6 @@ void ladder(void); // charts.c
 void roofline(void);
 void time_vs_s(void);
 void resources(void);
-void error_chart(void);
 void stalls(void);
 
 void lab_chart(const char *path); // lab.c

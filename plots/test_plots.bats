@@ -110,7 +110,7 @@ fails_with() { # STATUS TEXT
     grep -qx '7.4|11.5|11.5' seen
     [ "$(grep -c 'PyTorch, flash' seen)" -eq 1 ]
     [ "$(grep -c '^NaN' seen)" -eq 2 ]
-    for chart in roofline time-vs-s resources error; do
+    for chart in roofline time-vs-s resources; do
         build/series $chart >with
         mv plots/runs/h200/pytorch-*.json .
         build/series $chart >without
@@ -121,7 +121,7 @@ fails_with() { # STATUS TEXT
 
 @test "the sources' kernels, measured by us, stand in the rows of the stages that they are, in the ladder alone" {
     for chapter in 3:ch03_wmma_qk 9:ch09_three_stages; do record ${chapter%:*} ${chapter#*:} 50; done
-    for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.without; done
+    for chart in ladder roofline time-vs-s resources; do build/series $chart >$chart.without; done
     run -1 grep -q "the sources' kernels" ladder.without
     mkdir plots/runs/sources
     jq -n '{runtime: "gpu", device: {name: "NVIDIA H100"}, kernels: ([["828e7b1_direct", 832.6], ["828e7b1_cp", 801],
@@ -133,7 +133,7 @@ fails_with() { # STATUS TEXT
 3|801|801
 4|325|325
 6|348.65|349" ] # chapter 10 has no row here
-    for chart in roofline time-vs-s resources error; do build/series $chart | cmp - $chart.without; done
+    for chart in roofline time-vs-s resources; do build/series $chart | cmp - $chart.without; done
     sed -i 's/e58bde3/e58bde4/' plots/runs/sources/kernels.json
     run -3 bash -c 'build/series ladder 2>&1 >/dev/null'
     fails_with 3 "kernels.e58bde3.shapes.1x8x512.p50_us is missing"
@@ -141,17 +141,17 @@ fails_with() { # STATUS TEXT
 
 @test "a chapter's second program is in no chart" {
     record 10 ch10_swizzle 40
-    for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
+    for chart in ladder roofline time-vs-s resources; do build/series $chart >$chart.alone; done
     record 10 ch10_ldmatrix 60
     record 10 ch10_zigzag 70
-    for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+    for chart in ladder roofline time-vs-s resources; do build/series $chart | cmp - $chart.alone; done
 }
 
 @test "of a chapter's programs the one that chapters/stages.tsv names is in the charts" {
     record 18 ch18_hopper 4
-    for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
+    for chart in ladder roofline time-vs-s resources; do build/series $chart >$chart.alone; done
     record 18 ch18_exponential 5
-    for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+    for chart in ladder roofline time-vs-s resources; do build/series $chart | cmp - $chart.alone; done
     sed -i 's/\tch18_hopper\t/\t-\t/' chapters/stages.tsv
     build/series ladder >first
     run -1 cmp -s first ladder.alone # the first, where none is named
@@ -162,10 +162,10 @@ fails_with() { # STATUS TEXT
     lab_record plots/runs/h200/lab03.json
     sed -i 's/ch03_wmma_qk/ch03_one/' plots/runs/h200/lab03.json
     build/series promises | grep -q '^| 3 '
-    for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
+    for chart in ladder roofline time-vs-s resources; do build/series $chart >$chart.alone; done
     record 4 ch04_masked 4
     sed -i 's/"chapter":4,/&"mask":"causal",/' plots/runs/h200/ch04_masked.json
-    for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+    for chart in ladder roofline time-vs-s resources; do build/series $chart | cmp - $chart.alone; done
     sed -i 's/"chapter":3,/&"mask":"causal",/' plots/runs/h200/ch03_one.json
     run build/series promises
     fails_with 4 "no lab's record holds a ratio of the mission shape"
@@ -173,11 +173,11 @@ fails_with() { # STATUS TEXT
 
 @test "a program that asks a cache is on no chart over all stages" {
     record 3 ch03_one 5
-    for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
+    for chart in ladder roofline time-vs-s resources; do build/series $chart >$chart.alone; done
     record 4 ch04_cache 4
     sed -i 's/"batch":/"queries":4,&/g' plots/runs/h200/ch04_cache.json
     grep -q '"queries":4' plots/runs/h200/ch04_cache.json
-    for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+    for chart in ladder roofline time-vs-s resources; do build/series $chart | cmp - $chart.alone; done
 }
 
 @test "a stage that chapters/stages.tsv does not have, or no row: one line, nothing drawn" {
@@ -358,9 +358,8 @@ EOF
     fails_with 3 'way.json: no timeline.layers.flash'
 }
 
-@test "errors are the worst of all seeds, resources those of the sm_89 image" {
+@test "resources are those of the sm_89 image" {
     record 2 ch02_scalar 150
-    build/series error | grep -qx "$(printf '1\t0.0003')"
     build/series resources | grep -qx "$(printf '1\t38\t96\t42\tshared')"
     build/series resources | tail -1 | grep -qx "$(printf 'NaN\tNaN')"
 }
@@ -423,17 +422,6 @@ EOF
     fails_with 4 "lab02.json: how many warps an SM of compute capability \"3.5\" holds is not known"
 }
 
-@test "a program that rounds P has a gate of its own in the chart of errors" {
-    record 2 ch02_scalar 150
-    build/series error | grep -qx "$(printf '0.002\t0.0003\t0.002')"
-    record 16 ch16_fp8_mma 50
-    sed -i 's/"rel_head":2e-4/"rel_head":0.02,"limits":{"rel_head":0.05}/
-            s/"rel_head":3e-4/"rel_head":0.01,"limits":{"rel_head":0.04}/' plots/runs/h200/ch16_fp8_mma.json
-    build/series error >table
-    grep -qx "$(printf '0.002\t0.0003\t0.05')" table
-    sed -n '/^NaN/,/^$/p' table | grep -qx "$(printf '2\t0.05')"
-}
-
 @test "a lab's times and counts" {
     lab_record lab.json
     build/series lab lab.json | grep -qx \
@@ -490,9 +478,9 @@ EOF
     [[ ${lines[0]} == *"plots/ladder.svg is stale (it is missing)"* ]]
     run plots/render
     [ "$status" -eq 0 ]
-    [ "${#lines[@]}" -eq 8 ]
-    [ "${lines[7]}" = "  wrote plots/promises.md" ]
-    for chart in ladder roofline time-vs-s resources error lab03 l4; do
+    [ "${#lines[@]}" -eq 6 ]
+    [ "${lines[5]}" = "  wrote plots/promises.md" ]
+    for chart in ladder roofline time-vs-s resources l4; do
         rsvg-convert "plots/$chart.svg" >/dev/null
         [ "$(grep -c '^<!-- inputs: [0-9a-f]\{64\} -->$' "plots/$chart.svg")" -eq 1 ]
     done
@@ -514,7 +502,7 @@ EOF
     [[ $output == *ladder.svg*time-vs-s.svg* ]]
     echo '# another style' >>plots/style.gp
     run plots/render --check
-    [ "${#lines[@]}" -eq 7 ]
+    [ "${#lines[@]}" -eq 5 ]
 }
 
 # A timeline of one warp with these chunks, one after the other.
@@ -677,7 +665,7 @@ row() { # FOLDER RECORD: its line in the README, without spaces around bars
     [ "$status" -eq 0 ]
     [[ $output == *"drew plots/ladder.svg"*"drew plots/roofline.svg"* ]]
     [[ $output == *"no plots/time-vs-s.svg yet"* ]]
-    [ ! -e plots/error.svg ]
+    [ ! -e plots/resources.svg ]
     run plots/render --check
     [ "$status" -eq 0 ]
 }
@@ -688,7 +676,7 @@ row() { # FOLDER RECORD: its line in the README, without spaces around bars
     rm plots/runs/h200/ch02_scalar.json
     run plots/render --check
     [ "$status" -eq 1 ]
-    [[ $output == *"error.svg has nothing left to show"* ]]
+    [[ $output == *"resources.svg has nothing left to show"* ]]
     [[ $output == *"ladder.svg is stale"* ]]
 }
 
