@@ -5,8 +5,9 @@
 -- BOOK.html is what code/literate/book wrote; the comments `<!-- page NAME -->` in it say where pages
 -- begin. DIR is replaced as a whole, or stays as it was: NAME.html, index.html (landing.lua: what README.md
 -- says, and the contents), book.css, dark.css, site.css, site.js, search.js, the PDFs, and in films/ those of the
--- folder FILMS (chapterN.html, `make films`) that a figure names, whose lines then lead to their chunks. The pages need no network, no server and, but for
--- the search, the choice of colours, copying, and a film inside its figure, no JavaScript.
+-- folder FILMS (chapterN.html, `make films`) that a figure names, whose lines then lead to their chunks. The pages need
+-- no network, no server and, but for the search, the choice of colours, copying, and a film inside its figure, no
+-- JavaScript.
 -- Environment: REPOSITORY, the address of the repository on the web; the landing page then leads to its files.
 --
 -- A link inside the book that leads nowhere, or a page that is too large, is one line, and status 1.
@@ -142,7 +143,8 @@ local function chunks_of(pages)
                 by_file[file] = {}
                 table.insert(files, file)
             end
-            table.insert(by_file[file], string.format("[%s,%s,%s]", first, last, js("../" .. page.name .. ".html#" .. id)))
+            local there = js("../" .. page.name .. ".html#" .. id)
+            table.insert(by_file[file], string.format("[%s,%s,%s]", first, last, there))
         end
     end
     for i, file in ipairs(files) do
@@ -303,7 +305,8 @@ for _, path in ipairs(pdfs) do
     parts.printed = parts.printed .. string.format(' <a href="%s">%s</a>', name, name)
 end
 add_page("index", {
-    title = title, contents = contents_of(sidebar, "index", at), previous = "", next = turn(pages[1], "next", "TITLE →"),
+    title = title, contents = contents_of(sidebar, "index", at), previous = "",
+    next = turn(pages[1], "next", "TITLE →"),
     text = link_films(lead(fill(read(here .. "/landing.html"), parts), "index", at), films), footer = footer,
 })
 local search = search_of(pages, at)
