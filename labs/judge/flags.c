@@ -94,6 +94,25 @@ static bool keeps_nothing(const char *name, size_t length)
     return memmem(name, length, "_INTERNAL_", 10) && strncmp(name + length, "[1]", 3) == 0;
 }
 
+// Whether a text has a variable of this name in a GPU's memory: behind __device__ or __constant__, in the same
+// declaration, and not in the head of a function.
+static bool has_variable(const struct source *in, const char *name, size_t length)
+{
+    const char *end = in->text + in->bytes;
+
+    for (const char *at = in->text; (at = memmem(at, (size_t)(end - at), name, length)); ++at) {
+        const char *from = at;
+        while (from > in->text && !memchr(";{}", from[-1], 3))
+            --from;
+        const size_t before = (size_t)(at - from);
+        if ((at == in->text || !is_name(at[-1])) && (at + length == end || !is_name(at[length])) &&
+            !memchr(from, '(', before) &&
+            (memmem(from, before, "__device__", 10) || memmem(from, before, "__constant__", 12)))
+            return true;
+    }
+    return false;
+}
+
 // Flags the variables in global memory of a PTX text, which outlive a launch, except those of the
 // lab's own program and the strings of printf.
 static void flag_state(json_t *flags, const char *ptx, const struct source *own)
@@ -110,7 +129,7 @@ static void flag_state(json_t *flags, const char *ptx, const struct source *own)
             --end;
         for (start = end; start > line && is_name(start[-1]);)
             --start;
-        if (start < end && *start != '$' && !has_word(own, start, (size_t)(end - start)) &&
+        if (start < end && *start != '$' && !has_variable(own, start, (size_t)(end - start)) &&
             !keeps_nothing(start, (size_t)(end - start)))
             add_name(&names, &count, start, (size_t)(end - start));
     }
