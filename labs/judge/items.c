@@ -935,8 +935,9 @@ static double meetings(struct grading *g, const struct book_run *book)
                : 0;
 }
 
-// Lanes whose loads, atomics and shuffles ask other places where inputs are others: what they want is looked up. They are seen at
-// the shape at which use is seen, and are as many more or less at another as the products of the lab's own program.
+// Lanes whose loads, atomics and shuffles ask other places where inputs are others: what they want is looked up. They are
+// seen at the shape at which use is seen, and are as many more or less at another as the products of the lab's own
+// program.
 static double lookups(struct grading *g, const struct book_run *book)
 {
     const struct worked_on *w = &use_in(g, SPOIL_LOOKUPS)->worked_on;
