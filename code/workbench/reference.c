@@ -160,12 +160,17 @@ static void round_weights(struct scratch *s, struct p_rounding p)
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
         double maximum = p.tile > 0 ? 0 : 1, sum = 0; // 1: the final one
+        bool rose = false;
         for (int first = 0; first < s->padded; first += tile) {
             int keys = first + tile < s->padded ? tile : s->padded - first;
             double highest = 0;
             for (int j = first; j < first + keys; ++j)
                 highest = fmax(highest, row[j]);
-            if (p.tile > 0 && (first == 0 || highest > maximum * exp2(p.lag))) {
+            bool rises = first > 0 && highest > maximum * exp2(p.lag);
+            if (rises && p.room[0] > 0) {
+                maximum = highest * exp2(p.room[rose] - p.lag);
+                rose = true;
+            } else if (p.tile > 0 && (first == 0 || rises)) {
                 maximum = fmax(highest, 1e-290); // its reciprocal has to be finite
                 if (p.mean && first + tile < s->seen[r])
                     maximum = fmax(maximum, ldexp(geometric_mean(row + first, tile), p.offset));

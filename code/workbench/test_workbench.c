@@ -744,12 +744,16 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
             size_t base = (size_t)head * seq_len * HEAD_DIM;
             double sum = ldexp(weights_of_row(&p, head, row, false, keys, weights), how.offset);
             double rounded_sum = 0, maximum = 1; // what the weights are relative to: the row's
+            int rises = 0;
             for (int j = 0; j < seq_len; ++j) {
                 if (how.tile > 0 && j % how.tile == 0) { // the kernel's, which may lag behind
                     double highest = 0;
                     for (int i = j; i < j + how.tile && i < seq_len; ++i)
                         highest = fmax(highest, weights[i]);
-                    if (j == 0 || highest > maximum * exp2(how.lag)) {
+                    bool too_high = j > 0 && highest > maximum * exp2(how.lag);
+                    if (too_high && how.room[0] > 0) { // 2^lag fits, and is room powers too much
+                        maximum = highest / exp2(how.lag) * exp2(how.room[rises++ > 0]);
+                    } else if (j == 0 || too_high) {
                         maximum = highest;
                         double mean = 1; // of the tile's weights, where keys follow
                         for (int i = j; i < j + how.tile; ++i)
@@ -812,6 +816,42 @@ static void references_whose_maximum_lags_agree_with_the_plain_way(void **state)
                 check_rounded_reference("1x1x149", kind,
                                         (struct p_rounding){P_E4M3, 8, true, tile, lags[i], true});
             }
+}
+
+static void references_whose_rises_leave_room_agree_with_the_plain_way(void **state)
+{
+    (void)state;
+    const double lags[] = {0, 0.8625, 3.5}; // of powers of two
+    for (size_t i = 0; i < LENGTH(lags); ++i)
+        for (int kind = 0; kind < INPUT_KINDS; ++kind)
+            for (int tile = 8; tile <= 32; tile *= 4) {
+                struct p_rounding how = {P_E4M3, 8, true, tile, lags[i], true, {4, 7}};
+                check_rounded_reference("1x2x149", kind, how);
+            }
+}
+
+static void room_is_left_by_rises_alone(void **state)
+{
+    (void)state;
+    const struct p_rounding none = {P_E4M3, 8, true, 32, 0.8625, true, {0, 0}};
+    struct p_rounding some = none;
+    some.room[0] = some.room[1] = 4;
+    const struct {
+        const char *shape;
+        enum input_kind kind;
+        bool differ;
+    } cases[] = {{"1x1x149", INPUT_RISING, true}, {"1x1x32", INPUT_RISING, false}}; // one tile
+    for (size_t i = 0; i < LENGTH(cases); ++i) {
+        struct problem p = problem_of(cases[i].shape, cases[i].kind, 1);
+        size_t bytes = shape_elements(&p.shape) * sizeof(float);
+        float *without = malloc(bytes), *with = malloc(bytes);
+        assert_true(reference_rounded_p(&p, (struct rows){0, 1}, 0, none, without));
+        assert_true(reference_rounded_p(&p, (struct rows){0, 1}, 0, some, with));
+        assert_int_equal(memcmp(without, with, bytes) != 0, cases[i].differ);
+        free(without);
+        free(with);
+        problem_destroy(&p);
+    }
 }
 
 static void p_that_is_not_told_is_not_rounded(void **state)
@@ -1836,6 +1876,8 @@ int main(void)
         cmocka_unit_test(rows_past_a_length_are_not_measured),
         cmocka_unit_test(references_with_p_rounded_agree_with_the_plain_way),
         cmocka_unit_test(references_whose_maximum_lags_agree_with_the_plain_way),
+        cmocka_unit_test(references_whose_rises_leave_room_agree_with_the_plain_way),
+        cmocka_unit_test(room_is_left_by_rises_alone),
         cmocka_unit_test(p_that_is_not_told_is_not_rounded),
         cmocka_unit_test(references_do_not_depend_on_the_number_of_threads),
         cmocka_unit_test(sampled_rows_are_the_same_and_the_others_left_alone),

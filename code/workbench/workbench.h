@@ -202,6 +202,9 @@ struct p_rounding {
     // With a tile that is not the last: no less than 2^offset times the geometric mean of its
     // weights, so that P is 1 at most where a score is the tile's mean.
     bool mean;
+    // Powers of two that a tile which raises the maximum leaves to later ones, before they raise it
+    // again: the first such tile, and those after it; 0: the maximum becomes the tile's, as above.
+    double room[2];
 };
 
 // reference_dequantised with one thing changed: P is rounded to E4M3 (nearest even, past 448 to

@@ -1,0 +1,945 @@
+// Tangled from chapters/18-hopper.md; edit that, then `make tangle`.
+
+// Chapter 18, its last program: ch18_hopper with room after a rise.
+//
+//   make chapter18 && build/ch18_room
+//
+// Where a later tile has a score that is too high, the codes there are get
+// lower, and leave room for scores that are higher still.
+
+#include <cuda.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "workbench/workbench.h"
+
+// ---- Fix the sizes ----
+constexpr int WARPGROUP = 128; // threads
+constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
+constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
+constexpr int BLOCK_N = 128;   // keys of a tile
+constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight: the first sums up P
+
+// What the launch chooses by the shape.
+template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
+    static constexpr int ROW_GROUPS = ROW_GROUPS_; // warpgroups, of 64 rows
+    static constexpr int KEY_GROUPS = KEY_GROUPS_; // that share the keys
+    static constexpr int STAGES = STAGES_;         // tiles in shared memory
+    static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
+    static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
+    static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
+    // setmaxnreg: what a producer gives up, a consumer gets.
+    static constexpr int PRODUCER_REGISTERS = 40;
+    static constexpr int CONSUMER_REGISTERS = 232;
+
+    static_assert(CONSUMERS <= 2, "more do not get their registers");
+};
+
+// ---- Lay out shared memory ----
+template <class T> struct alignas(1024) tiles {
+    uint8_t vt[T::STAGES][OUT_COLS * BLOCK_N]; // [OUT_COLS][BLOCK_N]
+    uint8_t k[T::STAGES][BLOCK_N * HEAD_DIM];  // [BLOCK_N][HEAD_DIM]
+    uint8_t v[T::STAGES][BLOCK_N * HEAD_DIM];  // [BLOCK_N][HEAD_DIM]
+    float other[T::KEY_GROUPS - 1][OUT_COLS / 2 + 2][WARPGROUP]; // see merge()
+    uint64_t k_full[T::STAGES];   // the TMA has brought K
+    uint64_t v_full[T::STAGES];   // the TMA has brought V
+    uint64_t empty[T::STAGES];    // K's scores are there, V is turned over
+    uint64_t vt_full[T::STAGES];  // V is turned over
+    uint64_t vt_empty[T::STAGES]; // and multiplied
+};
+
+// ---- Synchronise with mbarriers ----
+__device__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+// Begin with an mbarrier
+__device__ void barrier_init(uint64_t *barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :
+                 : "r"(shared_address(barrier)), "r"(arrivals)
+                 : "memory");
+}
+
+__device__ void barrier_arrive(uint64_t *barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+                 :
+                 : "r"(shared_address(barrier))
+                 : "memory");
+}
+
+// Arrives, and makes the phase wait for so many bytes of the TMA as well.
+__device__ void barrier_expect(uint64_t *barrier, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
+// Waits for the end of the phase with this parity.
+__device__ void barrier_wait(uint64_t *barrier, int parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}"
+                 :
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+}
+
+// ---- Arrive for a warp ----
+
+// A warp's arrival, after all its lanes.
+__device__ void release(uint64_t *barrier)
+{
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+        barrier_arrive(barrier);
+}
+
+// The parity of the phase in which a stage's n-th tile passes a barrier.
+template <class T> __device__ int parity(int n) { return n / T::STAGES & 1; }
+
+// Has the TMA copy a box of rows of a head, rows past the end as zeros, and
+// their bytes counted at the barrier. The map says how they are swizzled.
+__device__ void tma_load(void *to, const CUtensorMap *map, uint64_t *barrier,
+                         int row, int head)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+                 :
+                 : "r"(shared_address(to)), "l"(map), "r"(0), "r"(row),
+                   "r"(head), "r"(shared_address(barrier))
+                 : "memory");
+}
+
+// What ordinary stores wrote is for the tensor cores and the TMA from here on.
+__device__ void proxy_fence()
+{
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
+// ---- Load and store matrices ----
+__device__ void load_transposed(uint32_t (&m)[4], uint32_t row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
+                 "{%0, %1, %2, %3}, [%4];"
+                 : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+                 : "r"(row)
+                 : "memory");
+}
+
+__device__ void store_matrices(uint32_t row, uint32_t a, uint32_t b,
+                               uint32_t c, uint32_t d)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 "
+                 "[%0], {%1, %2, %3, %4};"
+                 :
+                 : "r"(row), "r"(a), "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+
+// ---- Name the registers of a product ----
+#define FOUR(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SIXTEEN(d, i)                                                          \
+    FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
+
+// D (+)= A B: A [64][32] in registers, B [128][32] in shared memory, codes of
+// E4M3; D [64][128] float. Only queued: see wgmma_wait().
+__device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
+                         uint64_t b, bool add)
+{
+    asm volatile("{\n"
+                 ".reg .pred add;\n"
+                 "setp.ne.b32 add, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k32"
+                 ".f32.e4m3.e4m3 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+                 "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, "
+                 "%35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+                 "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, "
+                 "%57, %58, %59, %60, %61, %62, %63"
+                 "}, {%64, %65, %66, %67}, %68, add, 1, 1;\n"
+                 "}"
+                 : SIXTEEN(d, 0), SIXTEEN(d, 16), SIXTEEN(d, 32), SIXTEEN(d, 48)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),
+                   "r"((int)add));
+}
+
+// The same with B [72][32] and D [64][72].
+__device__ void multiply(float (&d)[OUT_COLS / 2], const uint32_t (&a)[4],
+                         uint64_t b, bool add)
+{
+    asm volatile("{\n"
+                 ".reg .pred add;\n"
+                 "setp.ne.b32 add, %41, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n72k32"
+                 ".f32.e4m3.e4m3 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+                 "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35"
+                 "}, {%36, %37, %38, %39}, %40, add, 1, 1;\n"
+                 "}"
+                 : SIXTEEN(d, 0), SIXTEEN(d, 16), FOUR(d, 32)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),
+                   "r"((int)add));
+}
+
+// ---- Queue products and wait for them ----
+
+// Registers that were written may be multiplied from here on.
+__device__ void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+}
+
+// What was queued since the last time is a group.
+__device__ void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+}
+
+// Waits until no more than the last GROUPS groups are under way.
+template <int GROUPS> __device__ void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;"
+                 :
+                 : "n"(GROUPS)
+                 : "memory");
+}
+
+// ---- Keep registers where they are ----
+
+// The compiler does not see that a queued product reads and writes its
+// registers until the wait: this keeps it from moving their uses past here.
+template <int N> __device__ void pin(float (&registers)[N])
+{
+    for (int i = 0; i < N; ++i)
+        asm volatile("" : "+f"(registers[i]) : : "memory");
+}
+
+template <int N> __device__ void pin(uint32_t (&registers)[N][4])
+{
+    for (int i = 0; i < 4 * N; ++i)
+        asm volatile("" : "+r"(registers[i / 4][i % 4]) : : "memory");
+}
+
+// ---- Describe an operand in shared memory ----
+
+// Says where a tile of B lies: rows of ROW bytes, swizzled over as much.
+template <int ROW> __device__ uint64_t describe(const void *tile)
+{
+    constexpr uint64_t SWIZZLE = ROW == 128 ? 1 : 2; // 128 or 64 bytes
+    static_assert(ROW == 128 || ROW == 64, "the swizzle is the row");
+    uint64_t start = shared_address(tile) >> 4;
+    uint64_t eight_rows = 8 * ROW >> 4;
+    return start | (uint64_t)1 << 16 | eight_rows << 32 | SWIZZLE << 62;
+}
+
+// The same, n times BYTES further on.
+template <int BYTES> __device__ uint64_t advance(uint64_t tile, int n)
+{
+    return tile + (uint64_t)(n * (BYTES >> 4));
+}
+
+// ---- Load a key tile ----
+template <class T>
+__device__ void load(tiles<T> &t, const CUtensorMap *k_map,
+                     const CUtensorMap *v_map, int n, int tile, int head)
+{
+    constexpr int BYTES = BLOCK_N * HEAD_DIM;
+    int stage = n % T::STAGES;
+    barrier_expect(&t.k_full[stage], BYTES);
+    tma_load(t.k[stage], k_map, &t.k_full[stage], tile * BLOCK_N, head);
+    barrier_expect(&t.v_full[stage], BYTES);
+    tma_load(t.v[stage], v_map, &t.v_full[stage], tile * BLOCK_N, head);
+}
+
+// Turns V over, 32 keys and 16 columns at a time. A lane gets the codes of
+// two keys in two columns from each of four matrices; four byte permutations
+// make four codes of a column out of them. Where they land:
+//   row of vt     16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
+//   byte of it    as P lies in a lane's registers: see convert()
+__device__ void transpose(const uint8_t *v, uint8_t *vt, int warp, int lane)
+{
+    constexpr int BLOCKS = BLOCK_N / 32;
+    uint32_t from = shared_address(v), to = shared_address(vt);
+    int row = 16 * warp + lane / 16 * 8 + lane % 8;
+    uint32_t m[BLOCKS][4]; // [8 keys][16 d] each
+
+    // Load pairs of columns
+    #pragma unroll
+    for (int i = 0; i < BLOCKS; ++i) {
+        int key = 32 * i + lane;
+        load_transposed(m[i],
+                        from + key * HEAD_DIM + (warp ^ key / 2 % 4) * 16);
+    }
+
+    // Store columns as rows
+    #pragma unroll
+    for (int i = 0; i < BLOCKS; ++i) {
+        int chunk = 2 * i + lane / 8 % 2;
+        store_matrices(to + row * BLOCK_N + (chunk ^ row % 8) * 16,
+                       __byte_perm(m[i][0], m[i][1], 0x6420), // d even
+                       __byte_perm(m[i][2], m[i][3], 0x6420),
+                       __byte_perm(m[i][0], m[i][1], 0x7531), // d odd
+                       __byte_perm(m[i][2], m[i][3], 0x7531));
+    }
+}
+
+// The rows of vt past V's: one of ones, seven of zeros. Each warp writes two.
+__device__ void write_ones(uint8_t *vt, int warp, int lane)
+{
+    uint2 *rows = (uint2 *)(vt + (HEAD_DIM + 2 * warp) * BLOCK_N);
+    uint32_t ones = warp == 0 && lane < 16 ? 0x38383838 : 0; // 0x38 is 1
+    rows[lane] = make_uint2(ones, ones);
+}
+
+template <class T>
+__device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
+                        const CUtensorMap *v_map, int items, int tiles_m,
+                        int tiles_n)
+{
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int mine = (items - (int)blockIdx.x - 1) / (int)gridDim.x + 1;
+    int all = mine * tiles_n; // key tiles of this CTA's items
+    int to_load = 1, tile = 1, item = blockIdx.x; // the first one is under way
+
+    // Load the next key tile of this CTA's items
+    auto load_next = [&] {
+        if (tile == tiles_n) {
+            tile = 0;
+            item += gridDim.x;
+        }
+        load(t, k_map, v_map, to_load++, tile++, item / tiles_m);
+    };
+
+    if (threadIdx.x == 0)
+        while (to_load < T::STAGES && to_load < all)
+            load_next();
+    for (int n = 0; n < all; ++n) {
+        int stage = n % T::STAGES;
+
+        // Load into the stage before
+        if (threadIdx.x == 0 && n > 0 && to_load < all) {
+            int before = (n - 1) % T::STAGES; // the stage of tile to_load
+            barrier_wait(&t.empty[before], parity<T>(n - 1));
+            load_next();
+        }
+        __syncwarp();
+
+        // Wait until the turned tile has been multiplied
+        if (n < T::STAGES)
+            write_ones(t.vt[stage], warp, lane);
+        else
+            barrier_wait(&t.vt_empty[stage], parity<T>(n) ^ 1);
+
+        // Turn a tile over, and say so
+        barrier_wait(&t.v_full[stage], parity<T>(n));
+        transpose(t.v[stage], t.vt[stage], warp, lane);
+        proxy_fence();
+        release(&t.empty[stage]);
+        release(&t.vt_full[stage]);
+    }
+}
+
+// ---- Know E4M3's codes ----
+constexpr float LOG2_E = 1.44269504f;
+constexpr float TOP = 8; // no score is past 2^TOP when a reference is chosen
+// E4M3's code of 2^y is 8 (y + 7) and a little less, y + 7 being the biased
+// exponent: 0.4 centres the error of taking log2(1 + x) for x.
+constexpr float BIAS = 8 * 7 - 0.4f;
+// By how many powers of two a later score may be past 2^TOP: from there on
+// its code is rounded to more than 126.
+constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
+// The smallest half. Up to 2^-13 a half is a whole number of these, and its
+// bits are the number.
+constexpr float UNIT = 1.0f / (1 << 24);
+
+// By how many powers of two a score may be past a row's highest so far before
+// the reference rises again: after its first rise, and after later ones.
+constexpr float ROOM = 4, MORE_ROOM = 7;
+
+// ---- Compute two to the power of x ----
+__device__ float exp2_approx(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// The codes of two scores, in the two halves' low bytes; 0 where they would
+// be negative.
+__device__ uint32_t two_codes(float low, float high, float scale, float bias)
+{
+    uint32_t codes;
+    asm("cvt.rn.relu.f16x2.f32 %0, %2, %1;"
+        : "=r"(codes)
+        : "f"(fmaf(low, scale, bias)), "f"(fmaf(high, scale, bias)));
+    return codes;
+}
+
+// ---- Notice a code that is too large ----
+__device__ uint32_t bits(__half2 halves) { return *(uint32_t *)&halves; }
+
+// Leaves `seen` at 1 unless a code is past 126. As a half a code counts 2^-24:
+// 64.75 times 126 of them is a little less than 2^-11, half of the last bit of
+// 1, and is rounded away; 64.75 times 127 is a little more.
+__device__ void notice(__half2 &seen, uint32_t codes)
+{
+    seen = __hfma2(*(__half2 *)&codes, __float2half2_rn(64.75f), seen);
+}
+
+// ---- Turn scores into codes, two in a register ----
+
+// 64 x 128 scores to codes, two in a register, as halves that count UNIT each:
+// codes[i] is of keys 8 (i / 2) + 2 (lane % 4) and the next, of row i % 2. P is
+// 1 where a score is the row's `ref`. CHECKED, it returns whether a code was
+// past 126, the largest number.
+template <bool CHECKED>
+__device__ bool convert(const float (&s)[BLOCK_N / 2],
+                        uint32_t (&codes)[BLOCK_N / 4], const float (&ref)[2],
+                        float scale)
+{
+    float units = scale * 8 * UNIT; // of the code, for 1 of a score
+    float bias[2] = {fmaf(-ref[0], units, BIAS * UNIT),
+                     fmaf(-ref[1], units, BIAS * UNIT)};
+    const __half2 one = __float2half2_rn(1);
+    __half2 seen[2] = {one, one};
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 4; ++i) {
+        codes[i] = two_codes(s[2 * i], s[2 * i + 1], units, bias[i % 2]);
+        if (CHECKED)
+            notice(seen[i / 2 % 2], codes[i]);
+    }
+    return ((bits(seen[0]) ^ bits(one)) | (bits(seen[1]) ^ bits(one))) != 0;
+}
+
+// Four codes in a register, as wgmma wants P: byte b of p[j][i] is key
+// 32 j + 16 (i / 2) + 8 (b / 2) + 2 (lane % 4) + b % 2 of row i % 2.
+__device__ void pack(uint32_t (&p)[BLOCK_N / MMA_K][4],
+                     const uint32_t (&codes)[BLOCK_N / 4])
+{
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 8; ++i) {
+        int at = i / 2 * 4 + i % 2;
+        p[i / 4][i % 4] = __byte_perm(codes[at], codes[at + 2], 0x6420);
+    }
+}
+
+// What a lane keeps of two rows, lane / 4 and lane / 4 + 8 of its warp's 16.
+struct row_state {
+    float ref[2];    // the score for which P is 1
+    float factor[2]; // what a rise of it does to the output so far
+    bool rose;       // for one of the warp's rows, after the first tile
+};
+
+// ---- Find a row's highest code ----
+__device__ __half2 halves(uint32_t bits) { return *(__half2 *)&bits; }
+
+// The highest code of each row: of row 0 in the low half, of row 1 in the
+// high one. A row's codes are in four lanes.
+__device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
+{
+    __half2 high[8]; // row i % 2
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+        high[i] =
+            __hmax2(__hmax2(halves(codes[i]), halves(codes[i + 8])),
+                    __hmax2(halves(codes[i + 16]), halves(codes[i + 24])));
+    for (int i = 0; i < 2; ++i)
+        high[i] = __hmax2(__hmax2(high[i], high[i + 2]),
+                          __hmax2(high[i + 4], high[i + 6]));
+    __half2 both = __hmax2(__lows2half2(high[0], high[1]),
+                           __highs2half2(high[0], high[1]));
+    both = __hmax2(both, __shfl_xor_sync(0xffffffff, both, 1));
+    return __hmax2(both, __shfl_xor_sync(0xffffffff, both, 2));
+}
+
+// Lowers the codes of a row whose highest, at most 2048, leaves less room than
+// it should, and raises its reference by as much.
+__device__ void lower(uint32_t (&codes)[BLOCK_N / 4], float2 high,
+                      row_state &rows, float scale)
+{
+    float top = (126 - 8 * (rows.rose ? MORE_ROOM : ROOM)) * UNIT;
+    float excess[2] = {fmaxf(high.x - top, 0), fmaxf(high.y - top, 0)};
+    __half2 down[2];
+    rows.rose = true;
+    for (int h = 0; h < 2; ++h) {
+        float powers = excess[h] / (8 * UNIT);
+        rows.factor[h] = exp2_approx(-powers);
+        rows.ref[h] += __fdividef(powers, scale);
+        down[h] = __float2half2_rn(-excess[h]);
+    }
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 4; ++i)
+        codes[i] = bits(__hfma2_relu(halves(codes[i]), __float2half2_rn(1),
+                                     down[i % 2]));
+}
+
+// Returns whether a reference rose, with the factors in `rows`.
+template <bool FIRST>
+__device__ bool softmax(float (&s)[BLOCK_N / 2],
+                        uint32_t (&p)[BLOCK_N / MMA_K][4], row_state &rows,
+                        float scale, int keys_left)
+{
+    if (keys_left < BLOCK_N) {
+        // Mask the keys past the end
+        int first = threadIdx.x % 4 * 2;
+        #pragma unroll
+        for (int i = 0; i < BLOCK_N / 2; ++i)
+            if (i / 4 * 8 + first + i % 2 >= keys_left)
+                s[i] = -INFINITY;
+    }
+    uint32_t codes[BLOCK_N / 4]; // two in each
+    if (!FIRST) {
+        // Try with the reference there is, or a little above it
+        bool past = convert<true>(s, codes, rows.ref, scale);
+        pack(p, codes);
+        if (!__any_sync(0xffffffff, past))
+            return false;
+        float2 high = __half22float2(highest(codes));
+        if (!__any_sync(0xffffffff, fmaxf(high.x, high.y) > 2048 * UNIT)) {
+            lower(codes, high, rows, scale);
+            pack(p, codes);
+            return true;
+        }
+    }
+
+    // Leave no score past 2^TOP
+    float ref[2] = {s[0], s[2]};
+    #pragma unroll
+    for (int i = 0; i < BLOCK_N / 2; ++i)
+        ref[i / 2 % 2] = fmaxf(ref[i / 2 % 2], s[i]);
+    float room = __fdividef(TOP, scale);
+    for (int h = 0; h < 2; ++h) {
+        ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 1));
+        ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 2)) - room;
+    }
+
+    // Leave room for scores to come
+    if (keys_left > BLOCK_N) {
+        float sum[2] = {0, 0};
+    #pragma unroll
+        for (int i = 0; i < BLOCK_N / 2; ++i)
+            sum[i / 2 % 2] += s[i];
+        for (int h = 0; h < 2; ++h) {
+            sum[h] += __shfl_xor_sync(0xffffffff, sum[h], 1);
+            sum[h] += __shfl_xor_sync(0xffffffff, sum[h], 2);
+            ref[h] = fmaxf(ref[h], sum[h] / BLOCK_N); // the tile's mean
+        }
+    }
+
+    // Raise the reference
+    for (int h = 0; h < 2; ++h) {
+        ref[h] = fmaxf(ref[h], rows.ref[h]);
+        rows.factor[h] = exp2_approx((rows.ref[h] - ref[h]) * scale);
+        rows.ref[h] = ref[h];
+    }
+
+    convert<false>(s, codes, rows.ref, scale);
+    pack(p, codes);
+    return true;
+}
+
+// Queues Q K for a tile: s = [64][128].
+__device__ void queue_scores(float (&s)[BLOCK_N / 2],
+                             const uint32_t (&q)[HEAD_DIM / MMA_K][4],
+                             uint64_t k)
+{
+    pin(s);
+    wgmma_fence();
+    multiply(s, q[0], k, false);
+    multiply(s, q[1], advance<MMA_K>(k, 1), true);
+    wgmma_commit();
+}
+
+// Queues P V for a tile: part (+)= [64][72].
+__device__ void queue_output(float (&part)[OUT_COLS / 2],
+                             uint32_t (&p)[BLOCK_N / MMA_K][4], uint64_t vt,
+                             bool add)
+{
+    pin(part);
+    pin(p);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / MMA_K; ++i)
+        multiply(part, p[i], advance<MMA_K>(vt, i), add || i > 0);
+    wgmma_commit();
+}
+
+// A lane's registers of Q, as wgmma wants A: [64][64].
+__device__ void load_q(uint32_t (&q)[HEAD_DIM / MMA_K][4],
+                       const attention_args &args, int row, size_t head_at)
+{
+    for (int i = 0; i < 2 * 4; ++i) {
+        int r = row + i % 2 * 8;
+        int d = i / 4 * MMA_K + i / 2 % 2 * 16 + threadIdx.x % 4 * 4;
+        q[i / 4][i % 4] = 0; // rows past the end are zeros
+        if (r < args.shape.seq_len)
+            q[i / 4][i % 4] =
+                *(const uint32_t *)(args.q + head_at + r * HEAD_DIM + d);
+    }
+}
+
+// Adds up what the warpgroups of a row's keys have, in the first of them.
+// Returns whether this is the first.
+template <class T>
+__device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
+                      int key_group, float scale)
+{
+    int lane = threadIdx.x % WARPGROUP;
+    if (key_group > 0) {
+        // Leave a part in shared memory
+        float(*to)[WARPGROUP] = t.other[key_group - 1];
+        #pragma unroll
+        for (int i = 0; i < OUT_COLS / 2; ++i)
+            to[i][lane] = out[i];
+        to[OUT_COLS / 2][lane] = rows.ref[0];
+        to[OUT_COLS / 2 + 1][lane] = rows.ref[1];
+    }
+    asm volatile("barrier.cta.sync 2, %0;"
+                 :
+                 : "n"(T::CONSUMERS * WARPGROUP)
+                 : "memory");
+    if (key_group > 0)
+        return false;
+    for (int g = 0; g < T::KEY_GROUPS - 1; ++g) {
+        // Add another part
+        float ours[2], theirs[2];
+        for (int h = 0; h < 2; ++h) {
+            float their_ref = t.other[g][OUT_COLS / 2 + h][lane];
+            float ref = fmaxf(rows.ref[h], their_ref);
+            ours[h] = exp2_approx((rows.ref[h] - ref) * scale);
+            theirs[h] = exp2_approx((their_ref - ref) * scale);
+            rows.ref[h] = ref;
+        }
+        #pragma unroll
+        for (int i = 0; i < OUT_COLS / 2; ++i)
+            out[i] = out[i] * ours[i / 2 % 2] +
+                     t.other[g][i][lane] * theirs[i / 2 % 2];
+    }
+    return true;
+}
+
+// Normalises and stores [64][64]: a lane has four columns that follow each
+// other, 16 b + 4 (lane % 4), of two rows, since vt's rows are in that order.
+__device__ void store(const float (&out)[OUT_COLS / 2], __half *to, int row,
+                      int seq_len, float v_scale)
+{
+    int lane = threadIdx.x % 32;
+    for (int h = 0; h < 2; ++h) {
+        float sum = out[HEAD_DIM / 2 + 2 * h]; // of the quad's first lane
+        float norm =
+            __fdividef(v_scale, __shfl_sync(0xffffffff, sum, lane & ~3));
+        int r = row + 8 * h;
+        if (r < seq_len)
+#pragma unroll
+            for (int b = 0; b < HEAD_DIM / 16; ++b) {
+                const float *even = &out[8 * b + 2 * h], *odd = even + 4;
+                __half2 four[2] = {
+                    __floats2half2_rn(even[0] * norm, odd[0] * norm),
+                    __floats2half2_rn(even[1] * norm, odd[1] * norm)};
+                *(uint2 *)&to[(size_t)r * HEAD_DIM + 16 * b + lane % 4 * 4] =
+                    *(uint2 *)four;
+            }
+    }
+}
+
+// One query tile. `n` counts the key tiles that passed the stages before.
+template <class T>
+__device__ void attend(tiles<T> &t, const attention_args &args, int item,
+                       int tiles_m, int tiles_n, int n)
+{
+    // From a shuffle, so that the compiler takes it for the same in all lanes.
+    int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
+    int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
+    int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    int pair = item / tiles_m, head = pair % args.shape.heads;
+    int row = item % tiles_m * T::BLOCK_M + group % T::ROW_GROUPS * MMA_M +
+              16 * warp + lane / 4;
+    int seq_len = args.shape.seq_len;
+    size_t head_at = (size_t)pair * seq_len * HEAD_DIM;
+    uint32_t q[HEAD_DIM / MMA_K][4];
+    load_q(q, args, row, head_at);
+    float v_scale = args.v_scales[head]; // early: it takes a while
+    // In powers of two; not 0, which would let masked keys count.
+    float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
+                            args.k_scales[head] * LOG2_E,
+                        1e-30f);
+
+    // Lay out the registers
+    float s[BLOCK_N / 2];                        // [64][128]
+    float part[OUT_COLS / 2];                    // [64][72], of two tiles
+    float out[OUT_COLS / 2] = {};                // [64][72], of all so far
+    uint32_t p[BLOCK_N / MMA_K][4], p2[BLOCK_N / MMA_K][4]; // [64][128] each
+    row_state rows = {{-INFINITY, -INFINITY}, {1, 1}};
+    uint64_t k_tiles = describe<HEAD_DIM>(t.k);
+    uint64_t vt_tiles = describe<BLOCK_N>(t.vt);
+
+    // Start and finish products
+    auto scores_of = [&](int tile) {
+        int stage = (n + tile) % T::STAGES;
+        barrier_wait(&t.k_full[stage], parity<T>(n + tile));
+        queue_scores(s, q, advance<BLOCK_N * HEAD_DIM>(k_tiles, stage));
+    };
+    auto output_of = [&](int tile, uint32_t (&now)[BLOCK_N / MMA_K][4],
+                         bool add) {
+        int stage = (n + tile) % T::STAGES;
+        barrier_wait(&t.vt_full[stage], parity<T>(n + tile));
+        queue_output(part, now, advance<OUT_COLS * BLOCK_N>(vt_tiles, stage),
+                     add);
+    };
+    auto output_done = [&](int tile, uint32_t (&used)[BLOCK_N / MMA_K][4]) {
+        wgmma_wait<0>();
+        pin(part);
+        pin(used);
+        release(&t.vt_empty[(n + tile) % T::STAGES]);
+    };
+    auto add_part = [&] {
+    #pragma unroll
+        for (int i = 0; i < OUT_COLS / 2; ++i)
+            out[i] += part[i];
+    };
+
+    // P V of this tile, while the next one's scores become codes. Two tiles'
+    // products are summed by the tensor cores, pairs of tiles here.
+    int tile = key_group;
+    auto step = [&]<bool SECOND>(uint32_t (&now)[BLOCK_N / MMA_K][4],
+                                 uint32_t (&then)[BLOCK_N / MMA_K][4]) {
+        int next = tile + T::KEY_GROUPS;
+        scores_of(next);
+        output_of(tile, now, SECOND);
+
+        // Wait for the scores
+        wgmma_wait<1>(); // the scores are there
+        pin(s);
+        release(&t.empty[(n + next) % T::STAGES]);
+
+        bool rose = softmax<false>(s, then, rows, scale,
+                                   seq_len - next * BLOCK_N);
+
+        // Collect the output
+        output_done(tile, now);
+        if (SECOND)
+            add_part();
+        if (rose)
+        #pragma unroll
+            for (int i = 0; i < OUT_COLS / 2; ++i) {
+                out[i] *= rows.factor[i / 2 % 2];
+                if (!SECOND)
+                    part[i] *= rows.factor[i / 2 % 2];
+            }
+
+        tile = next;
+    };
+
+    // Finish the last tile
+    auto finish = [&](uint32_t (&now)[BLOCK_N / MMA_K][4], bool add) {
+        output_of(tile, now, add);
+        output_done(tile, now);
+        add_part();
+    };
+
+    // Go through the key tiles
+    if (tile < tiles_n) {
+        scores_of(tile);
+        wgmma_wait<0>();
+        pin(s);
+        release(&t.empty[(n + tile) % T::STAGES]);
+        softmax<true>(s, p, rows, scale, seq_len - tile * BLOCK_N);
+        for (;;) { // p and p2 take turns
+            if (tile + T::KEY_GROUPS >= tiles_n) {
+                finish(p, false);
+                break;
+            }
+            step.template operator()<false>(p, p2);
+            if (tile + T::KEY_GROUPS >= tiles_n) {
+                finish(p2, true);
+                break;
+            }
+            step.template operator()<true>(p2, p);
+        }
+    }
+
+    if (T::KEY_GROUPS == 1 || merge(t, out, rows, key_group, scale))
+        store(out, (__half *)args.out + head_at, row, seq_len, v_scale);
+}
+
+// ---- Divide a CTA into roles ----
+template <class T>
+__global__ void __launch_bounds__(T::THREADS, 1)
+attention(const __grid_constant__ attention_args args,
+          const __grid_constant__ CUtensorMap k_map,
+          const __grid_constant__ CUtensorMap v_map)
+{
+    extern __shared__ __align__(1024) unsigned char memory[];
+    tiles<T> &t = *(tiles<T> *)memory;
+    int tiles_m = (args.shape.seq_len + T::BLOCK_M - 1) / T::BLOCK_M;
+    int tiles_n = (args.shape.seq_len + BLOCK_N - 1) / BLOCK_N;
+    int items = tiles_m * args.shape.batch * args.shape.heads;
+
+    // Begin with the barriers and the first tile
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < T::STAGES; ++i) {
+            barrier_init(&t.k_full[i], 1);
+            barrier_init(&t.v_full[i], 1);
+            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // warps
+            barrier_init(&t.vt_full[i], 4);
+            barrier_init(&t.vt_empty[i], 4 * T::ROW_GROUPS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+        load(t, &k_map, &v_map, 0, 0, blockIdx.x / tiles_m);
+    }
+    __syncthreads(); // the barriers can be waited for
+
+    if (threadIdx.x < WARPGROUP) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"
+                     :
+                     : "n"(T::PRODUCER_REGISTERS));
+        produce(t, &k_map, &v_map, items, tiles_m, tiles_n);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;"
+                     :
+                     : "n"(T::CONSUMER_REGISTERS));
+
+        // Compute this CTA's items
+        int n = 0;
+        for (int item = blockIdx.x; item < items; item += gridDim.x) {
+            attend(t, args, item, tiles_m, tiles_n, n);
+            n += tiles_n;
+            if (T::KEY_GROUPS > 1)
+                break; // merge() has no second round
+        }
+    }
+}
+
+// ---- Describe K or V to the TMA ----
+
+// cuTensorMapEncodeTiled is the driver's; the runtime knows where it is.
+typedef CUresult (*encode_function)(
+    CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
+    const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
+    CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+    CUtensorMapFloatOOBfill);
+
+// Describes K or V [pairs][seq_len][HEAD_DIM] to the TMA, in boxes of BLOCK_N
+// rows of one head, 64 bytes swizzled.
+static cudaError_t describe_tensor(CUtensorMap *map, const uint8_t *codes,
+                                   const struct shape *shape)
+{
+    // Find the driver's function
+    static encode_function encode;
+    if (!encode) {
+        cudaDriverEntryPointQueryResult found;
+        cudaError_t error = cudaGetDriverEntryPointByVersion(
+            "cuTensorMapEncodeTiled", (void **)&encode, 12000,
+            cudaEnableDefault, &found);
+        if (error || !encode)
+            return launch_refused(error ? error : cudaErrorNotSupported,
+                                  "the driver has no tensor maps: %d",
+                                  (int)found);
+    }
+
+    // Encode the tensor map
+    cuuint64_t pairs = (cuuint64_t)shape->batch * shape->heads;
+    cuuint64_t rows = shape->seq_len;
+    cuuint64_t size[3] = {HEAD_DIM, rows, pairs};
+    cuuint64_t strides[2] = {HEAD_DIM, rows * HEAD_DIM}; // in bytes
+    cuuint32_t box[3] = {HEAD_DIM, BLOCK_N, 1}, steps[3] = {1, 1, 1};
+    CUresult result = encode(
+        map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, (void *)codes, size, strides,
+        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_64B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != CUDA_SUCCESS)
+        return launch_refused(cudaErrorInvalidValue,
+                              "cuTensorMapEncodeTiled refused: CUresult %d",
+                              (int)result);
+    return cudaSuccess;
+}
+
+// ---- Launch one tiling ----
+template <class T>
+static cudaError_t launch_as(const struct attention_args *args, size_t items,
+                             int ctas, cudaStream_t stream)
+{
+    // Ask for more shared memory
+    static bool raised; // the limit of a CTA's shared memory
+    if (!raised) {
+        cudaError_t error = cudaFuncSetAttribute(
+            attention<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+            sizeof(tiles<T>));
+        if (error)
+            return error;
+        raised = true;
+    }
+
+    CUtensorMap k_map, v_map;
+    cudaError_t error = describe_tensor(&k_map, args->k, &args->shape);
+    if (!error)
+        error = describe_tensor(&v_map, args->v, &args->shape);
+    if (error)
+        return error;
+    if (T::KEY_GROUPS > 1 || items < (size_t)ctas)
+        ctas = (int)items;
+    attention<T><<<ctas, T::THREADS, sizeof(tiles<T>), stream>>>(*args, k_map,
+                                                                 v_map);
+    return cudaGetLastError();
+}
+
+// ---- Name the tilings ----
+typedef tiling<1, 1, 2> short_keys; // one tile of keys
+typedef tiling<1, 2, 4> few_rows;   // too few rows for all SMs
+typedef tiling<2, 1, 4> many_rows;
+
+// ---- Choose a tiling by the shape ----
+static cudaError_t launch(const struct attention_args *args,
+                          cudaStream_t stream)
+{
+    int device, sms;
+    cudaError_t error = cudaGetDevice(&device);
+    if (!error)
+        error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount,
+                                       device);
+    if (error)
+        return error;
+    size_t pairs = (size_t)args->shape.batch * args->shape.heads;
+    int seq_len = args->shape.seq_len;
+    size_t items = pairs * ((seq_len + MMA_M - 1) / MMA_M);
+    if (items > INT32_MAX / 2)
+        return launch_refused(cudaErrorInvalidConfiguration,
+                              "%zu query tiles, at most 2^30", items);
+    if (items > (size_t)sms)
+        return launch_as<many_rows>(
+            args, pairs * ((seq_len + 2 * MMA_M - 1) / (2 * MMA_M)), sms,
+            stream);
+    if (seq_len > BLOCK_N)
+        return launch_as<few_rows>(args, items, sms, stream);
+    return launch_as<short_keys>(args, items, sms, stream);
+}
+
+// ---- Hand the last program to the workbench ----
+int main(int argc, char **argv)
+{
+    static const struct program program = {
+        .name = "ch18_room",
+        .title = "Hopper, with room after a rise",
+        .chapter = 18,
+        .kernel = (const void *)attention<many_rows>,
+        .threads = many_rows::THREADS,
+        .dynamic_shared_bytes = sizeof(tiles<many_rows>),
+        .p = {P_E4M3, (int)TOP, true, BLOCK_N, LAG, true, {ROOM, MORE_ROOM}},
+        .tensor_flops_share = 1,
+        .launch = launch,
+        PROGRAM_BUILD,
+    };
+    return workbench_main(&program, argc, argv);
+}
