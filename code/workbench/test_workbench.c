@@ -687,7 +687,7 @@ static void the_first_row_under_a_mask_is_the_first_value(void **state)
     (void)state;
     struct problem p = problem_of("2x2x77", INPUT_PEAKY, 3);
     float *ref = malloc(shape_elements(&p.shape) * sizeof *ref);
-    const struct p_rounding e4m3 = {P_E4M3, 8, true, 32, 1, true};
+    const struct p_rounding e4m3 = {P_E4M3, 8, true, 32, 1, true, {0, 0}};
 
     p.mask = MASK_CAUSAL;
     for (int rounded = 0; rounded < 2; ++rounded) {
@@ -794,11 +794,11 @@ static void references_with_p_rounded_agree_with_the_plain_way(void **state)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (size_t j = 0; j < LENGTH(offsets); ++j) {
                 check_rounded_reference(
-                    shapes[i], kind, (struct p_rounding){P_E4M3, offsets[j], false, 0, 0, false});
+                    shapes[i], kind, (struct p_rounding){.format = P_E4M3, .offset = offsets[j]});
                 if (offsets[j] >= 0) // else the sum is 0
                     check_rounded_reference(
                         shapes[i], kind,
-                        (struct p_rounding){P_E4M3, offsets[j], true, 0, 0, false});
+                        (struct p_rounding){.format = P_E4M3, .offset = offsets[j], .sum_rounded = true});
             }
 }
 
@@ -810,11 +810,11 @@ static void references_whose_maximum_lags_agree_with_the_plain_way(void **state)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (int tile = 8; tile <= 128; tile *= 4) {
                 check_rounded_reference("2x3x77", kind,
-                                        (struct p_rounding){P_E4M3, 5, true, tile, lags[i], false});
+                                        (struct p_rounding){P_E4M3, 5, true, tile, lags[i], false, {0, 0}});
                 check_rounded_reference(
-                    "1x1x239", kind, (struct p_rounding){P_E4M3, 5, false, tile, lags[i], false});
+                    "1x1x239", kind, (struct p_rounding){P_E4M3, 5, false, tile, lags[i], false, {0, 0}});
                 check_rounded_reference("1x1x149", kind,
-                                        (struct p_rounding){P_E4M3, 8, true, tile, lags[i], true});
+                                        (struct p_rounding){P_E4M3, 8, true, tile, lags[i], true, {0, 0}});
             }
 }
 

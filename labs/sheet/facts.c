@@ -18,8 +18,12 @@ static char *read_p(const json_t *json, struct p_rounding *p)
                "\"sum\": \"rounded\" or \"unrounded\"}";
     if (!(tile >= 0) || fmod(tile, 8) != 0 || !(lag >= 0 && lag <= 16))
         return "\"p\": the tile is no multiple of 8, or the lag not 0 to 16";
-    *p = (struct p_rounding){P_E4M3,    (int)offset, strcmp(sum, "rounded") == 0,
-                             (int)tile, lag,         json_is_true(at(json, "mean"))};
+    *p = (struct p_rounding){.format = P_E4M3,
+                             .offset = (int)offset,
+                             .sum_rounded = strcmp(sum, "rounded") == 0,
+                             .tile = (int)tile,
+                             .lag = lag,
+                             .mean = json_is_true(at(json, "mean"))};
     return NULL;
 }
 
