@@ -521,9 +521,11 @@ constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
 // bits are the number.
 constexpr float UNIT = 1.0f / (1 << 24);
 
-// By how many powers of two a score may be past a row's highest so far before
-// the reference rises again: after its first rise, and after later ones.
-constexpr float ROOM = 4, MORE_ROOM = 7;
+// By how many powers of two a later score may be past a row's highest so far
+// before the reference rises again.
+constexpr float ROOM = 7;
+// But the first tile's mean keeps a code of 16 or more, 2^-5, where it can.
+constexpr float LEAST = 16;
 
 // ---- Compute two to the power of x ----
 __device__ float exp2_approx(float x)
@@ -596,7 +598,7 @@ __device__ void pack(uint32_t (&p)[BLOCK_N / MMA_K][4],
 struct row_state {
     float ref[2];    // the score for which P is 1
     float factor[2]; // what a rise of it does to the output so far
-    bool rose;       // for one of the warp's rows, after the first tile
+    float mean[2];   // of the first tile's scores
 };
 
 // ---- Find a row's highest code ----
@@ -621,20 +623,31 @@ __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
     return __hmax2(both, __shfl_xor_sync(0xffffffff, both, 2));
 }
 
-// Lowers the codes of a row whose highest, at most 2048, leaves less room than
-// it should, and raises its reference by as much.
+// ---- Lower a row's codes ----
+
+// By how much the codes of a row get lower whose highest is `high`, and whose
+// first mean's is `mean`; in codes, all of them.
+__device__ float excess(float high, float mean)
+{
+    float wanted = high - (126 - 8 * ROOM), needed = high - 126;
+    if (mean >= LEAST) // the mean would be lost with what is wanted
+        wanted = fmaxf(needed, fminf(wanted, mean - LEAST));
+    return fmaxf(wanted, 0);
+}
+
+// Lowers the codes of two rows, which are at most 2048, and raises their
+// references by as much.
 __device__ void lower(uint32_t (&codes)[BLOCK_N / 4], float2 high,
                       row_state &rows, float scale)
 {
-    float top = (126 - 8 * (rows.rose ? MORE_ROOM : ROOM)) * UNIT;
-    float excess[2] = {fmaxf(high.x - top, 0), fmaxf(high.y - top, 0)};
+    float highs[2] = {high.x / UNIT, high.y / UNIT};
     __half2 down[2];
-    rows.rose = true;
     for (int h = 0; h < 2; ++h) {
-        float powers = excess[h] / (8 * UNIT);
-        rows.factor[h] = exp2_approx(-powers);
-        rows.ref[h] += __fdividef(powers, scale);
-        down[h] = __float2half2_rn(-excess[h]);
+        float mean = fmaf(rows.mean[h] - rows.ref[h], 8 * scale, BIAS);
+        float codes_down = rintf(excess(highs[h], mean));
+        rows.factor[h] = exp2_approx(codes_down * -0.125f);
+        rows.ref[h] += __fdividef(codes_down * 0.125f, scale);
+        down[h] = __float2half2_rn(-codes_down * UNIT);
     }
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 4; ++i)
@@ -696,7 +709,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 2)) - room;
     }
 
-    // Leave room for scores to come
+    // Leave room for scores to come, and keep the mean
     if (more) { // a quarter of the keys says enough about their mean
         float sums[4] = {0, 0, 0, 0};
     #pragma unroll
@@ -707,7 +720,8 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
             float sum = sums[2 * h] + sums[2 * h + 1];
             sum += __shfl_xor_sync(0xffffffff, sum, 1);
             sum += __shfl_xor_sync(0xffffffff, sum, 2);
-            ref[h] = fmaxf(ref[h], sum / (BLOCK_N / 4));
+            rows.mean[h] = sum / (BLOCK_N / 4);
+            ref[h] = fmaxf(ref[h], rows.mean[h]);
         }
     }
 
@@ -1275,7 +1289,7 @@ int main(int argc, char **argv)
         .kernel = (const void *)attention<many_rows>,
         .threads = many_rows::THREADS,
         .dynamic_shared_bytes = sizeof(tiles<many_rows>),
-        .p = {P_E4M3, (int)TOP, true, BLOCK_N, LAG, true, {ROOM, MORE_ROOM}},
+        .p = {P_E4M3, (int)TOP, true, BLOCK_N, LAG, true, ROOM, LEAST / 8 - 7},
         .tensor_flops_share = 1,
         .mask = MASK_CAUSAL,
         .launch = launch,

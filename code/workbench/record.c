@@ -133,8 +133,10 @@ static json_t *p_json(const struct p_rounding *p)
         put(object, "lag", real(p->lag));
         if (p->mean)
             put(object, "mean", json_true());
-        if (p->room[0] > 0)
-            put(object, "room", json_pack("[oo]", real(p->room[0]), real(p->room[1])));
+        if (p->room > 0) {
+            put(object, "room", real(p->room));
+            put(object, "kept", real(p->kept));
+        }
     }
     put(object, "factor", real(GATE_ROUNDED_FACTOR));
     return object;

@@ -152,6 +152,18 @@ static double geometric_mean(const double *weights, int keys)
     return exp2(sum / keys);
 }
 
+// What a kernel that leaves room takes for the maximum after a tile whose highest weight does not fit.
+static double raised(struct p_rounding p, double maximum, double highest, double mean)
+{
+    double most = p.offset + p.lag; // powers of two
+    double high = p.offset + log2(highest / maximum), average = p.offset + log2(mean / maximum);
+    double by = high - (most - p.room);
+
+    if (average >= p.kept)
+        by = fmax(high - most, fmin(by, average - p.kept));
+    return maximum * exp2(by);
+}
+
 // Rounds the weights, which are relative to the row's final maximum, to what P is in the kernel.
 static void round_weights(struct scratch *s, struct p_rounding p)
 {
@@ -160,20 +172,21 @@ static void round_weights(struct scratch *s, struct p_rounding p)
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
         double maximum = p.tile > 0 ? 0 : 1, sum = 0; // 1: the final one
-        bool rose = false;
+        double mean = 0;                              // of the tile that chose the maximum
         for (int first = 0; first < s->padded; first += tile) {
             int keys = first + tile < s->padded ? tile : s->padded - first;
             double highest = 0;
             for (int j = first; j < first + keys; ++j)
                 highest = fmax(highest, row[j]);
             bool rises = first > 0 && highest > maximum * exp2(p.lag);
-            if (rises && p.room[0] > 0) {
-                maximum = highest * exp2(p.room[rose] - p.lag);
-                rose = true;
+            if (rises && p.room > 0) {
+                maximum = raised(p, maximum, highest, mean);
             } else if (p.tile > 0 && (first == 0 || rises)) {
                 maximum = fmax(highest, 1e-290); // its reciprocal has to be finite
-                if (p.mean && first + tile < s->seen[r])
-                    maximum = fmax(maximum, ldexp(geometric_mean(row + first, tile), p.offset));
+                if (p.mean && first + tile < s->seen[r]) {
+                    mean = geometric_mean(row + first, tile);
+                    maximum = fmax(maximum, ldexp(mean, p.offset));
+                }
             }
             sum += round_tile(row + first, keys, ldexp(1 / maximum, p.offset),
                               ldexp(maximum, -p.offset));

@@ -687,7 +687,7 @@ static void the_first_row_under_a_mask_is_the_first_value(void **state)
     (void)state;
     struct problem p = problem_of("2x2x77", INPUT_PEAKY, 3);
     float *ref = malloc(shape_elements(&p.shape) * sizeof *ref);
-    const struct p_rounding e4m3 = {P_E4M3, 8, true, 32, 1, true, {0, 0}};
+    const struct p_rounding e4m3 = {P_E4M3, 8, true, 32, 1, true, 0, 0};
 
     p.mask = MASK_CAUSAL;
     for (int rounded = 0; rounded < 2; ++rounded) {
@@ -744,15 +744,20 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
             size_t base = (size_t)head * seq_len * HEAD_DIM;
             double sum = ldexp(weights_of_row(&p, head, row, false, keys, weights), how.offset);
             double rounded_sum = 0, maximum = 1; // what the weights are relative to: the row's
-            int rises = 0;
+            double first_mean = 0;
             for (int j = 0; j < seq_len; ++j) {
                 if (how.tile > 0 && j % how.tile == 0) { // the kernel's, which may lag behind
                     double highest = 0;
                     for (int i = j; i < j + how.tile && i < seq_len; ++i)
                         highest = fmax(highest, weights[i]);
                     bool too_high = j > 0 && highest > maximum * exp2(how.lag);
-                    if (too_high && how.room[0] > 0) { // 2^lag fits, and is room powers too much
-                        maximum = highest / exp2(how.lag) * exp2(how.room[rises++ > 0]);
+                    if (too_high && how.room > 0) {
+                        double high = highest / maximum, fits = exp2(how.lag);
+                        double by = high / fits * exp2(how.room), least = high / fits;
+                        double spare = first_mean / maximum * exp2(how.offset - how.kept);
+                        if (spare >= 1) // the mean may get lower by so much
+                            by = fmax(least, fmin(by, spare));
+                        maximum *= by;
                     } else if (j == 0 || too_high) {
                         maximum = highest;
                         double mean = 1; // of the tile's weights, where keys follow
@@ -760,6 +765,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                             mean *= j + how.tile < seq_len ? pow(weights[i], 1.0 / how.tile) : 0;
                         if (how.mean && mean * exp2(how.offset) > maximum)
                             maximum = mean * exp2(how.offset);
+                        first_mean = mean; // if there is no room: of the tile that chose
                     }
                 }
                 float scaled = (float)ldexp(weights[j] / maximum, how.offset);
@@ -796,9 +802,10 @@ static void references_with_p_rounded_agree_with_the_plain_way(void **state)
                 check_rounded_reference(
                     shapes[i], kind, (struct p_rounding){.format = P_E4M3, .offset = offsets[j]});
                 if (offsets[j] >= 0) // else the sum is 0
-                    check_rounded_reference(
-                        shapes[i], kind,
-                        (struct p_rounding){.format = P_E4M3, .offset = offsets[j], .sum_rounded = true});
+                    check_rounded_reference(shapes[i], kind,
+                                            (struct p_rounding){.format = P_E4M3,
+                                                                .offset = offsets[j],
+                                                                .sum_rounded = true});
             }
 }
 
@@ -809,12 +816,15 @@ static void references_whose_maximum_lags_agree_with_the_plain_way(void **state)
     for (size_t i = 0; i < LENGTH(lags); ++i)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (int tile = 8; tile <= 128; tile *= 4) {
-                check_rounded_reference("2x3x77", kind,
-                                        (struct p_rounding){P_E4M3, 5, true, tile, lags[i], false, {0, 0}});
                 check_rounded_reference(
-                    "1x1x239", kind, (struct p_rounding){P_E4M3, 5, false, tile, lags[i], false, {0, 0}});
-                check_rounded_reference("1x1x149", kind,
-                                        (struct p_rounding){P_E4M3, 8, true, tile, lags[i], true, {0, 0}});
+                    "2x3x77", kind,
+                    (struct p_rounding){P_E4M3, 5, true, tile, lags[i], false, 0, 0});
+                check_rounded_reference(
+                    "1x1x239", kind,
+                    (struct p_rounding){P_E4M3, 5, false, tile, lags[i], false, 0, 0});
+                check_rounded_reference(
+                    "1x1x149", kind,
+                    (struct p_rounding){P_E4M3, 8, true, tile, lags[i], true, 0, 0});
             }
 }
 
@@ -825,7 +835,7 @@ static void references_whose_rises_leave_room_agree_with_the_plain_way(void **st
     for (size_t i = 0; i < LENGTH(lags); ++i)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (int tile = 8; tile <= 32; tile *= 4) {
-                struct p_rounding how = {P_E4M3, 8, true, tile, lags[i], true, {4, 7}};
+                struct p_rounding how = {P_E4M3, 8, true, tile, lags[i], true, 7, -5};
                 check_rounded_reference("1x2x149", kind, how);
             }
 }
@@ -833,9 +843,10 @@ static void references_whose_rises_leave_room_agree_with_the_plain_way(void **st
 static void room_is_left_by_rises_alone(void **state)
 {
     (void)state;
-    const struct p_rounding none = {P_E4M3, 8, true, 32, 0.8625, true, {0, 0}};
+    const struct p_rounding none = {P_E4M3, 8, true, 32, 0.8625, true, 0, 0};
     struct p_rounding some = none;
-    some.room[0] = some.room[1] = 4;
+    some.room = 4;
+    some.kept = -5;
     const struct {
         const char *shape;
         enum input_kind kind;
@@ -1172,14 +1183,15 @@ static void the_gate_for_p_in_e4m3_tells_right_from_wrong(void **state)
 {
     (void)state;
     const char *const shapes[] = {"small", "1x2x517", "1x2x2048", "1x2x8192", "2x2x33"};
-    const struct p_rounding how = {P_E4M3, 8, false, 0, 0, false};
+    const struct p_rounding how = {.format = P_E4M3, .offset = 8};
+    const struct p_rounding rounded_sum = {.format = P_E4M3, .offset = 8, .sum_rounded = true};
     bool judged[MISTAKES];
 
     judge_all(judged);
     for (size_t i = 0; i < LENGTH(shapes); ++i)
         check_gate(shapes[i], INPUT_NORMAL, how, judged);
     check_gate("1x2x512", INPUT_MEAN, how, judged);
-    check_gate("small", INPUT_NORMAL, (struct p_rounding){P_E4M3, 8, true, 0, 0, false}, judged);
+    check_gate("small", INPUT_NORMAL, rounded_sum, judged);
     judged[MEAN_V] = judged[FIRST_TILE] = judged[MIDDLE_TILE] = judged[LAST_TILE] = false;
     check_gate("1x2x512", INPUT_PEAKY, how, judged);
     check_gate("2x3x1", INPUT_NORMAL, how, judged);

@@ -202,9 +202,10 @@ struct p_rounding {
     // With a tile that is not the last: no less than 2^offset times the geometric mean of its
     // weights, so that P is 1 at most where a score is the tile's mean.
     bool mean;
-    // Powers of two that a tile which raises the maximum leaves to later ones, before they raise it
-    // again: the first such tile, and those after it; 0: the maximum becomes the tile's, as above.
-    double room[2];
+    // A later tile that raises the maximum leaves `room` powers of two before the next one does, but
+    // no more than keep P of the first tile's mean at 2^kept, where it is there or above. With a
+    // room of 0 the maximum becomes what it would be of such a first tile.
+    double room, kept;
 };
 
 // reference_dequantised with one thing changed: P is rounded to E4M3 (nearest even, past 448 to
