@@ -524,7 +524,7 @@ constexpr float UNIT = 1.0f / (1 << 24);
 // By how many powers of two a later score may be past a row's highest so far
 // before the reference rises again.
 constexpr float ROOM = 7;
-// But the first tile's mean keeps a code of 16 or more, 2^-5, where it can.
+// But the first tile's mean keeps this code, where it can.
 constexpr float LEAST = 16;
 
 // ---- Compute two to the power of x ----
@@ -599,6 +599,7 @@ struct row_state {
     float ref[2];    // the score for which P is 1
     float factor[2]; // what a rise of it does to the output so far
     float mean[2];   // of the first tile's scores
+    bool rose;       // a reference of the warp, or has peaks and will
 };
 
 // ---- Find a row's highest code ----
@@ -625,6 +626,12 @@ __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
 
 // ---- Lower a row's codes ----
 
+// The code, and a fraction, of the first tile's mean in row h.
+__device__ float mean_code(const row_state &rows, int h, float scale)
+{
+    return fmaf(rows.mean[h] - rows.ref[h], 8 * scale, BIAS);
+}
+
 // By how much the codes of a row get lower whose highest is `high`, and whose
 // first mean's is `mean`; in codes, all of them.
 __device__ float excess(float high, float mean)
@@ -643,8 +650,7 @@ __device__ void lower(uint32_t (&codes)[BLOCK_N / 4], float2 high,
     float highs[2] = {high.x / UNIT, high.y / UNIT};
     __half2 down[2];
     for (int h = 0; h < 2; ++h) {
-        float mean = fmaf(rows.mean[h] - rows.ref[h], 8 * scale, BIAS);
-        float codes_down = rintf(excess(highs[h], mean));
+        float codes_down = rintf(excess(highs[h], mean_code(rows, h, scale)));
         rows.factor[h] = exp2_approx(codes_down * -0.125f);
         rows.ref[h] += __fdividef(codes_down * 0.125f, scale);
         down[h] = __float2half2_rn(-codes_down * UNIT);
@@ -687,11 +693,13 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         pack(p, codes);
         if (!__any_sync(0xffffffff, past))
             return false;
-        float2 high = __half22float2(highest(codes));
-        if (!__any_sync(0xffffffff, fmaxf(high.x, high.y) > 2048 * UNIT)) {
-            lower(codes, high, rows, scale);
-            pack(p, codes);
-            return true;
+        if (rows.rose) {
+            float2 high = __half22float2(highest(codes));
+            if (!__any_sync(0xffffffff, fmaxf(high.x, high.y) > 2048 * UNIT)) {
+                lower(codes, high, rows, scale);
+                pack(p, codes);
+                return true;
+            }
         }
     }
 
@@ -731,6 +739,11 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         rows.factor[h] = exp2_approx((rows.ref[h] - ref[h]) * scale);
         rows.ref[h] = ref[h];
     }
+
+    // Say whether the next rise can be cheap
+    bool peaks = mean_code(rows, 0, scale) < LEAST ||
+                 mean_code(rows, 1, scale) < LEAST;
+    rows.rose = !FIRST || __any_sync(0xffffffff, peaks);
 
     convert<false>(s, codes, rows.ref, scale);
     pack(p, codes);

@@ -173,13 +173,14 @@ static void round_weights(struct scratch *s, struct p_rounding p)
         double *row = s->weights + (size_t)r * s->padded;
         double maximum = p.tile > 0 ? 0 : 1, sum = 0; // 1: the final one
         double mean = 0;                              // of the tile that chose the maximum
+        bool room = false;                            // the next rise leaves it
         for (int first = 0; first < s->padded; first += tile) {
             int keys = first + tile < s->padded ? tile : s->padded - first;
             double highest = 0;
             for (int j = first; j < first + keys; ++j)
                 highest = fmax(highest, row[j]);
             bool rises = first > 0 && highest > maximum * exp2(p.lag);
-            if (rises && p.room > 0) {
+            if (rises && room) {
                 maximum = raised(p, maximum, highest, mean);
             } else if (p.tile > 0 && (first == 0 || rises)) {
                 maximum = fmax(highest, 1e-290); // its reciprocal has to be finite
@@ -187,6 +188,7 @@ static void round_weights(struct scratch *s, struct p_rounding p)
                     mean = geometric_mean(row + first, tile);
                     maximum = fmax(maximum, ldexp(mean, p.offset));
                 }
+                room = p.room > 0 && (rises || ldexp(mean / maximum, p.offset) < exp2(p.kept));
             }
             sum += round_tile(row + first, keys, ldexp(1 / maximum, p.offset),
                               ldexp(maximum, -p.offset));

@@ -745,13 +745,14 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
             double sum = ldexp(weights_of_row(&p, head, row, false, keys, weights), how.offset);
             double rounded_sum = 0, maximum = 1; // what the weights are relative to: the row's
             double first_mean = 0;
+            bool leaves_room = false;
             for (int j = 0; j < seq_len; ++j) {
                 if (how.tile > 0 && j % how.tile == 0) { // the kernel's, which may lag behind
                     double highest = 0;
                     for (int i = j; i < j + how.tile && i < seq_len; ++i)
                         highest = fmax(highest, weights[i]);
                     bool too_high = j > 0 && highest > maximum * exp2(how.lag);
-                    if (too_high && how.room > 0) {
+                    if (too_high && leaves_room) {
                         double high = highest / maximum, fits = exp2(how.lag);
                         double by = high / fits * exp2(how.room), least = high / fits;
                         double spare = first_mean / maximum * exp2(how.offset - how.kept);
@@ -765,7 +766,9 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                             mean *= j + how.tile < seq_len ? pow(weights[i], 1.0 / how.tile) : 0;
                         if (how.mean && mean * exp2(how.offset) > maximum)
                             maximum = mean * exp2(how.offset);
-                        first_mean = mean; // if there is no room: of the tile that chose
+                        first_mean = mean;
+                        double of_mean = mean / maximum * exp2(how.offset);
+                        leaves_room = how.room > 0 && (j > 0 || of_mean < exp2(how.kept));
                     }
                 }
                 float scaled = (float)ldexp(weights[j] / maximum, how.offset);

@@ -202,9 +202,9 @@ struct p_rounding {
     // With a tile that is not the last: no less than 2^offset times the geometric mean of its
     // weights, so that P is 1 at most where a score is the tile's mean.
     bool mean;
-    // A later tile that raises the maximum leaves `room` powers of two before the next one does, but
-    // no more than keep P of the first tile's mean at 2^kept, where it is there or above. With a
-    // room of 0 the maximum becomes what it would be of such a first tile.
+    // The second tile that raises the maximum, and later ones, leave `room` powers of two before the
+    // next one does, but no more than keep P of the first tile's mean at 2^kept, where it is there or
+    // above; where it is below from the start, so does the first. Room 0: no tile does.
     double room, kept;
 };
 

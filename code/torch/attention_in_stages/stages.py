@@ -1,5 +1,5 @@
-"""The stages that are operators, one a row, by the name of the last of its programs, without the chapter. libraries.py
-compiles what the rows name, for the images that chapters/stages.tsv has; __init__.py makes the operators."""
+"""The stages that are operators, one a row. libraries.py compiles what the rows name, for the images that
+chapters/stages.tsv has; __init__.py makes the operators."""
 from typing import NamedTuple
 
 
@@ -13,8 +13,8 @@ class Stage(NamedTuple):
 STAGES = {
     "registers": Stage(("ch15_registers",)),
     "fp8_mma": Stage(("ch16_fp8_mma",)),
-    "hopper": Stage(("ch18_hopper",)),
-    "causal": Stage(("ch20_hopper", "ch20_causal"), causal=True, ragged=True),
+    "hopper": Stage(("ch18_room",)),
+    "causal": Stage(("ch20_room", "ch20_causal"), causal=True, ragged=True),
     "decode": Stage(("ch21_hopper", "ch21_decode"), cache=True),
 }
 # Numbers of chapters, which stage= took before it took names.

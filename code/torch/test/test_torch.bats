@@ -44,8 +44,8 @@ field() { # NAME: a text of pyproject.toml
     [ -n "$flags" ]
     [ "$(grep -c -- "^$flags " "$BATS_TEST_TMPDIR/log")" -eq "$(wc -l <"$BATS_TEST_TMPDIR/log")" ]
     grep -qE 'arch=compute_89,code=\[sm_89,compute_89\] .*code=sm_90 -DPROGRAM="ch15_registers.cu" ' "$BATS_TEST_TMPDIR/log"
-    grep -qE 'arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM="ch18_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
-    grep -qE 'arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM="ch20_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
+    grep -qE 'arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM="ch18_room.cu" ' "$BATS_TEST_TMPDIR/log"
+    grep -qE 'arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM="ch20_room.cu" ' "$BATS_TEST_TMPDIR/log"
     grep -qE 'arch=compute_90,code=\[sm_90,compute_90\] -DPROGRAM="ch21_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
     for program in ch20_causal ch21_decode; do
         grep -qE "code=\[sm_89,compute_89\] .*-DPROGRAM=\"$program.cu\" " "$BATS_TEST_TMPDIR/log"
