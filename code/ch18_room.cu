@@ -20,11 +20,18 @@ constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
 constexpr int BLOCK_N = 128;   // keys of a tile
 constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight: the first sums up P
 
+// ---- Leave to the launch what depends on the shape, with more registers ----
+
+// A warpgroup that has at most FEW tiles of keys takes the maximum of each.
+constexpr int FEW = 2;
+
 // What the launch chooses by the shape.
-template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
+template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_, bool FEW_TILES_>
+struct tiling {
     static constexpr int ROW_GROUPS = ROW_GROUPS_; // warpgroups, of 64 rows
     static constexpr int KEY_GROUPS = KEY_GROUPS_; // that share the keys
     static constexpr int STAGES = STAGES_;         // tiles in shared memory
+    static constexpr bool FEW_TILES = FEW_TILES_;  // at most FEW a warpgroup
     static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
     static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
     static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
@@ -445,6 +452,9 @@ struct row_state {
     bool rose;       // a reference of the warp, or has peaks and will
 };
 
+// Rows of a warpgroup in tiling T.
+template <class T> struct rows_in : row_state {};
+
 // ---- Find a row's highest code ----
 __device__ __half2 halves(uint32_t bits) { return *(__half2 *)&bits; }
 
@@ -505,9 +515,9 @@ __device__ void lower(uint32_t (&codes)[BLOCK_N / 4], float2 high,
 }
 
 // Returns whether a reference rose, with the factors in `rows`.
-template <bool FIRST>
+template <bool FIRST, class T>
 __device__ bool softmax(float (&s)[BLOCK_N / 2],
-                        uint32_t (&p)[BLOCK_N / MMA_K][4], row_state &rows,
+                        uint32_t (&p)[BLOCK_N / MMA_K][4], rows_in<T> &rows,
                         float scale, int keys_left)
 {
     if (keys_left < BLOCK_N) {
@@ -519,7 +529,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
                 s[i] = -INFINITY;
     }
     uint32_t codes[BLOCK_N / 4]; // two in each
-    if (!FIRST) {
+    if (!FIRST && !T::FEW_TILES) {
         // Try with the reference there is, or a little above it
         bool past = convert<true>(s, codes, rows.ref, scale);
         pack(p, codes);
@@ -547,7 +557,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
     }
 
     // Leave room for scores to come, and keep the mean
-    if (keys_left > BLOCK_N) {
+    if (keys_left > BLOCK_N && !T::FEW_TILES) {
         float sum[2] = {0, 0};
     #pragma unroll
         for (int i = 0; i < BLOCK_N / 2; ++i)
@@ -574,7 +584,8 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
 
     convert<false>(s, codes, rows.ref, scale);
     pack(p, codes);
-    return true;
+    bool rose = rows.factor[0] != 1 || rows.factor[1] != 1;
+    return __any_sync(0xffffffff, rose);
 }
 
 // Queues Q K for a tile: s = [64][128].
@@ -681,7 +692,8 @@ __device__ void store(const float (&out)[OUT_COLS / 2], __half *to, int row,
     }
 }
 
-// One query tile. `n` counts the key tiles that passed the stages before.
+// Computes rows 64 g.. of a query tile, of key tiles k, k + KEY_GROUPS..., for
+// this warpgroup, of row group g and key group k; n: tiles before these.
 template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int tiles_m, int tiles_n, int n)
@@ -708,7 +720,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
     float part[OUT_COLS / 2];                    // [64][72], of two tiles
     float out[OUT_COLS / 2] = {};                // [64][72], of all so far
     uint32_t p[BLOCK_N / MMA_K][4], p2[BLOCK_N / MMA_K][4]; // [64][128] each
-    row_state rows = {{-INFINITY, -INFINITY}, {1, 1}};
+    rows_in<T> rows = {{{-INFINITY, -INFINITY}, {1, 1}}};
     uint64_t k_tiles = describe<HEAD_DIM>(t.k);
     uint64_t vt_tiles = describe<BLOCK_N>(t.vt);
 
@@ -923,9 +935,11 @@ static cudaError_t launch_as(const struct attention_args *args, size_t items,
 }
 
 // ---- Name the tilings ----
-typedef tiling<1, 1, 2> short_keys; // one tile of keys
-typedef tiling<1, 2, 4> few_rows;   // too few rows for all SMs
-typedef tiling<2, 1, 4> many_rows;
+typedef tiling<1, 1, 2, true> short_keys; // one tile of keys
+typedef tiling<1, 2, 4, true> few_rows_and_tiles;
+typedef tiling<1, 2, 4, false> few_rows; // too few rows for all SMs
+typedef tiling<2, 1, 4, true> few_tiles;
+typedef tiling<2, 1, 4, false> many_rows;
 
 // ---- Choose a tiling by the shape ----
 static cudaError_t launch(const struct attention_args *args,
@@ -944,13 +958,17 @@ static cudaError_t launch(const struct attention_args *args,
     if (items > INT32_MAX / 2)
         return launch_refused(cudaErrorInvalidConfiguration,
                               "%zu query tiles, at most 2^30", items);
-    if (items > (size_t)sms)
-        return launch_as<many_rows>(
-            args, pairs * ((seq_len + 2 * MMA_M - 1) / (2 * MMA_M)), sms,
-            stream);
-    if (seq_len > BLOCK_N)
-        return launch_as<few_rows>(args, items, sms, stream);
-    return launch_as<short_keys>(args, items, sms, stream);
+    if (items > (size_t)sms) {
+        items = pairs * ((seq_len + 2 * MMA_M - 1) / (2 * MMA_M));
+        return seq_len <= FEW * BLOCK_N
+                   ? launch_as<few_tiles>(args, items, sms, stream)
+                   : launch_as<many_rows>(args, items, sms, stream);
+    }
+    if (seq_len <= BLOCK_N)
+        return launch_as<short_keys>(args, items, sms, stream);
+    return seq_len <= 2 * FEW * BLOCK_N
+               ? launch_as<few_rows_and_tiles>(args, items, sms, stream)
+               : launch_as<few_rows>(args, items, sms, stream);
 }
 
 // ---- Hand the last program to the workbench ----
