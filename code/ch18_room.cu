@@ -23,7 +23,7 @@ constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight: the first sums up P
 // ---- Leave to the launch what depends on the shape, with more registers ----
 
 // A warpgroup that has at most FEW tiles of keys takes the maximum of each.
-constexpr int FEW = 2;
+constexpr int FEW = 4;
 
 // What the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_, bool FEW_TILES_>
