@@ -374,8 +374,11 @@ constexpr float UNIT = 1.0f / (1 << 24);
 // By how many powers of two a later score may be past a row's highest so far
 // before the reference rises again.
 constexpr float ROOM = 7;
-// But the first tile's mean keeps this code, where it can.
-constexpr float LEAST = 16;
+// But the first tile's mean keeps this code, where it can: unless it is so low
+// already that all scores like it are lost.
+constexpr float LEAST = 16, LOST = -24;
+// A score so many codes above its tile's mean carries its row.
+constexpr float HEAVY = 64;
 
 // ---- Compute two to the power of x ----
 __device__ float exp2_approx(float x)
@@ -449,7 +452,6 @@ struct row_state {
     float ref[2];    // the score for which P is 1
     float factor[2]; // what a rise of it does to the output so far
     float mean[2];   // of the first tile's scores
-    bool rose;       // a reference of the warp, or has peaks and will
 };
 
 // Rows of a warpgroup in tiling T.
@@ -477,6 +479,19 @@ __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
     return __hmax2(both, __shfl_xor_sync(0xffffffff, both, 2));
 }
 
+// The codes of each row, in the halves as above.
+__device__ __half2 summed(const uint32_t (&codes)[BLOCK_N / 4])
+{
+    __half2 sum[2] = {halves(codes[0]), halves(codes[1])}; // row i % 2
+#pragma unroll
+    for (int i = 2; i < BLOCK_N / 4; ++i)
+        sum[i % 2] = __hadd2(sum[i % 2], halves(codes[i]));
+    __half2 both = __hadd2(__lows2half2(sum[0], sum[1]),
+                           __highs2half2(sum[0], sum[1]));
+    both = __hadd2(both, __shfl_xor_sync(0xffffffff, both, 1));
+    return __hadd2(both, __shfl_xor_sync(0xffffffff, both, 2));
+}
+
 // ---- Lower a row's codes ----
 
 // The code, and a fraction, of the first tile's mean in row h.
@@ -485,12 +500,20 @@ __device__ float mean_code(const row_state &rows, int h, float scale)
     return fmaf(rows.mean[h] - rows.ref[h], 8 * scale, BIAS);
 }
 
+// Whether row h has a score that does not fit and carries it.
+__device__ bool heavy(float high, float sum, const row_state &rows, int h,
+                      float scale)
+{
+    return high > 126 * UNIT && high - sum / BLOCK_N > HEAVY * UNIT &&
+           mean_code(rows, h, scale) > LOST;
+}
+
 // By how much the codes of a row get lower whose highest is `high`, and whose
 // first mean's is `mean`; in codes, all of them.
 __device__ float excess(float high, float mean)
 {
     float wanted = high - (126 - 8 * ROOM), needed = high - 126;
-    if (mean >= LEAST) // the mean would be lost with what is wanted
+    if (mean > LOST) // it would be lost with what is wanted
         wanted = fmaxf(needed, fminf(wanted, mean - LEAST));
     return fmaxf(wanted, 0);
 }
@@ -535,13 +558,15 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         pack(p, codes);
         if (!__any_sync(0xffffffff, past))
             return false;
-        if (rows.rose) {
-            float2 high = __half22float2(highest(codes));
-            if (!__any_sync(0xffffffff, fmaxf(high.x, high.y) > 2048 * UNIT)) {
-                lower(codes, high, rows, scale);
-                pack(p, codes);
-                return true;
-            }
+        float2 high = __half22float2(highest(codes));
+        float2 sum = __half22float2(summed(codes));
+        bool again = fmaxf(high.x, high.y) > 2048 * UNIT ||
+                     heavy(high.x, sum.x, rows, 0, scale) ||
+                     heavy(high.y, sum.y, rows, 1, scale);
+        if (!__any_sync(0xffffffff, again)) {
+            lower(codes, high, rows, scale);
+            pack(p, codes);
+            return true;
         }
     }
 
@@ -576,11 +601,6 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         rows.factor[h] = exp2_approx((rows.ref[h] - ref[h]) * scale);
         rows.ref[h] = ref[h];
     }
-
-    // Say whether the next rise can be cheap
-    bool peaks = mean_code(rows, 0, scale) < LEAST ||
-                 mean_code(rows, 1, scale) < LEAST;
-    rows.rose = !FIRST || __any_sync(0xffffffff, peaks);
 
     convert<false>(s, codes, rows.ref, scale);
     pack(p, codes);
@@ -981,7 +1001,8 @@ int main(int argc, char **argv)
         .kernel = (const void *)attention<many_rows>,
         .threads = many_rows::THREADS,
         .dynamic_shared_bytes = sizeof(tiles<many_rows>),
-        .p = {P_E4M3, (int)TOP, true, BLOCK_N, LAG, true, ROOM, LEAST / 8 - 7},
+        .p = {P_E4M3, (int)TOP, true, BLOCK_N, LAG, true, ROOM, LEAST / 8 - 7,
+              LOST / 8 - 7, HEAVY / 8},
         .tensor_flops_share = 1,
         .launch = launch,
         PROGRAM_BUILD,

@@ -159,9 +159,20 @@ static double raised(struct p_rounding p, double maximum, double highest, double
     double high = p.offset + log2(highest / maximum), average = p.offset + log2(mean / maximum);
     double by = high - (most - p.room);
 
-    if (average >= p.kept)
+    if (average > p.lost)
         by = fmax(high - most, fmin(by, average - p.kept));
     return maximum * exp2(by);
+}
+
+// Whether the highest of a tile's weights carries its row, which does not leave it room then.
+static bool carries(struct p_rounding p, const double *weights, int keys, double maximum,
+                    double highest, double mean)
+{
+    double sum = 0;
+    for (int j = 0; j < keys; ++j)
+        sum += fmax(p.offset + log2(weights[j] / maximum), -7);
+    return p.offset + log2(mean / maximum) > p.lost &&
+           p.offset + log2(highest / maximum) - sum / keys > p.heavy;
 }
 
 // Rounds the weights, which are relative to the row's final maximum, to what P is in the kernel.
@@ -173,14 +184,13 @@ static void round_weights(struct scratch *s, struct p_rounding p)
         double *row = s->weights + (size_t)r * s->padded;
         double maximum = p.tile > 0 ? 0 : 1, sum = 0; // 1: the final one
         double mean = 0;                              // of the tile that chose the maximum
-        bool room = false;                            // the next rise leaves it
         for (int first = 0; first < s->padded; first += tile) {
             int keys = first + tile < s->padded ? tile : s->padded - first;
             double highest = 0;
             for (int j = first; j < first + keys; ++j)
                 highest = fmax(highest, row[j]);
             bool rises = first > 0 && highest > maximum * exp2(p.lag);
-            if (rises && room) {
+            if (rises && p.room > 0 && !carries(p, row + first, keys, maximum, highest, mean)) {
                 maximum = raised(p, maximum, highest, mean);
             } else if (p.tile > 0 && (first == 0 || rises)) {
                 maximum = fmax(highest, 1e-290); // its reciprocal has to be finite
@@ -188,7 +198,6 @@ static void round_weights(struct scratch *s, struct p_rounding p)
                     mean = geometric_mean(row + first, tile);
                     maximum = fmax(maximum, ldexp(mean, p.offset));
                 }
-                room = p.room > 0 && (rises || ldexp(mean / maximum, p.offset) < exp2(p.kept));
             }
             sum += round_tile(row + first, keys, ldexp(1 / maximum, p.offset),
                               ldexp(maximum, -p.offset));

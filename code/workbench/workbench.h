@@ -202,10 +202,11 @@ struct p_rounding {
     // With a tile that is not the last: no less than 2^offset times the geometric mean of its
     // weights, so that P is 1 at most where a score is the tile's mean.
     bool mean;
-    // The second tile that raises the maximum, and later ones, leave `room` powers of two before the
-    // next one does, but no more than keep P of the first tile's mean at 2^kept, where it is there or
-    // above; where it is below from the start, so does the first. Room 0: no tile does.
-    double room, kept;
+    // A tile that raises the maximum leaves `room` powers of two before the next one does, but no
+    // more than keep P of the first tile's mean at 2^kept, unless it is below 2^lost already. Where it
+    // is not, a score of more than 2^heavy times its tile's mean (with P of 2^-7 at least) raises the
+    // maximum to itself, as the first tile does. Room 0: all do.
+    double room, kept, lost, heavy;
 };
 
 // reference_dequantised with one thing changed: P is rounded to E4M3 (nearest even, past 448 to
