@@ -136,6 +136,8 @@ static json_t *p_json(const struct p_rounding *p)
         if (p->room > 0) {
             put(object, "room", real(p->room));
             put(object, "kept", real(p->kept));
+            put(object, "lost", real(p->lost));
+            put(object, "heavy", real(p->heavy));
         }
     }
     put(object, "factor", real(GATE_ROUNDED_FACTOR));
