@@ -687,7 +687,7 @@ static void the_first_row_under_a_mask_is_the_first_value(void **state)
     (void)state;
     struct problem p = problem_of("2x2x77", INPUT_PEAKY, 3);
     float *ref = malloc(shape_elements(&p.shape) * sizeof *ref);
-    const struct p_rounding e4m3 = {P_E4M3, 8, true, 32, 1, true, 0, 0};
+    const struct p_rounding e4m3 = {P_E4M3, 8, true, 32, 1, true, 0, 0, 0, 0};
 
     p.mask = MASK_CAUSAL;
     for (int rounded = 0; rounded < 2; ++rounded) {
@@ -745,19 +745,25 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
             double sum = ldexp(weights_of_row(&p, head, row, false, keys, weights), how.offset);
             double rounded_sum = 0, maximum = 1; // what the weights are relative to: the row's
             double first_mean = 0;
-            bool leaves_room = false;
             for (int j = 0; j < seq_len; ++j) {
                 if (how.tile > 0 && j % how.tile == 0) { // the kernel's, which may lag behind
                     double highest = 0;
                     for (int i = j; i < j + how.tile && i < seq_len; ++i)
                         highest = fmax(highest, weights[i]);
                     bool too_high = j > 0 && highest > maximum * exp2(how.lag);
-                    if (too_high && leaves_room) {
+                    double powers = 0; // of two, of all the tile's keys
+                    for (int i = j; i < j + how.tile; ++i)
+                        powers +=
+                            i < seq_len ? fmax(log2(weights[i] / maximum) + how.offset, -7) : -7;
+                    bool heavy =
+                        log2(first_mean / maximum) + how.offset > how.lost &&
+                        log2(highest / maximum) + how.offset > powers / how.tile + how.heavy;
+                    if (too_high && how.room > 0 && !heavy) {
                         double high = highest / maximum, fits = exp2(how.lag);
                         double by = high / fits * exp2(how.room), least = high / fits;
-                        double spare = first_mean / maximum * exp2(how.offset - how.kept);
-                        if (spare >= 1) // the mean may get lower by so much
-                            by = fmax(least, fmin(by, spare));
+                        double mean = first_mean / maximum * exp2(how.offset);
+                        if (mean > exp2(how.lost)) // it may get lower by so much
+                            by = fmax(least, fmin(by, mean * exp2(-how.kept)));
                         maximum *= by;
                     } else if (j == 0 || too_high) {
                         maximum = highest;
@@ -767,8 +773,6 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                         if (how.mean && mean * exp2(how.offset) > maximum)
                             maximum = mean * exp2(how.offset);
                         first_mean = mean;
-                        double of_mean = mean / maximum * exp2(how.offset);
-                        leaves_room = how.room > 0 && (j > 0 || of_mean < exp2(how.kept));
                     }
                 }
                 float scaled = (float)ldexp(weights[j] / maximum, how.offset);
@@ -821,13 +825,13 @@ static void references_whose_maximum_lags_agree_with_the_plain_way(void **state)
             for (int tile = 8; tile <= 128; tile *= 4) {
                 check_rounded_reference(
                     "2x3x77", kind,
-                    (struct p_rounding){P_E4M3, 5, true, tile, lags[i], false, 0, 0});
+                    (struct p_rounding){P_E4M3, 5, true, tile, lags[i], false, 0, 0, 0, 0});
                 check_rounded_reference(
                     "1x1x239", kind,
-                    (struct p_rounding){P_E4M3, 5, false, tile, lags[i], false, 0, 0});
+                    (struct p_rounding){P_E4M3, 5, false, tile, lags[i], false, 0, 0, 0, 0});
                 check_rounded_reference(
                     "1x1x149", kind,
-                    (struct p_rounding){P_E4M3, 8, true, tile, lags[i], true, 0, 0});
+                    (struct p_rounding){P_E4M3, 8, true, tile, lags[i], true, 0, 0, 0, 0});
             }
 }
 
@@ -838,7 +842,7 @@ static void references_whose_rises_leave_room_agree_with_the_plain_way(void **st
     for (size_t i = 0; i < LENGTH(lags); ++i)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (int tile = 8; tile <= 32; tile *= 4) {
-                struct p_rounding how = {P_E4M3, 8, true, tile, lags[i], true, 7, -5};
+                struct p_rounding how = {P_E4M3, 8, true, tile, lags[i], true, 7, -5, -10, 4};
                 check_rounded_reference("1x2x149", kind, how);
             }
 }
@@ -846,10 +850,12 @@ static void references_whose_rises_leave_room_agree_with_the_plain_way(void **st
 static void room_is_left_by_rises_alone(void **state)
 {
     (void)state;
-    const struct p_rounding none = {P_E4M3, 8, true, 32, 0.8625, true, 0, 0};
+    const struct p_rounding none = {P_E4M3, 8, true, 32, 0.8625, true, 0, 0, 0, 0};
     struct p_rounding some = none;
     some.room = 4;
     some.kept = -5;
+    some.lost = -10;
+    some.heavy = 8;
     const struct {
         const char *shape;
         enum input_kind kind;
