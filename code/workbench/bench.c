@@ -7,6 +7,7 @@
 // of the events (0.5 µs) and the graph's own start stay near a percent. And the input sets are
 // taken in turn, so that what one launch left in the caches is not all that the next one needs.
 #include <dlfcn.h>
+#include <math.h>
 #include <nvtx3/nvToolsExt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -130,7 +131,8 @@ size_t device_bytes(const struct device *device, const struct shape *shape,
                     const struct options *options)
 {
     bool timed = options->timing && !device->simulator;
-    size_t one = shape_elements(shape) * 3 + shape_outputs(shape) * sizeof(uint16_t) +
+    size_t one = shape_elements(shape) * 3 +
+                 shape_outputs(shape) * (shape->newest ? 2 : 1) * sizeof(uint16_t) +
                  2 * GUARD_BYTES + 3 * sizeof(float) * (size_t)shape->heads;
 
     // One set more than is timed: inputs of the other kinds are checked only, one set at a time.
@@ -147,14 +149,14 @@ static void *upload(const void *bytes, size_t size)
     return pointer;
 }
 
-static int *upload_lengths(const struct shape *shape)
+// A number of each sequence.
+static int *upload_numbers(const struct shape *shape, int (*number)(const struct shape *, int))
 {
-    if (shape->ragged == 0 && shape->page == 0)
-        return NULL;
-    int lengths[shape->batch];
+    int numbers[shape->batch];
+
     for (int b = 0; b < shape->batch; ++b)
-        lengths[b] = shape_length(shape, b);
-    return upload(lengths, sizeof lengths);
+        numbers[b] = number(shape, b);
+    return upload(numbers, sizeof numbers);
 }
 
 static void *host(size_t bytes)
@@ -179,20 +181,38 @@ static void *upload_halves(const float *values, size_t count)
     return pointer;
 }
 
-// The newest token of each sequence, of [B][H][S][HEAD_DIM].
+// The newest token of each sequence, or those that ask, of [B][H][S][D]; NaN where there are fewer.
 static void *upload_newest(const struct shape *shape, const float *values)
 {
-    int jobs = shape->batch * shape->heads;
-    float *newest = host((size_t)jobs * HEAD_DIM * sizeof *newest);
+    size_t dim = (size_t)shape_head_dim(shape), room = shape->newest ? shape->newest : 1;
+    size_t jobs = (size_t)shape->batch * shape->heads, count = jobs * room * dim;
+    float *newest = host(count * sizeof *newest);
 
-    for (int job = 0; job < jobs; ++job) {
-        int last = shape_length(shape, job / shape->heads) - 1;
-        memcpy(newest + (size_t)job * HEAD_DIM,
-               values + ((size_t)job * shape->seq_len + last) * HEAD_DIM,
-               HEAD_DIM * sizeof *newest);
+    for (size_t i = 0; i < count; ++i)
+        newest[i] = NAN;
+    for (size_t job = 0; job < jobs; ++job) {
+        int b = (int)job / shape->heads, tokens = shape_newest(shape, b);
+        size_t first = (size_t)(shape_length(shape, b) - tokens);
+        memcpy(newest + job * room * dim, values + (job * shape->seq_len + first) * dim,
+               (size_t)tokens * dim * sizeof *newest);
     }
-    void *pointer = upload_halves(newest, (size_t)jobs * HEAD_DIM);
+    void *pointer = upload_halves(newest, count);
     free(newest);
+    return pointer;
+}
+
+// Q in half: as drawn, or of a prompt what its codes say, which halves hold without rounding.
+static void *upload_queries(const struct problem *problem)
+{
+    size_t count = shape_outputs(&problem->shape), dim = (size_t)shape_head_dim(&problem->shape);
+
+    if (!problem->q_codes)
+        return upload_halves(problem->q, count);
+    float *values = host(count * sizeof *values);
+    for (size_t i = 0; i < count; ++i)
+        values[i] = e4m3_to_float(problem->q_codes[i]) * problem->q_scales[i / dim];
+    void *pointer = upload_halves(values, count);
+    free(values);
     return pointer;
 }
 
@@ -216,11 +236,13 @@ static void create_cache(struct device_case *c, const struct program *program,
     const struct shape *shape = &problem->shape;
     struct cache_image *image = &c->image;
 
-    if (!cache_image_create(image, problem, program->code_place, program->scale_place)) {
+    if (!cache_image_create(image, problem,
+                            shape->head_dim ? program->code_place_128 : program->code_place,
+                            program->scale_place)) {
         complain("out of memory (%.1f GiB)", shape_cache_bytes(shape) / (1 << 30));
         exit(EXIT_MACHINE);
     }
-    c->inputs[0] = upload_halves(problem->q, shape_outputs(shape));
+    c->inputs[0] = upload_queries(problem);
     c->inputs[1] = upload_newest(shape, problem->k);
     c->inputs[2] = upload_newest(shape, problem->v);
     c->inputs[3] = upload(image->before, image->bytes);
@@ -244,7 +266,7 @@ static void create_cache(struct device_case *c, const struct program *program,
     c->cache.scratch = c->inputs[5];
 }
 
-// What is wrong with the cache after a launch, in the grader's words; NULL: it is as it was, with the newest token.
+// What is wrong with the cache after a launch, in the grader's words; NULL: it is as it was, with the new tokens.
 static const char *wrong_cache(const struct device_case *c)
 {
     const struct cache_image *image = &c->image;
@@ -286,7 +308,10 @@ void case_create(struct device_case *c, const struct device *device, const struc
     void *block = NULL;
 
     memset(c, 0, sizeof *c);
-    c->lengths = upload_lengths(&problem->shape);
+    if (problem->shape.ragged || problem->shape.page)
+        c->lengths = upload_numbers(&problem->shape, shape_length);
+    if (problem->shape.newest)
+        c->asked = upload_numbers(&problem->shape, shape_rows_asked);
     if (problem->shape.page)
         create_cache(c, program, problem);
     else
@@ -314,6 +339,7 @@ void case_destroy(struct device_case *c)
     for (int i = 0; i < 6; ++i)
         CUDA_CHECK(cudaFree(c->inputs[i]));
     CUDA_CHECK(cudaFree(c->lengths));
+    CUDA_CHECK(cudaFree(c->asked));
     CUDA_CHECK(cudaFree(c->block));
     cache_image_destroy(&c->image);
     memset(c, 0, sizeof *c);
@@ -334,6 +360,10 @@ void case_poison(const struct device_case *c, const struct device *device)
 cudaError_t case_launch(const struct device_case *c, const struct program *program,
                         cudaStream_t stream)
 {
+    if (c->asked && program->launch_prompt) {
+        struct prompt_args args = {c->cache, c->asked, c->cache.shape.newest};
+        return program->launch_prompt(&args, stream);
+    }
     if (c->image.bytes > 0)
         return program->launch_cache(&c->cache, stream);
     return c->lengths ? program->launch_ragged(&c->args, c->lengths, stream)

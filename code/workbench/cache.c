@@ -35,8 +35,8 @@ static void draw_table(const struct problem *problem, int max_pages, int *table)
 
 // The order in which a program has the elements of a page.
 struct places {
-    int page;
-    int *codes[2]; // [page][HEAD_DIM], of CACHE_K and CACHE_V
+    int page, dim;
+    int *codes[2]; // [page][dim], of CACHE_K and CACHE_V
     scale_place_fn *scale_place;
 };
 
@@ -44,18 +44,18 @@ struct places {
 static void put_token(const struct cache_image *image, const struct problem *problem,
                       const struct places *places, int job, int t, uint8_t *to)
 {
-    int heads = problem->shape.heads, page = places->page, slot = t % page;
+    int heads = problem->shape.heads, page = places->page, dim = places->dim, slot = t % page;
     int in_page = image->table[(size_t)(job / heads) * image->max_pages + t / page];
     size_t block = (size_t)in_page * heads + job % heads;
     size_t token = (size_t)job * problem->shape.seq_len + t;
     const uint8_t *from[] = {problem->k_codes, problem->v_codes};
     const float *scale[] = {problem->k_scales, problem->v_scales};
-    uint8_t *codes = to + block * 2 * page * HEAD_DIM;
+    uint8_t *codes = to + block * 2 * page * dim;
     uint8_t *scales = to + image->code_bytes + block * 2 * page;
 
     for (int tensor = CACHE_K; tensor <= CACHE_V; ++tensor) {
-        for (int d = 0; d < HEAD_DIM; ++d)
-            codes[places->codes[tensor][slot * HEAD_DIM + d]] = from[tensor][token * HEAD_DIM + d];
+        for (int d = 0; d < dim; ++d)
+            codes[places->codes[tensor][slot * dim + d]] = from[tensor][token * dim + d];
         scales[places->scale_place((enum cache_tensor)tensor, slot)] =
             e8m0_for(scale[tensor][token] * E4M3_MAX);
     }
@@ -68,28 +68,32 @@ static void fill(const struct cache_image *image, const struct problem *problem,
     int jobs = shape->batch * shape->heads;
 
     memset(image->before, NOBODYS, image->bytes);
-    for (int job = 0; job < jobs; ++job)
-        for (int t = 0; t < shape_length(shape, job / shape->heads) - 1; ++t)
-            put_token(image, problem, places, job, t, image->before);
-    memcpy(image->then, image->before, image->bytes);
-    for (int job = 0; job < jobs; ++job)
-        put_token(image, problem, places, job, shape_length(shape, job / shape->heads) - 1,
-                  image->then);
+    memset(image->then, NOBODYS, image->bytes);
+    for (int job = 0; job < jobs; ++job) {
+        int b = job / shape->heads, length = shape_length(shape, b);
+        int newest = shape_newest(shape, b);
+        for (int t = 0; t < length; ++t) {
+            put_token(image, problem, places, job, t, image->then);
+            if (t < length - newest)
+                put_token(image, problem, places, job, t, image->before);
+        }
+    }
 }
 
 bool cache_image_create(struct cache_image *image, const struct problem *problem,
                         code_place_fn *code_place, scale_place_fn *scale_place)
 {
     const struct shape *shape = &problem->shape;
-    struct places places = {.page = shape->page, .scale_place = scale_place};
-    size_t page_codes = (size_t)places.page * HEAD_DIM;
+    int dim = shape_head_dim(shape);
+    struct places places = {.page = shape->page, .dim = dim, .scale_place = scale_place};
+    size_t page_codes = (size_t)places.page * (size_t)dim;
     int *codes = malloc(2 * page_codes * sizeof *codes);
 
     memset(image, 0, sizeof *image);
     image->max_pages = (shape->seq_len + places.page - 1) / places.page;
     size_t pages = (size_t)shape->batch * image->max_pages;
     image->code_bytes = pages * shape->heads * 2 * page_codes;
-    image->bytes = image->code_bytes + image->code_bytes / HEAD_DIM;
+    image->bytes = image->code_bytes + image->code_bytes / (size_t)dim;
     image->table = malloc(pages * sizeof *image->table);
     image->before = malloc(image->bytes);
     image->then = malloc(image->bytes);
@@ -99,7 +103,7 @@ bool cache_image_create(struct cache_image *image, const struct problem *problem
             places.codes[tensor] = codes + tensor * page_codes;
             for (size_t i = 0; i < page_codes; ++i)
                 places.codes[tensor][i] =
-                    code_place((enum cache_tensor)tensor, (int)i / HEAD_DIM, (int)i % HEAD_DIM);
+                    code_place((enum cache_tensor)tensor, (int)i / dim, (int)i % dim);
         }
         draw_table(problem, image->max_pages, image->table);
         fill(image, problem, &places);

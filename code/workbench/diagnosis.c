@@ -19,25 +19,25 @@ struct view { // an output beside its reference
     struct error_limits limits;
     const uint16_t *out;
     const float *ref;
-    int heads, seq_rows; // batch x heads; rows of each
+    int heads, seq_rows, dim; // batch x heads of Q; rows of each; elements of a row
 };
 
 static size_t base_of(const struct view *v, int head, int row)
 {
-    return ((size_t)head * (size_t)v->seq_rows + (size_t)row) * HEAD_DIM;
+    return ((size_t)head * (size_t)v->seq_rows + (size_t)row) * (size_t)v->dim;
 }
 
 static int rows_of(const struct view *v, int head)
 {
-    return shape_rows_asked(v->shape, head / v->shape->heads);
+    return shape_rows_asked(v->shape, head / shape_query_heads(v->shape));
 }
 
-static double size_of(const float *row) // the root of its mean square
+static double size_of(const float *row, int dim) // the root of its mean square
 {
     double squares = 0;
 
-    for (int d = 0; d < HEAD_DIM; ++d)
-        squares += (double)row[d] * row[d] / HEAD_DIM;
+    for (int d = 0; d < dim; ++d)
+        squares += (double)row[d] * row[d] / dim;
     return sqrt(squares);
 }
 
@@ -52,9 +52,9 @@ static bool element_off(const struct view *v, size_t base, int d, double row_siz
 static bool off_in_row(const struct view *v, int head, int row)
 {
     const size_t base = base_of(v, head, row);
-    const double size = size_of(v->ref + base);
+    const double size = size_of(v->ref + base, v->dim);
 
-    for (int d = 0; d < HEAD_DIM; ++d)
+    for (int d = 0; d < v->dim; ++d)
         if (element_off(v, base, d, size))
             return true;
     return false;
@@ -64,21 +64,21 @@ static bool off_in_row(const struct view *v, int head, int row)
 
 struct off {
     size_t compared, elements, rows, rows_off, missing, zeros, not_finite;
-    size_t worst;            // an element
-    double worst_error;      // of it
-    bool *row;               // of each row of a head: off in some head
-    size_t column[HEAD_DIM]; // elements that are off
-    bool *head;              // any element of it is off
-    int tried[TRIED][2];     // head and row of some that are off
+    size_t worst;                 // an element
+    double worst_error;           // of it
+    bool *row;                    // of each row of a head: off in some head
+    size_t column[HEAD_DIM_MOST]; // elements that are off
+    bool *head;                   // any element of it is off
+    int tried[TRIED][2];          // head and row of some that are off
     int tried_count;
 };
 
 static void look_at_row(const struct view *v, struct off *o, int head, int row)
 {
     const size_t base = base_of(v, head, row), before = o->elements;
-    const double size = size_of(v->ref + base);
+    const double size = size_of(v->ref + base, v->dim);
 
-    for (int d = 0; d < HEAD_DIM; ++d) {
+    for (int d = 0; d < v->dim; ++d) {
         const uint16_t half = v->out[base + (size_t)d];
         const bool off = element_off(v, base, d, size);
         double got = half_to_float(half), error = fabs(got - v->ref[base + (size_t)d]);
@@ -95,7 +95,7 @@ static void look_at_row(const struct view *v, struct off *o, int head, int row)
         }
     }
     bool off = o->elements > before;
-    o->compared += HEAD_DIM;
+    o->compared += (size_t)v->dim;
     o->rows++;
     o->rows_off += off;
     o->row[row] |= off;
@@ -182,19 +182,19 @@ static void pattern(const bool *off, int count, const char *name, char *words, s
 static void say_where(const struct view *v, const struct off *o, char *words, size_t size)
 {
     char rows[128] = "", columns[128] = "", heads[128] = "";
-    bool column[HEAD_DIM];
+    bool column[HEAD_DIM_MOST];
     size_t most = 0;
     int asked = 0;
 
     for (int head = 0; head < v->heads; ++head)
         asked = rows_of(v, head) > asked ? rows_of(v, head) : asked;
-    for (int d = 0; d < HEAD_DIM; ++d)
+    for (int d = 0; d < v->dim; ++d)
         most = o->column[d] > most ? o->column[d] : most;
-    for (int d = 0; d < HEAD_DIM; ++d) // an element of a wrong column may be right by chance
+    for (int d = 0; d < v->dim; ++d) // an element of a wrong column may be right by chance
         column[d] = o->column[d] * 4 > most;
     if (v->rows.stride == 1)
         pattern(o->row, asked, "row", rows, sizeof rows);
-    pattern(column, HEAD_DIM, "column", columns, sizeof columns);
+    pattern(column, v->dim, "column", columns, sizeof columns);
     pattern(o->head, v->heads, "head", heads, sizeof heads);
     if (!*rows && !*columns && !*heads)
         return;
@@ -220,8 +220,9 @@ struct guess {        // attention with something left out or exchanged
 };
 
 struct head_data { // what a head of a problem has, of a cache's tokens too
+    int dim;
     const uint8_t *q_codes, *k_codes, *v_codes;
-    const float *q; // a cache's; or NULL
+    const float *q; // of a cache that is asked by one query; or NULL
     const float *k_scales, *v_scales;
     bool by_token; // these are one a token
 };
@@ -229,15 +230,17 @@ struct head_data { // what a head of a problem has, of a cache's tokens too
 static struct head_data data_of(const struct view *v, int head, int row)
 {
     const struct problem *p = v->problem;
-    const size_t tokens = (size_t)v->shape->seq_len, first = (size_t)head * tokens;
+    const int shared = shape_query_heads(v->shape) / v->shape->heads, pair = head / shared;
+    const size_t tokens = (size_t)v->shape->seq_len, first = (size_t)pair * tokens;
     const bool cache = v->shape->page > 0;
     const size_t scales = cache ? first : (size_t)(head % v->shape->heads);
 
     return (struct head_data){
-        .q_codes = cache ? NULL : p->q_codes + (first + (size_t)row) * HEAD_DIM,
-        .k_codes = p->k_codes + first * HEAD_DIM,
-        .v_codes = p->v_codes + first * HEAD_DIM,
-        .q = cache ? p->q + base_of(v, head, row) : NULL,
+        .dim = v->dim,
+        .q_codes = p->q_codes ? p->q_codes + base_of(v, head, row) : NULL,
+        .k_codes = p->k_codes + first * (size_t)v->dim,
+        .v_codes = p->v_codes + first * (size_t)v->dim,
+        .q = p->q_codes ? NULL : p->q + base_of(v, head, row),
         .k_scales = p->k_scales + scales,
         .v_scales = p->v_scales + scales,
         .by_token = cache,
@@ -247,10 +250,10 @@ static struct head_data data_of(const struct view *v, int head, int row)
 static double score_of(const struct head_data *h, const struct guess *g, int j)
 {
     const int from = g->k_again ? j % g->tile : j;
-    const uint8_t *k = h->k_codes + (size_t)from * HEAD_DIM;
+    const uint8_t *k = h->k_codes + (size_t)(from * h->dim);
     double dot = 0;
 
-    for (int d = 0; d < HEAD_DIM; ++d) {
+    for (int d = 0; d < h->dim; ++d) {
         // What a cache gets are halves.
         double q = h->q ? half_to_float(half_from_float(h->q[d])) : e4m3_to_float(h->q_codes[d]);
         dot += q * e4m3_to_float(k[d]);
@@ -260,26 +263,26 @@ static double score_of(const struct head_data *h, const struct guess *g, int j)
 
 // Adds the value of key j, `weight` times.
 static void add_value(const struct head_data *h, const struct guess *g, int j, double weight,
-                      double out[HEAD_DIM])
+                      double out[HEAD_DIM_MOST])
 {
     const int from = g->v_again ? j % g->tile : j;
-    const uint8_t *value = h->v_codes + (size_t)from * HEAD_DIM;
+    const uint8_t *value = h->v_codes + (size_t)(from * h->dim);
 
     weight *= g->no_v ? 1 : h->v_scales[h->by_token ? from : 0];
-    for (int d = 0; d < HEAD_DIM; ++d)
+    for (int d = 0; d < h->dim; ++d)
         out[d] += weight * e4m3_to_float(value[d]);
 }
 
 // A row's output by a guess, tile after tile. A row of a wrong kernel is compared with it.
 static void guess_row(const struct view *v, int head, int row, const struct guess *g,
-                      double out[HEAD_DIM])
+                      double out[HEAD_DIM_MOST])
 {
     const struct head_data h = data_of(v, head, row);
     const int step = g->tile ? g->tile : v->shape->seq_len;
     double max = g->zeros ? 0 : -INFINITY, sum = 0;
     double *scores = malloc((size_t)v->shape->seq_len * sizeof *scores);
 
-    memset(out, 0, HEAD_DIM * sizeof *out);
+    memset(out, 0, (size_t)v->dim * sizeof *out);
     for (int from = g->first; scores && from < g->keys; from += step) {
         const int end = from + step < g->keys ? from + step : g->keys;
         double before = max;
@@ -288,7 +291,7 @@ static void guess_row(const struct view *v, int head, int row, const struct gues
             max = fmax(max, scores[j]);
         }
         sum *= g->sum_kept ? 1 : exp(before - max);
-        for (int d = 0; d < HEAD_DIM; ++d)
+        for (int d = 0; d < v->dim; ++d)
             out[d] *= g->out_kept ? 1 : exp(before - max);
         for (int j = from; j < end; ++j) {
             sum += exp(scores[j] - max) * (g->v_in_sum ? h.v_scales[h.by_token ? j : 0] : 1);
@@ -296,19 +299,19 @@ static void guess_row(const struct view *v, int head, int row, const struct gues
         }
     }
     sum += g->zeros * exp(-max);
-    for (int d = 0; d < HEAD_DIM; ++d)
+    for (int d = 0; d < v->dim; ++d)
         out[d] /= g->not_divided ? 1 : sum;
     free(scores);
 }
 
 // Whether a row of the output is this one, within the gate's limit for a row, and far nearer to it than to what is
 // right: where P is rounded to E4M3 that limit is wide.
-static bool is_row(const struct view *v, int head, int row, const double expected[HEAD_DIM])
+static bool is_row(const struct view *v, int head, int row, const double expected[HEAD_DIM_MOST])
 {
     const size_t base = base_of(v, head, row);
     double error = 0, size = 0, off = 0;
 
-    for (int d = 0; d < HEAD_DIM; ++d) {
+    for (int d = 0; d < v->dim; ++d) {
         double got = half_to_float(v->out[base + (size_t)d]), right = v->ref[base + (size_t)d];
         error += (got - expected[d]) * (got - expected[d]);
         size += expected[d] * expected[d];
@@ -331,6 +334,7 @@ struct cause {
         NOT_DIVIDED,
         NO_MASK,
         LATER_KEYS,
+        TOP_LEFT,
         NEWEST,
         LAST_KEYS,
         FIRST_KEYS,
@@ -350,20 +354,25 @@ static bool guess_of(const struct view *v, int head, int row, struct cause cause
 {
     const struct problem *p = v->problem;
     const bool cache = v->shape->page > 0;
-    const int length = shape_length(v->shape, head / v->shape->heads);
-    const double q = cache ? 1 : p->q_scales[head % v->shape->heads], softmax = p->softmax_scale;
+    const int heads = shape_query_heads(v->shape), batch = head / heads;
+    const int length = shape_length(v->shape, batch);
+    const size_t q_row = (size_t)head * (size_t)v->seq_rows + (size_t)row;
+    const double q = p->q_scales ? p->q_scales[cache ? q_row : (size_t)(head % heads)] : 1;
+    const double softmax = p->softmax_scale;
 
-    *g = (struct guess){
-        .scale = softmax * q, .keys = keys_seen(p->mask, length, row), .tile = cause.tile};
+    *g =
+        (struct guess){.scale = softmax * q,
+                       .keys = keys_seen(p->mask, length, shape_first_place(v->shape, batch) + row),
+                       .tile = cause.tile};
     switch (cause.what) {
     case SOFTMAX_SCALE: g->scale = q; break;
     case SOFTMAX_SCALE_TWICE: g->scale *= softmax; break;
-    case Q_SCALE: g->scale = softmax; return !cache;
+    case Q_SCALE: g->scale = softmax; return p->q_scales;
     case K_SCALE: g->no_k = true; break;
     case BOTH_SCALES:
         g->scale = softmax;
         g->no_k = true;
-        return !cache;
+        return p->q_scales;
     case ALL_SCALES:
         g->scale = 1;
         g->no_k = true;
@@ -375,6 +384,7 @@ static bool guess_of(const struct view *v, int head, int row, struct cause cause
         g->zeros = (cause.tile - g->keys % cause.tile) % cause.tile;
         return g->zeros > 0 && p->mask == MASK_NONE && !cache;
     case LATER_KEYS: g->keys = length; return p->mask == MASK_CAUSAL;
+    case TOP_LEFT: g->keys = row + 1; return shape_first_place(v->shape, batch) > 0;
     case NEWEST: g->keys -= 1; return cache && g->keys > 0;
     case LAST_KEYS: g->keys = (g->keys - 1) / cause.tile * cause.tile; return g->keys > 0;
     case FIRST_KEYS: g->first = cause.tile; return g->first < g->keys;
@@ -392,7 +402,7 @@ static bool guess_of(const struct view *v, int head, int row, struct cause cause
 static bool explains(const struct view *v, const struct off *o, struct cause cause)
 {
     struct guess g;
-    double expected[HEAD_DIM];
+    double expected[HEAD_DIM_MOST];
 
     for (int i = 0; i < o->tried_count; ++i) {
         const int head = o->tried[i][0], row = o->tried[i][1];
@@ -477,6 +487,7 @@ static bool find_cause(const struct view *v, const struct off *o, char *words, s
         {V_IN_SUM, 0, "V's scales are in the sum of the weights, too"},
         {NOT_DIVIDED, 0, "the output is not divided by its row's sum"},
         {LATER_KEYS, 0, "keys after the query's own place are seen"},
+        {TOP_LEFT, 0, "query i sees i + 1 keys, as if the queries were a sequence's first"},
         {NEWEST, 0, "the newest token is left out"},
     };
 
@@ -490,21 +501,21 @@ static bool find_cause(const struct view *v, const struct off *o, char *words, s
 
 // ---- What a row is instead ----------------------------------------------------------------------
 
-static void take(const float *ref, int exchanged, double out[HEAD_DIM])
+static void take(const float *ref, int dim, int exchanged, double out[HEAD_DIM_MOST])
 {
-    for (int d = 0; d < HEAD_DIM; ++d)
+    for (int d = 0; d < dim; ++d)
         out[d] = ref[d ^ exchanged];
 }
 
 // Whether each row that is tried has the columns d of the reference at d ^ n: chunks that changed places.
 static bool find_columns(const struct view *v, const struct off *o, char *words, size_t size)
 {
-    double expected[HEAD_DIM];
+    double expected[HEAD_DIM_MOST];
 
-    for (int n = 1; n < HEAD_DIM; ++n) {
+    for (int n = 1; n < v->dim; ++n) {
         int found = 0;
         for (int i = 0; i < o->tried_count; ++i) {
-            take(v->ref + base_of(v, o->tried[i][0], o->tried[i][1]), n, expected);
+            take(v->ref + base_of(v, o->tried[i][0], o->tried[i][1]), v->dim, n, expected);
             found += is_row(v, o->tried[i][0], o->tried[i][1], expected);
         }
         if (found == 0 || found < o->tried_count)
@@ -519,14 +530,14 @@ static bool find_columns(const struct view *v, const struct off *o, char *words,
 // for all.
 static bool find_rows(const struct view *v, const struct off *o, char *words, size_t size)
 {
-    double expected[HEAD_DIM];
+    double expected[HEAD_DIM_MOST];
 
     for (int i = 0; i < o->tried_count; ++i) {
         const int head = o->tried[i][0], row = o->tried[i][1];
         bool found = false;
         for (int other = v->rows.first, asked = rows_of(v, head); other < asked && !found;
              other = rows_next(v->rows, asked, other)) {
-            take(v->ref + base_of(v, head, other), 0, expected);
+            take(v->ref + base_of(v, head, other), v->dim, 0, expected);
             if (other == row || !is_row(v, head, row, expected))
                 continue;
             found = true;
@@ -550,7 +561,7 @@ static bool find_ratio(const struct view *v, char *words, size_t size)
         int asked = rows_of(v, head);
         for (int pass = 0; pass < 2; ++pass)
             for (int row = v->rows.first; row < asked; row = rows_next(v->rows, asked, row))
-                for (size_t i = base_of(v, head, row), end = i + HEAD_DIM; i < end; ++i) {
+                for (size_t i = base_of(v, head, row), end = i + (size_t)v->dim; i < end; ++i) {
                     double got = half_to_float(v->out[i]), ref = v->ref[i];
                     double rest = pass ? got - product / squares * ref : 0;
                     product += pass ? 0 : got * ref;
@@ -594,15 +605,15 @@ static void find(const struct view *v, const struct off *o, char *words, size_t 
 
 static void say_worst(const struct view *v, const struct off *o, char *words, size_t size)
 {
-    const size_t row = o->worst / HEAD_DIM, seq_rows = (size_t)v->seq_rows;
-    const size_t head = row / seq_rows, heads = (size_t)v->shape->heads;
+    const size_t row = o->worst / (size_t)v->dim, seq_rows = (size_t)v->seq_rows;
+    const size_t head = row / seq_rows, heads = (size_t)shape_query_heads(v->shape);
     const double got = half_to_float(v->out[o->worst]);
     char value[32] = "NaN";
 
     if (!isnan(got))
         snprintf(value, sizeof value, "%.4g", got);
     snprintf(words, size, "; most of all batch %zu, head %zu, row %zu, column %zu: %s, not %.4g",
-             head / heads, head % heads, row % seq_rows, o->worst % HEAD_DIM, value,
+             head / heads, head % heads, row % seq_rows, o->worst % (size_t)v->dim, value,
              v->ref[o->worst]);
 }
 
@@ -610,8 +621,15 @@ char *diagnose(const struct problem *problem, struct rows rows, struct error_lim
                const uint16_t *out, const float *ref)
 {
     const struct shape *shape = &problem->shape;
-    const struct view v = {
-        problem, shape, rows, limits, out, ref, shape->batch * shape->heads, shape_rows(shape)};
+    const struct view v = {problem,
+                           shape,
+                           rows,
+                           limits,
+                           out,
+                           ref,
+                           shape->batch * shape_query_heads(shape),
+                           shape_rows(shape),
+                           shape_head_dim(shape)};
     struct off o;
     char found[WORDS], where[WORDS] = "", *words = malloc(3 * WORDS);
 

@@ -28,11 +28,12 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
                                    const float *ref)
 {
     struct error_metrics m = {0};
-    size_t head_elements = (size_t)shape_rows(shape) * HEAD_DIM;
+    size_t dim = (size_t)shape_head_dim(shape), head_elements = (size_t)shape_rows(shape) * dim;
     size_t compared = 0, bad = 0;
+    int heads = shape_query_heads(shape);
 
-    for (int head = 0; head < shape->batch * shape->heads; ++head) {
-        size_t written = (size_t)shape_rows_asked(shape, head / shape->heads) * HEAD_DIM;
+    for (int head = 0; head < shape->batch * heads; ++head) {
+        size_t written = (size_t)shape_rows_asked(shape, head / heads) * dim;
         for (size_t i = head * head_elements; i < head * head_elements + written; ++i)
             m.not_finite += (out[i] & 0x7c00) == 0x7c00;
     }
@@ -40,13 +41,13 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
         m.rel_head = m.rel_row = m.max_abs = m.mean_abs = m.bad_percent = NAN;
         return m;
     }
-    for (int head = 0; head < shape->batch * shape->heads; ++head) {
+    for (int head = 0; head < shape->batch * heads; ++head) {
         double head_error = 0, head_ref = 0;
-        int asked = shape_rows_asked(shape, head / shape->heads);
+        int asked = shape_rows_asked(shape, head / heads);
         for (int row = rows.first; row < asked; row = rows_next(rows, asked, row)) {
-            size_t base = head * head_elements + (size_t)row * HEAD_DIM;
+            size_t base = head * head_elements + (size_t)row * dim;
             double row_error = 0, row_ref = 0;
-            for (size_t i = base; i < base + HEAD_DIM; ++i) {
+            for (size_t i = base; i < base + dim; ++i) {
                 double expected = ref[i];
                 double error = fabs(half_to_float(out[i]) - expected);
                 row_error += error * error;
@@ -55,7 +56,7 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
                 m.mean_abs += error;
                 bad += error > 0.02 + 0.02 * fabs(expected);
             }
-            compared += HEAD_DIM;
+            compared += dim;
             head_error += row_error;
             head_ref += row_ref;
             if (row_error > 0) // a row of zeros that is reproduced has no error: 0, not 0/0

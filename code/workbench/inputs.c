@@ -6,7 +6,9 @@
 // and Flood, 2014) are cut into twelve 16-bit uniforms, whose sum has variance 12/12 = 1. The sum
 // is an integer of 20 bits, so that subtracting its mean and scaling by 2^-16 is exact in float. It
 // is nearly normal: its fourth moment is 2.9 instead of 3, and nothing is beyond 6.
+#include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,7 @@ static const struct shape named_shapes[] = {
 #undef SHAPE
 };
 
-enum { MOST_SEED = 9999, MOST_QUERIES = 16, LEAST_PAGE = 16, MOST_PAGE = 256 };
+enum { MOST_SEED = 9999, MOST_QUERIES = 16, LEAST_PAGE = 16, MOST_PAGE = 256, MOST_NEWEST = 65535 };
 
 // Reads a letter and a number from 1 up, at most `most`; 0 if there is no such thing.
 static int parse_suffix(const char **at, char letter, long most)
@@ -40,17 +42,70 @@ static bool is_page(int page)
     return page >= LEAST_PAGE && (page & (page - 1)) == 0;
 }
 
-// BxHxS{qGROUPpPAGE}{rSEED}, as shape_parse reads it.
-static void name_shape(struct shape *s)
+// BxHxS{qGROUPpPAGE{sNEWEST}}{dDIM}{rSEED}, as shape_parse reads it. False: the name has no room for it.
+static bool name_shape(struct shape *s)
 {
-    char cache[16] = "", ragged[8] = "";
+    char name[64];
+    int used = snprintf(name, sizeof name, "%dx%dx%d", s->batch, s->heads, s->seq_len);
 
     if (s->page)
-        snprintf(cache, sizeof cache, "q%dp%d", s->group, s->page);
+        used += sprintf(name + used, "q%dp%d", s->group, s->page);
+    if (s->newest)
+        used += sprintf(name + used, "s%d", s->newest);
+    if (s->head_dim)
+        used += sprintf(name + used, "d%d", s->head_dim);
     if (s->ragged)
-        snprintf(ragged, sizeof ragged, "r%d", s->ragged);
-    snprintf(s->name, sizeof s->name, "%dx%dx%d%s%s", s->batch, s->heads, s->seq_len, cache,
-             ragged);
+        used += sprintf(name + used, "r%d", s->ragged);
+    if ((size_t)used >= sizeof s->name)
+        return false;
+    memcpy(s->name, name, (size_t)used + 1);
+    return true;
+}
+
+// One line that says what would be right, and false.
+static bool refuse(char *why, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static bool refuse(char *why, size_t size, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(why, size, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+// What may follow BxHxS. False with one line in `why`.
+static bool parse_suffixes(const char *text, const char **at, struct shape *s, char *why,
+                           size_t size)
+{
+    if (**at == 'q') {
+        s->group = (uint8_t)parse_suffix(at, 'q', MOST_QUERIES);
+        s->page = (uint16_t)parse_suffix(at, 'p', MOST_PAGE);
+        if (s->group == 0 || !is_page(s->page))
+            return refuse(why, size,
+                          "\"%s\" is no cache: write BxHxSqQpP (2x8x512q4p16): 1 to %d queries, "
+                          "pages of 16, 32, 64, 128 or 256",
+                          text, MOST_QUERIES);
+        if (**at == 's') {
+            s->newest = (uint16_t)parse_suffix(at, 's', MOST_NEWEST);
+            if (s->newest == 0 || s->newest > s->seq_len)
+                return refuse(
+                    why, size,
+                    "\"%s\" is no prompt: write BxHxSqQpPsN (2x8x512q4p16s32): the 1 to S "
+                    "newest tokens ask, at most %d",
+                    text, MOST_NEWEST);
+        }
+    }
+    if (**at == 'd') {
+        s->head_dim = (uint8_t)parse_suffix(at, 'd', HEAD_DIM_MOST);
+        if (s->head_dim != HEAD_DIM_MOST)
+            return refuse(why, size,
+                          "\"%s\": write d%d for heads of %d elements, and nothing for %d", text,
+                          HEAD_DIM_MOST, HEAD_DIM_MOST, HEAD_DIM);
+    }
+    s->ragged = (uint16_t)parse_suffix(at, 'r', MOST_SEED);
+    return true;
 }
 
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
@@ -71,54 +126,55 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
         factors[parsed++] = strtol(at, &end, 10);
         at = *end == 'x' && parsed < 3 ? end + 1 : end;
     }
-    bool cache = parsed == 3 && *at == 'q';
-    int queries = cache ? parse_suffix(&at, 'q', MOST_QUERIES) : 0;
-    int page = cache ? parse_suffix(&at, 'p', MOST_PAGE) : 0;
-    if (cache && (queries == 0 || !is_page(page))) {
-        snprintf(
-            why, size,
-            "\"%s\" is no cache: write BxHxSqQpP (2x8x512q4p16): 1 to %d queries, pages of 16, "
-            "32, 64, 128 or 256",
-            text, MOST_QUERIES);
-        return false;
-    }
-    int ragged = parsed == 3 ? parse_suffix(&at, 'r', MOST_SEED) : 0;
-    if (parsed != 3 || *at != '\0') {
-        snprintf(why, size,
-                 "\"%s\" is no shape: write BxHxS (2x8x512) or small, mission, long, huge", text);
-        return false;
-    }
-    for (int i = 0; i < 3; ++i) {
-        if (factors[i] == 0) {
-            snprintf(why, size, "\"%s\": %s must be at least 1", text, factor_names[i]);
+    struct shape s = {.seq_len = 0};
+    if (parsed == 3) {
+        s.seq_len = factors[2] < INT_MAX ? (int)factors[2] : INT_MAX;
+        if (!parse_suffixes(text, &at, &s, why, size))
             return false;
-        }
     }
+    if (parsed != 3 || *at != '\0')
+        return refuse(why, size,
+                      "\"%s\" is no shape: write BxHxS (2x8x512) or small, mission, long, huge",
+                      text);
+    for (int i = 0; i < 3; ++i)
+        if (factors[i] == 0)
+            return refuse(why, size, "\"%s\": %s must be at least 1", text, factor_names[i]);
     // Compared by division: the product of three longs may not fit.
-    long limit = (1L << 31) / HEAD_DIM;
+    int dim = shape_head_dim(&s);
+    long limit = (1L << 31) / dim;
     if (factors[0] > limit || factors[1] > limit / factors[0] ||
-        factors[2] > limit / factors[0] / factors[1]) {
-        snprintf(why, size, "\"%s\" is too large: B*H*S*%d may be at most 2^31", text, HEAD_DIM);
-        return false;
-    }
-    *shape = (struct shape){.batch = (int)factors[0],
-                            .heads = (int)factors[1],
-                            .seq_len = (int)factors[2],
-                            .ragged = (uint16_t)ragged,
-                            .group = (uint16_t)queries,
-                            .page = (uint16_t)page};
-    name_shape(shape);
+        factors[2] > limit / factors[0] / factors[1])
+        return refuse(why, size, "\"%s\" is too large: B*H*S*%d may be at most 2^31", text, dim);
+    s.batch = (int)factors[0];
+    s.heads = (int)factors[1];
+    if (shape_outputs(&s) > (size_t)1 << 31)
+        return refuse(why, size, "\"%s\" is too large: B*H*Q*N*%d may be at most 2^31", text, dim);
+    if (!name_shape(&s))
+        return refuse(why, size, "\"%s\" is too long: a shape's name has at most %zu characters",
+                      text, sizeof s.name - 1);
+    *shape = s;
     return true;
+}
+
+int shape_head_dim(const struct shape *shape)
+{
+    return shape->head_dim ? shape->head_dim : HEAD_DIM;
 }
 
 size_t shape_elements(const struct shape *shape)
 {
-    return (size_t)shape->batch * shape->heads * shape->seq_len * HEAD_DIM;
+    return (size_t)shape->batch * shape->heads * shape->seq_len * shape_head_dim(shape);
+}
+
+int shape_query_heads(const struct shape *shape)
+{
+    return shape->newest ? shape->heads * shape->group : shape->heads;
 }
 
 size_t shape_outputs(const struct shape *shape)
 {
-    return (size_t)shape->batch * shape->heads * shape_rows(shape) * HEAD_DIM;
+    return (size_t)shape->batch * shape_query_heads(shape) * shape_rows(shape) *
+           shape_head_dim(shape);
 }
 
 double shape_flops(const struct shape *shape)
@@ -131,11 +187,11 @@ double masked_flops(const struct shape *shape, enum mask mask)
     double scores = 0; // of a head, in all sequences
 
     for (int b = 0; b < shape->batch; ++b) {
-        double length = shape_length(shape, b);
-        scores +=
-            mask == MASK_CAUSAL ? length * (length + 1) / 2 : length * shape_rows_asked(shape, b);
+        double length = shape_length(shape, b), asked = shape_rows_asked(shape, b);
+        double later = asked * (asked - 1) / 2; // keys after a query's own place, of all queries
+        scores += length * asked - (mask == MASK_CAUSAL ? later : 0);
     }
-    return 4.0 * shape->heads * scores * HEAD_DIM;
+    return 4.0 * shape_query_heads(shape) * scores * shape_head_dim(shape);
 }
 
 double shape_cache_bytes(const struct shape *shape)
@@ -144,7 +200,7 @@ double shape_cache_bytes(const struct shape *shape)
 
     for (int b = 0; b < shape->batch; ++b)
         tokens += shape_length(shape, b);
-    return tokens * shape->heads * 2 * (HEAD_DIM + 1);
+    return tokens * shape->heads * 2 * (shape_head_dim(shape) + 1);
 }
 
 const char *input_kind_name(enum input_kind kind)
@@ -162,22 +218,42 @@ static uint64_t splitmix64(uint64_t state)
     return z ^ z >> 31;
 }
 
+static uint64_t drawn_length(const struct shape *shape, int batch)
+{
+    return splitmix64(splitmix64((uint64_t)shape->ragged) + (uint64_t)batch);
+}
+
 int shape_rows(const struct shape *shape)
 {
-    return shape->page ? shape->group : shape->seq_len;
+    return shape->newest ? shape->newest : shape->page ? shape->group : shape->seq_len;
 }
 
 int shape_rows_asked(const struct shape *shape, int batch)
 {
-    return shape->page ? shape->group : shape_length(shape, batch);
+    if (!shape->newest)
+        return shape->page ? shape->group : shape_length(shape, batch);
+    if (!shape->ragged)
+        return shape->newest;
+    int length = shape_length(shape, batch);
+    uint64_t most = (uint64_t)(shape->newest < length ? shape->newest : length);
+    return 1 + (int)(splitmix64(drawn_length(shape, batch)) % most);
+}
+
+int shape_newest(const struct shape *shape, int batch)
+{
+    return shape->newest ? shape_rows_asked(shape, batch) : 1;
+}
+
+int shape_first_place(const struct shape *shape, int batch)
+{
+    return shape->newest ? shape_length(shape, batch) - shape_rows_asked(shape, batch) : 0;
 }
 
 int shape_length(const struct shape *shape, int batch)
 {
     if (shape->ragged == 0)
         return shape->seq_len;
-    uint64_t drawn = splitmix64(splitmix64((uint64_t)shape->ragged) + (uint64_t)batch);
-    return 1 + (int)(drawn % (uint64_t)shape->seq_len);
+    return 1 + (int)(drawn_length(shape, batch) % (uint64_t)shape->seq_len);
 }
 
 static float normal(uint64_t stream, uint64_t index)
@@ -209,12 +285,12 @@ static float score_of_place(const struct problem *problem, int key)
 // score of the key's place.
 static void draw_places(const struct problem *problem, int tensor, size_t rows, float *out)
 {
-    const float query = 8, ln2 = 0.69314718f; // times softmax_scale: 1
+    const float query = 1 / problem->softmax_scale, ln2 = 0.69314718f; // 8 where D is 64
+    size_t dim = (size_t)shape_head_dim(&problem->shape);
 
     for (size_t row = 0; row < rows; ++row) {
         int key = (int)(row % (size_t)problem->shape.seq_len);
-        out[row * HEAD_DIM + HEAD_DIM - 1] =
-            tensor == 0 ? query : score_of_place(problem, key) * ln2;
+        out[row * dim + dim - 1] = tensor == 0 ? query : score_of_place(problem, key) * ln2;
     }
 }
 
@@ -225,21 +301,22 @@ static void draw(const struct problem *problem, int tensor, float *out)
     size_t elements =
         tensor == 0 ? shape_outputs(&problem->shape) : shape_elements(&problem->shape);
     float scale = problem->kind == INPUT_PEAKY && tensor == 0 ? 8.0f : 1.0f;
-    float mean[HEAD_DIM] = {0};
+    size_t dim = (size_t)shape_head_dim(&problem->shape);
+    float mean[HEAD_DIM_MOST] = {0};
 
     if (problem->kind == INPUT_MEAN)
-        for (int d = 0; d < HEAD_DIM; ++d)
+        for (size_t d = 0; d < dim; ++d)
             mean[d] = normal(~stream, d);
     for (size_t i = 0; i < elements; ++i)
-        out[i] = normal(stream, i) * scale + mean[i % HEAD_DIM];
+        out[i] = normal(stream, i) * scale + mean[i % dim];
     if (problem->kind >= INPUT_SINK && tensor < 2)
-        draw_places(problem, tensor, elements / HEAD_DIM, out);
+        draw_places(problem, tensor, elements / dim, out);
 }
 
 // One scale a head, over all batches: its largest magnitude becomes the largest code.
 static void quantise(const struct shape *shape, const float *values, uint8_t *codes, float *scales)
 {
-    size_t head_elements = (size_t)shape->seq_len * HEAD_DIM;
+    size_t head_elements = (size_t)shape->seq_len * shape_head_dim(shape);
 
     for (int h = 0; h < shape->heads; ++h) {
         float largest = 0;
@@ -258,17 +335,18 @@ static void quantise(const struct shape *shape, const float *values, uint8_t *co
 }
 
 // A power of two for each token: the smallest by which its largest magnitude becomes a code.
-static void quantise_tokens(size_t tokens, const float *values, uint8_t *codes, float *scales)
+static void quantise_tokens(size_t tokens, size_t dim, const float *values, uint8_t *codes,
+                            float *scales)
 {
     for (size_t token = 0; token < tokens; ++token) {
-        const float *x = values + token * HEAD_DIM;
+        const float *x = values + token * dim;
         float largest = 0;
-        for (int d = 0; d < HEAD_DIM; ++d)
+        for (size_t d = 0; d < dim; ++d)
             largest = fmaxf(largest, fabsf(x[d]));
         scales[token] = e8m0_to_float(e8m0_for(largest));
         float inverse = 1 / scales[token]; // exact
-        for (int d = 0; d < HEAD_DIM; ++d)
-            codes[token * HEAD_DIM + d] = e4m3_from_float(x[d] * inverse);
+        for (size_t d = 0; d < dim; ++d)
+            codes[token * dim + d] = e4m3_from_float(x[d] * inverse);
     }
 }
 
@@ -282,17 +360,33 @@ static void round_to_half(size_t elements, float *values)
 static void vary_sizes(const struct problem *problem, size_t tokens, float *values)
 {
     uint64_t stream = splitmix64(problem->seed + 3);
+    size_t dim = (size_t)shape_head_dim(&problem->shape);
 
     for (size_t token = 0; token < tokens; ++token) {
         float size = ldexpf(1, (int)(splitmix64(stream + token) % 13) - 6);
-        for (int d = 0; d < HEAD_DIM; ++d)
-            values[token * HEAD_DIM + d] *= size;
+        for (size_t d = 0; d < dim; ++d)
+            values[token * dim + d] *= size;
     }
+}
+
+// A prompt's queries in E4M3, each row as if it were a token.
+static bool quantise_queries(struct problem *problem)
+{
+    size_t elements = shape_outputs(&problem->shape);
+    size_t dim = (size_t)shape_head_dim(&problem->shape), rows = elements / dim;
+
+    problem->q_codes = malloc(elements);
+    problem->q_scales = malloc(rows * sizeof(float));
+    if (!problem->q_codes || !problem->q_scales)
+        return false;
+    quantise_tokens(rows, dim, problem->q, problem->q_codes, problem->q_scales);
+    return true;
 }
 
 static bool create_cache(struct problem *problem)
 {
-    size_t elements = shape_elements(&problem->shape), tokens = elements / HEAD_DIM;
+    size_t elements = shape_elements(&problem->shape);
+    size_t dim = (size_t)shape_head_dim(&problem->shape), tokens = elements / dim;
     float **values[] = {&problem->k, &problem->v};
     uint8_t **codes[] = {&problem->k_codes, &problem->v_codes};
     float **scales[] = {&problem->k_scales, &problem->v_scales};
@@ -301,6 +395,8 @@ static bool create_cache(struct problem *problem)
     if (!problem->q)
         return false;
     draw(problem, 0, problem->q);
+    if (problem->shape.newest && !quantise_queries(problem))
+        return false;
     for (int t = 0; t < 2; ++t) {
         *values[t] = malloc(elements * sizeof(float));
         *codes[t] = malloc(elements);
@@ -311,7 +407,7 @@ static bool create_cache(struct problem *problem)
         if (t == CACHE_V && problem->kind == INPUT_PEAKY)
             vary_sizes(problem, tokens, *values[t]);
         round_to_half(elements, *values[t]);
-        quantise_tokens(tokens, *values[t], *codes[t], *scales[t]);
+        quantise_tokens(tokens, dim, *values[t], *codes[t], *scales[t]);
     }
     return true;
 }
@@ -328,7 +424,7 @@ bool problem_create(struct problem *problem, const struct shape *shape, enum inp
     problem->shape = *shape;
     problem->kind = kind;
     problem->seed = seed;
-    problem->softmax_scale = 0.125f; // 1 / sqrt(64)
+    problem->softmax_scale = shape_softmax_scale(shape);
     if (shape->page) {
         bool created = create_cache(problem);
         if (!created)

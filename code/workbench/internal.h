@@ -76,7 +76,8 @@ struct device_case {
     struct attention_args args;
     struct cache_args cache; // of a cache; else zeros
     void *inputs[6];         // q, k, v, and their scales; or what create_cache() puts there
-    int *lengths;            // of a ragged batch; else NULL
+    int *lengths;            // of a ragged batch, or of a cache; else NULL
+    int *asked;              // of a prompt: how many of a sequence's tokens ask; else NULL
     uint8_t *block;          // guard, output, guard
     size_t guard; // bytes of each guard; 0 in the simulator, which knows the bounds by itself
     size_t out_bytes;

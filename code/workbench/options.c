@@ -40,8 +40,12 @@ static void help(const struct program *program)
          "                    4x8x512r1: lengths from 1 to 512, drawn by the seed 1;\n"
          "                    2x8x512q4p16: a cache, asked by 4 query heads for each of\n"
          "                    its 8 heads, in pages of 16 tokens; 2x8x512q4p16r1, too;\n"
+         "                    2x8x512q4p16s32: the 32 newest tokens of each sequence\n"
+         "                    ask; 2x8x512q4p16s32r1, too: lengths and numbers of tokens\n"
+         "                    drawn; 2x8x512q4p16s32d128: heads of 128 elements;\n"
          "                    default: small,mission; of a program that asks a cache\n"
-         "                    1x2x512q4p16,2x2x200q4p32r1\n"
+         "                    1x2x512q4p16,2x2x200q4p32r1, with a prompt\n"
+         "                    1x2x512q4p16s32,2x2x200q4p32s40r1\n"
          "  --seeds LIST      seeds of the inputs; default: 0,1,2\n"
          "  --inputs LIST     normal: N(0, 1); mean: each channel off zero; peaky: a few\n"
          "                    keys carry each row; default: all three, or in the\n"
@@ -200,12 +204,15 @@ static bool parse_count(const char *text, int least, int most, int *value, char 
 
 static void set_defaults(const struct program *program, struct options *o)
 {
+    static const char *const first[] = {"small", "2x2x200q4p32r1", "2x2x200q4p32s40r1"};
+    static const char *const then[] = {"mission", "1x2x512q4p16", "1x2x512q4p16s32"};
     char why[1];
 
     if (o->shape_count == 0) {
+        int kind = program->launch ? 0 : program->launch_cache ? 1 : 2;
         if (!o->on_demand)
-            add_shape(o, program->launch ? "small" : "2x2x200q4p32r1", why, sizeof why);
-        add_shape(o, program->launch ? "mission" : "1x2x512q4p16", why, sizeof why);
+            add_shape(o, first[kind], why, sizeof why);
+        add_shape(o, then[kind], why, sizeof why);
     }
     if (o->seed_count == 0)
         for (int i = 0; i < 3; ++i)

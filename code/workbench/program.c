@@ -35,12 +35,32 @@ static void *allocate(size_t bytes)
 
 // ---- Before the long work -----------------------------------------------------------------------
 
-// A ragged batch is for programs that take them, and so is a cache.
+// A ragged batch is for programs that take them, and so are a cache, a prompt and heads of 128.
 static bool takes_shapes(const struct options *o, const struct program *program)
 {
+    bool prompts = program->launch_prompt != NULL;
+
     for (int i = 0; i < o->shape_count; ++i) {
         bool cache = o->shapes[i].page > 0;
-        if (cache && !program->launch_cache) {
+        int newest = o->shapes[i].newest;
+        if (o->shapes[i].head_dim && !program->heads_of_128) {
+            complain("--shapes: %s: %s takes heads of %d elements only: write it without d%d",
+                     o->shapes[i].name, program->name, HEAD_DIM, o->shapes[i].head_dim);
+            return false;
+        }
+        if (newest > 1 && program->launch_cache && !prompts) {
+            complain("--shapes: %s: %s asks one query of a cache: write BxHxSqQpP without s",
+                     o->shapes[i].name, program->name);
+            return false;
+        }
+        if (newest == 0 && prompts &&
+            !(cache ? program->launch_cache != NULL : program->launch != NULL)) {
+            complain("--shapes: %s: %s asks a cache with a prompt: write BxHxSqQpPsN, as "
+                     "2x8x512q4p16s32",
+                     o->shapes[i].name, program->name);
+            return false;
+        }
+        if (cache && !program->launch_cache && !prompts) {
             complain("--shapes: %s: %s asks no cache: write BxHxS without q and p",
                      o->shapes[i].name, program->name);
             return false;
@@ -564,12 +584,14 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
 // digits.
 static void print_wants(const struct program *program, const struct cache_args *args)
 {
-    int page = args->page;
+    int page = args->page, dim = shape_head_dim(&args->shape);
+    code_place_fn *code_place =
+        args->shape.head_dim ? program->code_place_128 : program->code_place;
 
     printf("cache %zu ", program->scratch_bytes ? program->scratch_bytes(args) : 0);
-    for (int i = 0; i < 2 * page * HEAD_DIM; ++i)
-        printf("%04x", (unsigned)program->code_place((enum cache_tensor)(i / (page * HEAD_DIM)),
-                                                     i / HEAD_DIM % page, i % HEAD_DIM));
+    for (int i = 0; i < 2 * page * dim; ++i)
+        printf("%04x", (unsigned)code_place((enum cache_tensor)(i / (page * dim)), i / dim % page,
+                                            i % dim));
     printf(" ");
     for (int i = 0; i < 2 * page; ++i)
         printf("%04x", (unsigned)program->scale_place((enum cache_tensor)(i / page), i % page));
@@ -584,6 +606,10 @@ static cudaError_t launch_without_memory(const struct program *program, const st
     }
     struct cache_args args = launch_only_cache_args(shape);
     print_wants(program, &args);
+    if (shape->newest && program->launch_prompt) {
+        struct prompt_args prompt = launch_only_prompt_args(shape);
+        return program->launch_prompt(&prompt, NULL);
+    }
     return program->launch_cache(&args, NULL);
 }
 

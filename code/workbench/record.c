@@ -262,6 +262,14 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
             json_array_append_new(lengths, json_integer(shape_length(&shape->shape, i)));
         put(object, "lengths", lengths);
     }
+    if (shape->shape.head_dim)
+        put(object, "head_dim", json_integer(shape->shape.head_dim));
+    if (shape->shape.newest) {
+        json_t *asked = json_array();
+        for (int i = 0; i < shape->shape.batch; ++i)
+            json_array_append_new(asked, json_integer(shape_rows_asked(&shape->shape, i)));
+        put(object, "asked", asked);
+    }
     if (shape->shape.page) {
         put(object, "queries", json_integer(shape->shape.group));
         put(object, "page", json_integer(shape->shape.page));

@@ -1,6 +1,6 @@
 // reference.c: attention in double precision, fast enough to be asked for often.
 //
-// One job is one (batch, head): its K (transposed) and V become doubles, then four query rows at a
+// One job is one (batch, query head): its K (transposed) and V become doubles, then four query rows at a
 // time go through scores, softmax and output, with eight keys or eight output columns at a time.
 // GCC's vector types are lowered to whatever the machine has; the functions in question are
 // compiled for two generations of x86 and the right one is picked at start. Every lane does the
@@ -37,26 +37,26 @@ struct work {
     atomic_bool failed;
 };
 
-// What one thread needs for one (batch, head). Keys are padded to a multiple of LANES. Keys and
+// What one thread needs for one job. Keys are padded to a multiple of LANES. Keys and
 // values lie as they are read, one vector after the other: rows of a power of two would fall into
 // the same few sets of the cache.
 struct scratch {
-    int padded;
-    double *keys;    // [padded / LANES][HEAD_DIM][LANES], transposed
-    double *values;  // [HEAD_DIM / LANES][padded][LANES]
+    int padded, dim;
+    double *keys;    // [padded / LANES][dim][LANES], transposed
+    double *values;  // [dim / LANES][padded][LANES]
     double *weights; // [ROWS][padded]: scores, then exp(score - max)
-    double queries[ROWS][HEAD_DIM];
+    double queries[ROWS][HEAD_DIM_MOST];
     int seen[ROWS]; // keys
     double sums[ROWS];
-    double outputs[ROWS][HEAD_DIM];
+    double outputs[ROWS][HEAD_DIM_MOST];
 };
 
 FOR_EACH_X86 static void scores(struct scratch *s)
 {
     for (int j = 0; j < s->padded; j += LANES) {
         vec dot[ROWS][PARTS] = {{{0}}};
-        const vec *keys = (const vec *)(s->keys + (size_t)j * HEAD_DIM);
-        for (int d = 0; d < HEAD_DIM; ++d) {
+        const vec *keys = (const vec *)(s->keys + (size_t)j * (size_t)s->dim);
+        for (int d = 0; d < s->dim; ++d) {
 #pragma GCC unroll 4 // sums in registers
             for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 2
@@ -209,7 +209,7 @@ static void round_weights(struct scratch *s, struct p_rounding p)
 
 FOR_EACH_X86 static void weigh_values(struct scratch *s, int length)
 {
-    for (int d = 0; d < HEAD_DIM; d += LANES) {
+    for (int d = 0; d < s->dim; d += LANES) {
         vec sum[ROWS][PARTS] = {{{0}}};
         const vec *values = (const vec *)(s->values + (size_t)d * s->padded);
         for (int j = 0; j < length; ++j) {
@@ -228,27 +228,30 @@ FOR_EACH_X86 static void weigh_values(struct scratch *s, int length)
 static double element(const struct work *work, const float *drawn, const uint8_t *codes,
                       float scale, size_t index)
 {
-    if (work->fp16 || !codes) // a cache's Q
+    if (work->fp16 || !codes) // the Q of one query
         return half_to_float(half_from_float(drawn[index]));
     return (double)e4m3_to_float(codes[index]) * scale;
 }
 
+// `job`: of the heads of Q, in all batches.
 static void attend(const struct work *work, struct scratch *s, int job)
 {
     const struct problem *p = work->problem;
-    int length = shape_length(&p->shape, job / p->shape.heads);
-    int asked = shape_rows_asked(&p->shape, job / p->shape.heads);
-    int head = job % p->shape.heads;
-    bool cache = p->shape.page > 0;
-    size_t base = (size_t)job * p->shape.seq_len * HEAD_DIM;
-    size_t base_q = (size_t)job * shape_rows(&p->shape) * HEAD_DIM;
-    float q_scale = cache ? 1 : p->q_scales[head];
+    const struct shape *shape = &p->shape;
+    int query_heads = shape_query_heads(shape), batch = job / query_heads;
+    int head = job % query_heads / (query_heads / shape->heads); // of K and V
+    size_t pair = (size_t)batch * shape->heads + head, dim = (size_t)s->dim;
+    int length = shape_length(shape, batch), asked = shape_rows_asked(shape, batch);
+    int first = shape_first_place(shape, batch);
+    bool cache = shape->page > 0;
+    size_t base = pair * shape->seq_len * dim;
+    size_t base_q = (size_t)job * shape_rows(shape); // a row
 
     for (int j = 0; j < length; ++j) {
-        size_t scale = cache ? (size_t)job * p->shape.seq_len + j : (size_t)head;
-        for (int d = 0; d < HEAD_DIM; ++d) {
-            size_t i = base + (size_t)j * HEAD_DIM + d;
-            s->keys[((size_t)(j / LANES) * HEAD_DIM + d) * LANES + j % LANES] =
+        size_t scale = cache ? pair * shape->seq_len + j : (size_t)head;
+        for (size_t d = 0; d < dim; ++d) {
+            size_t i = base + (size_t)j * dim + d;
+            s->keys[((size_t)(j / LANES) * dim + d) * LANES + j % LANES] =
                 element(work, p->k, p->k_codes, p->k_scales[scale], i);
             s->values[((size_t)(d / LANES) * s->padded + j) * LANES + d % LANES] =
                 element(work, p->v, p->v_codes, p->v_scales[scale], i);
@@ -258,25 +261,27 @@ static void attend(const struct work *work, struct scratch *s, int job)
         int covered[ROWS];
         int count = 0;
         for (; count < ROWS && row < asked; row = rows_next(work->rows, asked, row)) {
-            s->seen[count] = keys_seen(p->mask, length, row);
+            s->seen[count] = keys_seen(p->mask, length, first + row);
             covered[count++] = row;
         }
         for (int r = count; r < ROWS; ++r)
             s->seen[r] = length;
-        for (int r = 0; r < count; ++r)
-            for (int d = 0; d < HEAD_DIM; ++d)
+        for (int r = 0; r < count; ++r) {
+            size_t at = base_q + (size_t)covered[r];
+            float scale = !p->q_scales ? 1 : p->q_scales[cache ? at : (size_t)head];
+            for (size_t d = 0; d < dim; ++d)
                 s->queries[r][d] =
-                    p->softmax_scale * element(work, p->q, p->q_codes, q_scale,
-                                               base_q + (size_t)covered[r] * HEAD_DIM + d);
+                    p->softmax_scale * element(work, p->q, p->q_codes, scale, at * dim + d);
+        }
         scores(s);
         softmax(s);
         if (work->p.format == P_E4M3)
             round_weights(s, work->p);
         weigh_values(s, length);
         for (int r = 0; r < count; ++r) {
-            for (int d = 0; d < HEAD_DIM; ++d) {
+            for (size_t d = 0; d < dim; ++d) {
                 float o = (float)s->outputs[r][d];
-                work->out[base_q + (size_t)covered[r] * HEAD_DIM + d] =
+                work->out[(base_q + (size_t)covered[r]) * dim + d] =
                     work->fp16 ? half_to_float(half_from_float(o)) : o;
             }
         }
@@ -286,11 +291,12 @@ static void attend(const struct work *work, struct scratch *s, int job)
 static void *work_on(void *data)
 {
     struct work *work = data;
-    int jobs = work->problem->shape.batch * work->problem->shape.heads;
+    int jobs = work->problem->shape.batch * shape_query_heads(&work->problem->shape);
+    int dim = shape_head_dim(&work->problem->shape);
     int seq_len = work->problem->shape.seq_len;
     int padded = (seq_len + LANES - 1) / LANES * LANES;
-    size_t doubles = (size_t)padded * (2 * HEAD_DIM + ROWS);
-    struct scratch scratch = {.padded = padded};
+    size_t doubles = (size_t)padded * (size_t)(2 * dim + ROWS);
+    struct scratch scratch = {.padded = padded, .dim = dim};
 
     scratch.keys = aligned_alloc(PARTS * sizeof(vec), doubles * sizeof(double));
     if (!scratch.keys) {
@@ -299,8 +305,8 @@ static void *work_on(void *data)
     }
     // Zeros where nothing is written: padding, and the missing rows of a short last group.
     memset(scratch.keys, 0, doubles * sizeof(double));
-    scratch.values = scratch.keys + (size_t)padded * HEAD_DIM;
-    scratch.weights = scratch.values + (size_t)padded * HEAD_DIM;
+    scratch.values = scratch.keys + (size_t)padded * (size_t)dim;
+    scratch.weights = scratch.values + (size_t)padded * (size_t)dim;
     for (int job; (job = atomic_fetch_add(&work->next_job, 1)) < jobs;)
         attend(work, &scratch, job);
     free(scratch.keys);
@@ -311,7 +317,7 @@ static bool run(struct work *work, int threads)
 {
     enum { MOST = 64 };
     pthread_t helpers[MOST];
-    int jobs = work->problem->shape.batch * work->problem->shape.heads;
+    int jobs = work->problem->shape.batch * shape_query_heads(&work->problem->shape);
     int started = 0;
 
     if (threads <= 0)
@@ -329,7 +335,7 @@ struct rows reference_rows(const struct shape *shape)
 {
     if (shape_rows(shape) <= 2048)
         return (struct rows){0, 1};
-    return (struct rows){0, shape->seq_len / 64 | 1};
+    return (struct rows){0, shape_rows(shape) / 64 | 1};
 }
 
 bool reference_dequantised(const struct problem *problem, struct rows rows, int threads, float *out)

@@ -389,6 +389,21 @@ print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) 
     [[ $stderr == *"launch refused: pages of 32, not 16"* ]]
 }
 
+@test "a prompt and heads of 128 are for programs that take them; one token is a query of a cache" {
+    refused 2 "--shapes: 1x2x33d128: ch03_wmma_qk takes heads of 64 elements only: write it without d128" --shapes 1x2x33d128
+    refused 2 "--shapes: 1x2x33q1p16s2: ch03_wmma_qk asks no cache" --shapes 1x2x33q1p16s2
+    cached none --shapes 2x2x37q3p16s1r1
+    [ "$status" -eq 0 ]
+    [ "$(of queries) $(of page)" = "3 3 16 16" ]
+    [ "$(python3 -c 'import json; print([s.get("asked") for s in json.load(open("record.json"))["shapes"].values()])')" = \
+        "[None, [1, 1]]" ]
+    cached not-appended --shapes 2x2x37q3p16s1r1
+    [ "$status" -eq 1 ]
+    cached none --shapes 2x2x37q3p16s2
+    [ "$status" -eq 2 ]
+    [ "$stderr" = "cached: --shapes: 2x2x37q3p16s2: cached asks one query of a cache: write BxHxSqQpP without s" ]
+}
+
 @test "a fault ends the run: status 1, and a record that says so" {
     for fault in illegal outside; do
         faulty $fault --seeds 1

@@ -227,6 +227,46 @@ static void caches_are_parsed(void **state)
     assert_string_equal(shape_of("128x32x8192q16p256r9999").name, "128x32x8192q16p256r9999");
 }
 
+static void prompts_are_parsed(void **state)
+{
+    (void)state;
+    struct shape prompt = shape_of("3x2x100q4p32s7d128"), ragged = shape_of("64x2x100q4p32s40r7");
+    struct shape wide = shape_of("2x8x512d128r3");
+    int least = 40, most = 1;
+    double pairs = 0;
+
+    assert_int_equal(prompt.newest, 7);
+    assert_int_equal(prompt.group, 4);
+    assert_int_equal(prompt.page, 32);
+    assert_int_equal(prompt.head_dim, 128);
+    assert_int_equal(shape_head_dim(&prompt), 128);
+    assert_int_equal(shape_head_dim(&ragged), 64);
+    assert_int_equal(shape_query_heads(&prompt), 8);
+    assert_int_equal(shape_rows(&prompt), 7);
+    assert_int_equal(shape_outputs(&prompt), 3 * 8 * 7 * 128);
+    assert_int_equal(shape_elements(&prompt), 3 * 2 * 100 * 128);
+    assert_true(shape_cache_bytes(&prompt) == 3.0 * 100 * 2 * (2 * 128 + 2));
+    assert_int_equal(shape_first_place(&prompt, 2), 93);
+    assert_int_equal(shape_newest(&prompt, 2), 7);
+    for (int b = 0; b < 64; ++b) {
+        int length = shape_length(&ragged, b), asked = shape_rows_asked(&ragged, b);
+        assert_true(asked >= 1 && asked <= 40 && asked <= length);
+        assert_int_equal(shape_first_place(&ragged, b), length - asked);
+        least = asked < least ? asked : least;
+        most = asked > most ? asked : most;
+        for (int row = 0; row < asked; ++row)
+            pairs += keys_seen(MASK_CAUSAL, length, length - asked + row);
+    }
+    assert_true(least <= 5 && most >= 35);
+    assert_true(masked_flops(&ragged, MASK_CAUSAL) == 4.0 * 64 * 8 * pairs);
+    assert_int_equal(shape_newest(&wide, 0), 1);
+    assert_int_equal(shape_first_place(&wide, 1), 0);
+    assert_int_equal(shape_outputs(&wide), 2 * 8 * 512 * 128);
+    assert_true(shape_softmax_scale(&wide) == (float)(1 / sqrt(128)));
+    assert_string_equal(shape_of("8x8x4096q16p64s512d128").name, "8x8x4096q16p64s512d128");
+    assert_string_equal(ragged.name, "64x2x100q4p32s40r7");
+}
+
 // A token's scale is the smallest power of two with which its codes fit, and no smaller than halves
 // need.
 static void a_token_has_the_smallest_scale_that_fits(void **state)
@@ -297,6 +337,33 @@ static void a_cache_has_each_token_in_its_page(void **state)
     problem_destroy(&p);
 }
 
+// With heads of 128, and without all tokens that ask.
+static int wide_code_place(enum cache_tensor tensor, int slot, int d)
+{
+    return (slot * 2 + tensor) * 128 + d;
+}
+static void a_cache_is_asked_without_its_newest_tokens(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("3x2x70q4p16s30d128r3", INPUT_PEAKY, 5);
+    struct cache_image image;
+
+    assert_true(cache_image_create(&image, &p, wide_code_place, plain_scale_place));
+    assert_int_equal(image.bytes, 3 * 5 * 2 * 2 * 16 * 129);
+    for (int job = 0; job < 6; ++job) {
+        int b = job / 2, length = shape_length(&p.shape, b);
+        for (int t = 0; t < length; ++t) {
+            size_t block = (size_t)image.table[b * 5 + t / 16] * 2 + job % 2;
+            size_t at = block * 2 * 16 * 128 + (size_t)wide_code_place(CACHE_V, t % 16, 0);
+            bool new = t >= length - shape_rows_asked(&p.shape, b);
+            assert_memory_equal(image.then + at, p.v_codes + ((size_t)job * 70 + t) * 128, 128);
+            assert_int_equal(image.before[at + 127], new ? 0xff : image.then[at + 127]);
+        }
+    }
+    cache_image_destroy(&image);
+    problem_destroy(&p);
+}
+
 static void malformed_shapes_are_refused_by_name(void **state)
 {
     (void)state;
@@ -324,6 +391,18 @@ static void malformed_shapes_are_refused_by_name(void **state)
         {"2x8x512p16", "is no shape"},
         {"2x8x512p16q4", "is no shape"},
         {"2x8x512q4p16r", "is no shape"},
+        {"2x8x512q4p16s0", "is no prompt: write BxHxSqQpPsN (2x8x512q4p16s32)"},
+        {"2x8x512q4p16s513", "\"2x8x512q4p16s513\" is no prompt"},
+        {"1x1x100000q4p16s65536", "is no prompt"},
+        {"2x8x512s32", "is no shape"},
+        {"2x8x512q4p16r1s32", "is no shape"},
+        {"2x8x512d64", "\"2x8x512d64\": write d128 for heads of 128 elements, and nothing for 64"},
+        {"2x8x512d", "write d128"},
+        {"2x8x512d129", "write d128"},
+        {"2x8x512r1d128", "is no shape"},
+        {"1x1x16777217d128", "too large: B*H*S*128 may be at most 2^31"},
+        {"64x8x60000q16p16s60000", "too large: B*H*Q*N*64 may be at most 2^31"},
+        {"1x1x33554432q16p256r9999", "too long: a shape's name has at most 23 characters"},
         {"missionq4p16", "is no shape"},
         {"2x-8x512", "is no shape"},
         {" 2x8x512", "is no shape"},
@@ -656,6 +735,82 @@ static void references_of_a_cache_agree_with_the_plain_way(void **state)
             }
         }
     problem_destroy(&p);
+}
+
+// A prompt's query heads see their head of keys up to their own token: the queries are the last of a sequence.
+static void check_prompt_reference(const char *text)
+{
+    struct problem p = problem_of(text, INPUT_PEAKY, 12);
+    const struct shape *s = &p.shape;
+    int heads = shape_query_heads(s), rows = shape_rows(s), dim = shape_head_dim(s);
+    float *ref = malloc(shape_outputs(s) * sizeof *ref);
+
+    p.mask = MASK_CAUSAL;
+    assert_non_null(ref);
+    for (size_t i = 0; i < shape_outputs(s); ++i)
+        ref[i] = -1234;
+    assert_true(reference_dequantised(&p, reference_rows(s), 2, ref));
+    for (int job = 0; job < s->batch * heads; ++job)
+        for (int row = 0; row < rows; ++row) {
+            int b = job / heads, pair = b * s->heads + job % heads / s->group;
+            size_t at = (size_t)job * rows + row;
+            int asked = shape_rows_asked(s, b), seen = shape_length(s, b) - asked + row + 1;
+            double out[HEAD_DIM_MOST] = {0}, sum = 0, largest = 0;
+            if (row >= asked) {
+                assert_true(ref[at * dim] == -1234);
+                continue;
+            }
+            for (int pass = 0; pass < 2; ++pass)
+                for (int t = 0; t < seen; ++t) {
+                    size_t token = (size_t)pair * s->seq_len + t;
+                    double dot = 0;
+                    for (int d = 0; d < dim; ++d)
+                        dot += (double)dequantised(p.q_codes, p.q_scales[at], at * dim + d) *
+                               dequantised(p.k_codes, p.k_scales[token], token * dim + d);
+                    dot *= (double)p.softmax_scale;
+                    largest = pass || dot < largest ? largest : dot;
+                    double weight = pass ? exp(dot - largest) : 0;
+                    sum += weight;
+                    for (int d = 0; d < dim; ++d)
+                        out[d] +=
+                            weight * dequantised(p.v_codes, p.v_scales[token], token * dim + d);
+                }
+            for (int d = 0; d < dim; ++d) {
+                double expected = out[d] / sum, got = ref[at * dim + d];
+                assert_true(fabs(got - expected) <= fabs(expected) * 1e-6 + 1e-9);
+            }
+        }
+    free(ref);
+    problem_destroy(&p);
+}
+
+static void references_of_a_prompt_agree_with_the_plain_way(void **state)
+{
+    (void)state;
+    check_prompt_reference("3x2x40q5p16s9r2");
+    check_prompt_reference("1x2x33q3p16s33");
+    check_prompt_reference("2x1x20q2p16s7d128");
+}
+
+// What is given in half are the values of the codes: halves hold them without rounding.
+static void halves_hold_a_prompts_queries(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("2x2x40q4p16s9", INPUT_PEAKY, 3);
+    struct problem one = problem_of("2x2x40q4p16", INPUT_PEAKY, 3);
+    size_t different = 0;
+
+    for (size_t i = 0; i < shape_outputs(&p.shape); ++i) {
+        float value = dequantised(p.q_codes, p.q_scales[i / 64], i);
+        assert_true(half_to_float(half_from_float(value)) == value);
+        assert_true(fabsf(value - p.q[i]) <= fabsf(p.q[i]) / 16 + p.q_scales[i / 64] / 1024);
+        different += value != p.q[i];
+    }
+    assert_true(different > 4000);
+    assert_memory_equal(p.q, one.q, shape_outputs(&one.shape) * sizeof *p.q);
+    assert_null(one.q_codes);
+    problem_destroy(&p);
+    problem_destroy(&one);
 }
 
 static void references_agree_with_the_plain_way(void **state)
@@ -1826,6 +1981,34 @@ static void causes_are_told_of_a_cache(void **state)
     problem_destroy(&p);
 }
 
+// Of two query heads that share a head of 40 keys of 128 elements.
+static void causes_are_told_of_a_prompt(void **state)
+{
+    enum { ELEMENTS = 2 * 9 * 128 };
+    struct problem p = problem_of("1x1x40q2p16s9d128", INPUT_NORMAL, 3), other = p;
+    float ref[ELEMENTS], wrong[ELEMENTS];
+    uint16_t out[ELEMENTS];
+    (void)state;
+    p.mask = other.mask = MASK_CAUSAL;
+    other.shape.seq_len = 9;
+    assert_true(reference_dequantised(&p, (struct rows){0, 1}, 1, ref));
+    assert_true(reference_dequantised(&other, (struct rows){0, 1}, 1, wrong));
+    for (int i = 0; i < ELEMENTS; ++i)
+        out[i] = half_from_float(wrong[i]);
+    assert_told(&p, out, ref,
+                "if query i sees i + 1 keys, as if the queries were a sequence's first");
+    other = p;
+    other.mask = MASK_NONE;
+    assert_true(reference_dequantised(&other, (struct rows){0, 1}, 1, wrong));
+    for (int i = 0; i < ELEMENTS; ++i)
+        out[i] = half_from_float(wrong[i]);
+    assert_told(&p, out, ref, "if keys after the query's own place are seen");
+    for (int i = 0; i < ELEMENTS; ++i)
+        out[i] = half_from_float(i / 128 < 9 ? ref[i] : -ref[i]);
+    assert_told(&p, out, ref, "in 9 of 18 rows; head 1; most of all batch 0, head 1, row ");
+    problem_destroy(&p);
+}
+
 static void what_is_off_is_told_by_its_place_and_its_ratio(void **state)
 {
     enum { ELEMENTS = TOLD_KEYS * HEAD_DIM };
@@ -1882,8 +2065,10 @@ int main(void)
         cmocka_unit_test(shapes_are_parsed),
         cmocka_unit_test(lengths_of_a_ragged_batch_are_drawn),
         cmocka_unit_test(caches_are_parsed),
+        cmocka_unit_test(prompts_are_parsed),
         cmocka_unit_test(a_token_has_the_smallest_scale_that_fits),
         cmocka_unit_test(a_cache_has_each_token_in_its_page),
+        cmocka_unit_test(a_cache_is_asked_without_its_newest_tokens),
         cmocka_unit_test(malformed_shapes_are_refused_by_name),
         cmocka_unit_test(inputs_are_the_same_bytes_everywhere),
         cmocka_unit_test(inputs_are_normal),
@@ -1892,6 +2077,8 @@ int main(void)
         cmocka_unit_test(scales_are_per_head_and_shared_by_the_batches),
         cmocka_unit_test(references_agree_with_the_plain_way),
         cmocka_unit_test(references_of_a_cache_agree_with_the_plain_way),
+        cmocka_unit_test(references_of_a_prompt_agree_with_the_plain_way),
+        cmocka_unit_test(halves_hold_a_prompts_queries),
         cmocka_unit_test(references_agree_with_the_plain_way_under_a_mask),
         cmocka_unit_test(the_first_row_under_a_mask_is_the_first_value),
         cmocka_unit_test(rows_past_a_length_are_not_measured),
@@ -1915,6 +2102,7 @@ int main(void)
         cmocka_unit_test(what_is_not_rescaled_is_told),
         cmocka_unit_test(keys_that_are_taken_twice_or_alone_are_told),
         cmocka_unit_test(causes_are_told_of_a_cache),
+        cmocka_unit_test(causes_are_told_of_a_prompt),
         cmocka_unit_test(what_is_off_is_told_by_its_place_and_its_ratio),
         cmocka_unit_test(summaries_interpolate),
         cmocka_unit_test(medians_come_with_their_interval),

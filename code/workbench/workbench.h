@@ -5,7 +5,8 @@
 // (E4M3, inputs, reference, gates, statistics) is usable on its own; chapter 1 and the lab
 // driver use it so.
 //
-// Conventions: tensors are [batch][heads][seq_len][HEAD_DIM], row-major; times are in
+// Conventions: tensors are [batch][heads][seq_len][D], row-major, where D is the shape's head
+// dimension: HEAD_DIM, unless it says otherwise; times are in
 // microseconds unless a name says otherwise; functions that can fail return false and, where they
 // take `why` and its `size`, leave one line there that says what was wrong.
 #ifndef WORKBENCH_H
@@ -20,16 +21,18 @@
 extern "C" {
 #endif
 
-enum { HEAD_DIM = 64 };
+enum { HEAD_DIM = 64, HEAD_DIM_MOST = 128 };
 
 // ---- Shapes -------------------------------------------------------------------------------------
 
-struct shape {       // kernels have it in their arguments: what they read keeps its place
-    char name[26];   // "mission", or "2x8x517" for a shape without a name; "2x8x517r3": ragged;
-                     // "2x8x517q4p16": a cache
-    uint16_t ragged; // seed of the lengths of a ragged batch; 0: all sequences are seq_len long
-    uint16_t group;  // of a cache: query heads for each head of keys; of all other shapes 0
-    uint16_t page;   // of a cache: tokens of a page; of all other shapes 0
+struct shape {        // kernels have it in their arguments: what they read keeps its place
+    char name[24];    // "mission", or made of the fields: "2x8x517"; "2x8x517r3": ragged;
+                      // "2x8x517q4p16": a cache; "2x8x517q4p16s32": a prompt; "2x8x517d128"
+    uint16_t ragged;  // seed of the lengths of a ragged batch; 0: all sequences are seq_len long
+    uint16_t page;    // of a cache: tokens of a page; of all other shapes 0
+    uint16_t newest;  // of a prompt: so many of a sequence's newest tokens ask; of all others 0
+    uint8_t group;    // of a cache: query heads for each head of keys; of all other shapes 0
+    uint8_t head_dim; // 128; 0: HEAD_DIM
     int batch;
     int heads; // of keys, and of queries but for those of a cache's group
     int seq_len;
@@ -38,16 +41,29 @@ struct shape {       // kernels have it in their arguments: what they read keeps
 // Parses one shape: small (1x8x128), mission (2x8x512), long (2x8x2048), huge (4x16x8192), or
 // BxHxS with each factor from 1 up; BxHxSrN is a ragged batch, with the seed N from 1 up. BxHxSqQpP,
 // or BxHxSqQpPrN, is a cache of S tokens a sequence, in pages of P (16, 32, 64, 128 or 256), asked by
-// one query of each of Q heads (1 to 16) for each of the H heads of keys. False when
-// malformed, when a factor is 0, or when a tensor would exceed 2^31 elements; `why` (size bytes) then
-// holds one line saying what would be right.
+// one query of each of Q heads (1 to 16) for each of the H heads of keys. BxHxSqQpPsN is a prompt: the N
+// newest tokens of each sequence ask, with Q heads each; in a ragged batch, 1 to N of them. d128 after any
+// of these but before r: heads have 128 elements. False when malformed, when a factor is 0, when a tensor
+// would exceed 2^31 elements, or the name 23 characters; `why` (size bytes) then holds one line saying
+// what would be right.
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
 
-// Elements of K and of V: batch * heads * seq_len * HEAD_DIM.
+// Elements of a row: HEAD_DIM or 128.
+int shape_head_dim(const struct shape *shape);
+
+// 1 / sqrt(D), rounded to float.
+static inline float shape_softmax_scale(const struct shape *shape)
+{
+    return shape->head_dim == 128 ? 0.0883883461f : 0.125f;
+}
+
+// Elements of K and of V: batch * heads * seq_len * D.
 size_t shape_elements(const struct shape *shape);
 
-// Rows of Q and of O that a head has: seq_len, or, of a cache, the group. Q and O are
-// [batch][heads][shape_rows()][HEAD_DIM], so many elements:
+// Q and O are [batch][shape_query_heads()][shape_rows()][D], so many elements: of a prompt, each query head
+// has a row for each of the newest tokens. Where a cache is asked by one query, the group is the rows of a
+// head of keys. Of all other shapes it is [batch][heads][seq_len][D].
+int shape_query_heads(const struct shape *shape);
 int shape_rows(const struct shape *shape);
 size_t shape_outputs(const struct shape *shape);
 
@@ -56,8 +72,12 @@ size_t shape_outputs(const struct shape *shape);
 // it counts the newest token, too.
 int shape_length(const struct shape *shape, int batch);
 
-// How many of a sequence's shape_rows() are asked for: its length, or of a cache all.
+// How many of a sequence's shape_rows() are asked for: its length, of a cache all, of a ragged prompt a
+// number drawn from 1 to `newest`, and no more than its length.
 int shape_rows_asked(const struct shape *shape, int batch);
+
+// How many of a sequence's newest tokens a launch puts into its cache: one, or those that ask.
+int shape_newest(const struct shape *shape, int batch);
 
 // Which keys a query sees: all of its sequence, or with a causal mask none after its own place.
 enum mask { MASK_NONE, MASK_CAUSAL };
@@ -68,9 +88,12 @@ static inline int keys_seen(enum mask mask, int length, int row)
     return mask == MASK_CAUSAL && row < length ? row + 1 : length;
 }
 
-// Floating-point operations of both products, 4 * HEAD_DIM for each key that a query sees (a multiply
+// The place of row 0 in its sequence: a prompt's queries are its last ones. Of all other shapes 0.
+int shape_first_place(const struct shape *shape, int batch);
+
+// Floating-point operations of both products, 4 * D for each key that a query sees (a multiply
 // and an add each); the softmax is not counted, as is usual for attention. shape_flops without a mask:
-// 4 * B * H * S * S * HEAD_DIM where all sequences are S long.
+// 4 * B * H * S * S * D where all sequences are S long.
 double shape_flops(const struct shape *shape);
 double masked_flops(const struct shape *shape, enum mask mask);
 
@@ -116,16 +139,17 @@ enum cache_tensor { CACHE_K, CACHE_V };
 
 // One attention problem on the host. All three tensors are kept twice: as drawn (float) and as
 // the kernel gets them (E4M3 codes with one scale a head, the same for every batch). In a cache each
-// token's K and V have a scale of their own, a power of two, and Q is given in half: it has no codes.
+// token's K and V have a scale of their own, a power of two, and Q is given in half: it has no codes. A
+// prompt's Q has codes, too, with a power of two for each row, and what is given in half is their values.
 struct problem {
     struct shape shape;
     enum input_kind kind;
     uint64_t seed;
-    float softmax_scale; // 1 / sqrt(HEAD_DIM)
+    float softmax_scale; // 1 / sqrt(D)
     enum mask mask;      // MASK_NONE, unless it is set afterwards
-    float *q, *k, *v;    // [B][H][S][HEAD_DIM], as drawn; a cache's q: [B][H][Q][HEAD_DIM]
-    uint8_t *q_codes, *k_codes, *v_codes;  // [B][H][S][HEAD_DIM]; value = code * scale
-    float *q_scales, *k_scales, *v_scales; // [H]; max |x| of the head / 448; a cache's: [B][H][S]
+    float *q, *k, *v;    // [B][H][S][D], as drawn; a cache's q: as shape_outputs() says
+    uint8_t *q_codes, *k_codes, *v_codes;  // as q, k, v; value = code * scale
+    float *q_scales, *k_scales, *v_scales; // [H]; max |x| of the head / 448; a cache's: one a row
 };
 
 // Draws and quantises a problem; the same shape, kind and seed give the same bytes on every
@@ -137,16 +161,16 @@ void problem_destroy(struct problem *problem);
 // ---- A cache ------------------------------------------------------------------------------------
 
 // A problem's cache as it lies in memory. Token t of sequence b is in page table[b][t / page], in its
-// slot t % page. A page has for each head 2 * page * HEAD_DIM codes, of K and V, and elsewhere
+// slot t % page. A page has for each head 2 * page * D codes, of K and V, and elsewhere
 // 2 * page scales. Where in these an element or a scale lies is a matter of the program:
 typedef int code_place_fn(enum cache_tensor tensor, int slot, int d);
 typedef int scale_place_fn(enum cache_tensor tensor, int slot);
 struct cache_image {
     int max_pages; // of a sequence
     int *table;    // [B][max_pages], in a drawn order; -1 past a sequence's end
-    size_t bytes;  // codes [pages][H][2 * page * HEAD_DIM], then scales [pages][H][2 * page]
+    size_t bytes;  // codes [pages][H][2 * page * D], then scales [pages][H][2 * page]
     size_t code_bytes;
-    uint8_t *before; // without the newest token of each sequence
+    uint8_t *before; // without the newest token of each sequence, or those that ask
     uint8_t *then;   // with them; slots without a token are NaN in both
 };
 
@@ -227,7 +251,7 @@ struct error_metrics {
                         // one, each metric above is NaN. Rows past a length are not looked at
 };
 
-// Compares the covered rows of out [B][H][S][HEAD_DIM] (half bit patterns) with ref (float).
+// Compares the covered rows of out (half bit patterns, as shape_outputs() says) with ref (float).
 struct error_metrics error_measure(const struct shape *shape, struct rows rows, const uint16_t *out,
                                    const float *ref);
 
@@ -346,7 +370,7 @@ static inline struct attention_args launch_only_args(const struct shape *shape)
     memset(&args, 0, sizeof args); // padding and the name's rest too: the bytes are compared
     memcpy(&args, at, sizeof at);
     memcpy(&args.shape, shape, sizeof args.shape);
-    args.softmax_scale = 0.125f; // 1 / sqrt(HEAD_DIM)
+    args.softmax_scale = shape_softmax_scale(shape);
     return args;
 }
 
@@ -364,7 +388,30 @@ static inline struct cache_args launch_only_cache_args(const struct shape *shape
     args.queries = shape->group;
     args.page = page;
     args.max_pages = (shape->seq_len + page - 1) / page;
-    args.softmax_scale = 0.125f;
+    args.softmax_scale = shape_softmax_scale(shape);
+    return args;
+}
+
+// The arguments of the launch function of a program that asks a cache with a prompt. The newest asked[b]
+// tokens of sequence b ask, each with `queries` heads for each of the H heads of keys, and each sees the
+// tokens before it and itself. The kernel puts them into the cache, which has all tokens but these. `cache`
+// is as above with the head dimension D of its shape, but q and out are [B][H * queries][newest][D], and
+// new_k and new_v [B][H][newest][D]; rows from asked[b] on may hold anything.
+struct prompt_args {
+    struct cache_args cache;
+    const int *asked; // [B]: 1 to newest
+    int newest;
+};
+
+static inline struct prompt_args launch_only_prompt_args(const struct shape *shape)
+{
+    struct prompt_args args;
+    uint64_t at = 0x5e0900000000;
+
+    memset(&args, 0, sizeof args);
+    args.cache = launch_only_cache_args(shape);
+    memcpy(&args.asked, &at, sizeof at);
+    args.newest = shape->newest;
     return args;
 }
 
@@ -388,7 +435,12 @@ struct program {
                                  cudaStream_t stream);
     // The launch function for a cache, and the places of the cache's elements; or NULL.
     cudaError_t (*launch_cache)(const struct cache_args *args, cudaStream_t stream);
+    // The launch function for a prompt; or NULL. A prompt of one token is a cache asked by one query, and
+    // a program without this takes it as such.
+    cudaError_t (*launch_prompt)(const struct prompt_args *args, cudaStream_t stream);
+    bool heads_of_128; // whether it takes these, too
     code_place_fn *code_place;
+    code_place_fn *code_place_128; // in a cache with heads of 128
     scale_place_fn *scale_place;
     // How many bytes of `scratch` such a launch needs (pointers are not looked at); NULL: none. They are
     // zeros before the first launch, and each leaves them as the next one wants them, of any shape with
