@@ -105,6 +105,7 @@ at_most() { # BEFORE AFTER NAME LIMIT
         grep -qs workbench_main "code/$name.cu" || continue
         shape=1x2x80
         if grep -q launch_cache "code/$name.cu"; then shape=1x2x512q4p16; fi # split, and merged
+        if grep -q launch_prompt "code/$name.cu"; then shape=1x2x512q4p16s8; fi # the same
         for seed in $(seq 0 15); do
             PTXSIM_SCHEDULE=$seed PTXSIM_CHECK=all run "build/$name" --shapes "$shape" --seeds 0 \
                 --inputs normal --no-timing --quiet

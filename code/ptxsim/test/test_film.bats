@@ -61,6 +61,7 @@ report() { # PROGRAM SHAPE
         [ -e "code/$program.cu" ] || continue
         shape=1x1x32
         if grep -q launch_cache "code/$program.cu"; then shape+=q4p16; fi
+        if grep -q launch_prompt "code/$program.cu"; then shape+=q4p16s16; fi
         LD_LIBRARY_PATH=build/ptxsim PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json \
             PTXSIM_FILM=$BATS_TEST_TMPDIR/film.json "build/$program" --shapes "$shape" --seeds 0 --no-timing --quiet
         build/ptxsim/ptxsim profile --film "$page" "$BATS_TEST_TMPDIR/film.json"

@@ -28,6 +28,7 @@ expect_clean() {
         grep -qs workbench_main "code/${program#build/}.cu" || continue # no kernel, or none of attention
         shapes=1x1x40,1x2x64
         if grep -q launch_cache "code/${program#build/}.cu"; then shapes=1x1x40q9p32,1x2x300q4p16r1; fi
+        if grep -q launch_prompt "code/${program#build/}.cu"; then shapes=1x1x40q9p32s20,1x2x300q4p16s9r1; fi
         expect_clean "$program" --shapes "$shapes" --seeds 0 --no-timing
     done
 }
