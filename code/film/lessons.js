@@ -257,4 +257,20 @@ const LESSONS = {
     { name: "parts-complete", find: { does: "released", at: "__syncthreads" },
       say: "All warps have come: the rings are free, and what each has of the rows is written where they were." },
   ],
+  "22": [
+    { name: "granule-copied", find: { op: "cp.async.cg" },
+      say: "Warp {warp} begins to copy its granule of the first tile, {bytes} bytes a lane: all of the granule's tokens " +
+        "are in the cache already." },
+    { name: "put-together", find: { op: "st.shared", at: "[token][in_half])[i] = codes[i]" },
+      say: "Warp {warp} has a granule with new tokens. It has quantised their keys and writes the codes to {tile}: every " +
+        "row tile that sees them does so for itself." },
+    { name: "one-owner", find: { op: "st.global", at: "*old = codes[i]" },
+      say: "These tokens' first rows are this tile's, so warp {warp} puts them into the cache. No other CTA does." },
+    { name: "tile-complete", find: { does: "released", at: "the tile is there for all" },
+      say: "All warps have come: {warps}. The tile's granules are there for each of them, whoever brought them, and " +
+        "the tile before may be overwritten." },
+    { name: "masked", find: { op: "setp", at: "> last[m]" },
+      say: "Warp {warp} has come to the new tokens: the keys after a row's own become −∞. In the tiles before, this " +
+        "line is not run." },
+  ],
 };

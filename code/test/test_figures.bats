@@ -210,7 +210,7 @@ END
         END { exit bad || NR != 4 }' "$BATS_TEST_TMPDIR/tiles"
     BLOCK_N=$(expression 'constexpr int BLOCK_N = ' ';')
     MMA_K=$(expression 'constexpr int MMA_K = ' ';')
-    HEAD_DIM=$(sed -nE 's/^enum \{ HEAD_DIM = ([0-9]+) \};/\1/p' code/workbench/workbench.h)
+    HEAD_DIM=$(sed -nE 's/^enum \{ HEAD_DIM = ([0-9]+)[, ].*/\1/p' code/workbench/workbench.h)
     OUT_COLS=$(($(expression 'constexpr int OUT_COLS = ' ';')))
     advance=$(expression '(uint64_t)(n * ' ');') # of BYTES, in a descriptor
     units() { echo $((${advance/BYTES/$1})); } # of 16 bytes
