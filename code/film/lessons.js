@@ -261,8 +261,8 @@ const LESSONS = {
     { name: "granule-copied", find: { op: "cp.async.cg" },
       say: "Warp {warp} begins to copy its granule of the first tile, {bytes} bytes a lane: all of the granule's tokens " +
         "are in the cache already." },
-    { name: "put-together", find: { op: "st.shared", at: "[token][in_half])[i] = codes[i]" },
-      say: "Warp {warp} has a granule with new tokens. It has quantised their keys and writes the codes to {tile}: every " +
+    { name: "new-in-half", find: { op: "ld.global", at: "raw[i] = from[i]" },
+      say: "Warp {warp} has a granule with new tokens. {lanes} lanes load their keys in half, to quantise them: every " +
         "row tile that sees them does so for itself." },
     { name: "one-owner", find: { op: "st.global", at: "*old = codes[i]" },
       say: "These tokens' first rows are this tile's, so warp {warp} puts them into the cache. No other CTA does." },
