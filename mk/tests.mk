@@ -64,7 +64,7 @@ $(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl
 test_flags = $(NVCC_FLAGS)
 quick_host := $(patsubst -O3,-O0,$(KERNEL_FLAGS)) $(lean)
 ptx_only = $(quick_host) --compress-mode=none -gencode arch=compute_89,code=compute_89
-%/test_math %/test_sparse %/test_libraries %/test_programs %/test_kernels %/test_cache %/test_streams: test_flags = $(ptx_only)
+%/test_math %/test_sparse %/test_libraries %/test_programs %/test_kernels %/test_cache %/test_prompt %/test_streams: test_flags = $(ptx_only)
 %/test_hopper: test_flags = $(quick_host) --compress-mode=none -gencode arch=compute_90a,code=compute_90a
 %/test_debug: test_flags = $(filter-out -lineinfo,$(ptx_only)) -G
 $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda

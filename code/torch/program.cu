@@ -160,6 +160,61 @@ EXPORTED size_t decode_scratch(int batch, int heads, int queries, int page,
     return most;
 }
 
+// The same for the newest tokens of each sequence (struct prompt_args):
+//   q, out        [batch][heads * queries][newest][HEAD_DIM]  half
+//   new_k, new_v  [batch][heads][newest][HEAD_DIM]            half
+//   asked         [batch]
+//   scratch       prompt_scratch() or more, zeros
+EXPORTED const char *
+launch_prompt(const void *q, const void *new_k, const void *new_v,
+              uint8_t *codes, uint8_t *scales, const int *table,
+              const int *lengths, const int *asked, void *scratch, size_t bytes,
+              void *out, int batch, int heads, int queries, int newest,
+              int page, int max_pages, float softmax_scale, int device,
+              cudaStream_t stream)
+{
+    struct prompt_args args = {};
+
+    args.cache = sized(batch, heads, queries, page, max_pages);
+    args.cache.shape.newest = newest;
+    args.cache.q = q, args.cache.new_k = new_k, args.cache.new_v = new_v;
+    args.cache.codes = codes, args.cache.scales = scales;
+    args.cache.table = table, args.cache.lengths = lengths;
+    args.cache.out = out, args.cache.scratch = scratch;
+    args.cache.softmax_scale = softmax_scale;
+    args.asked = asked, args.newest = newest;
+    return launched_on(device, [&] {
+        if (!described->launch_prompt)
+            return launch_refused(cudaErrorInvalidValue,
+                                  "this program takes no prompt");
+        if (newest > UINT16_MAX)
+            return launch_refused(cudaErrorInvalidValue,
+                                  "%d new tokens, at most %d at once", newest,
+                                  UINT16_MAX);
+        size_t wanted = scratch_wanted(&args.cache);
+        if (bytes < wanted)
+            return launch_refused(cudaErrorInvalidValue,
+                                  "scratch has %zu bytes, %zu are wanted",
+                                  bytes, wanted);
+        return described->launch_prompt(&args, stream);
+    });
+}
+
+// What launch_prompt() wants of scratch on that device.
+EXPORTED size_t prompt_scratch(int batch, int heads, int queries, int newest,
+                               int page, int max_pages, int device)
+{
+    struct cache_args args = sized(batch, heads, queries, page, max_pages);
+    size_t wanted = 0;
+
+    args.shape.newest = newest;
+    launched_on(device, [&] {
+        wanted = scratch_wanted(&args);
+        return cudaSuccess;
+    });
+    return wanted;
+}
+
 // Where a page has an element of its token in `slot`: K's (0) or V's (1).
 EXPORTED int place_of(int tensor, int slot, int d)
 {

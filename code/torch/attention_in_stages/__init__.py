@@ -6,7 +6,7 @@
 
 stages.py says which stages there are. The operators are torch.ops.attention_in_stages.quantise and .registers,
 .hopper and so on; attention() is the one after the other. On the CPU they compute the book's reference.
-cache.py has the operator that asks a cache, decode().
+cache.py has the operators that ask a cache, decode() and prompt().
 """
 import ctypes
 import math
@@ -18,11 +18,12 @@ except ImportError:
     raise ImportError("attention_in_stages needs PyTorch 2.6 or later: pip install torch") from None
 from torch import Tensor
 
-from .cache import Cache, decode, fill_cache, new_cache, read_cache
+from .cache import Cache, decode, fill_cache, new_cache, prompt, read_cache
 from .native import HEAD_DIM, _launched, _library, _listed, _pointer, _program, _require, _stream
 from .stages import OLD_NUMBERS, STAGES
 
-__all__ = ["attention", "quantise", "Cache", "decode", "fill_cache", "new_cache", "read_cache", "STAGES"]
+__all__ = ["attention", "quantise", "Cache", "decode", "fill_cache", "new_cache", "prompt", "read_cache",
+           "STAGES"]
 
 TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}  # as quantise.cu numbers them
 MOST_PARTS = 64  # of a sequence's head, in quantise.cu

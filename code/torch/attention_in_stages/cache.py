@@ -1,11 +1,13 @@
-"""Decoding: one query of each head asks a paged cache of keys and values in E4M3 (chapter 21 of the book).
+"""A paged cache of keys and values in E4M3, asked by one query of each head (chapter 21 of the book) or by many (22).
 
     cache = new_cache(batch, heads, max_tokens, device="cuda")
     fill_cache(cache, k, v)         # of a prompt
     cache.lengths += 1              # then, for each token: there is one more,
     out = decode(q, k, v, cache)    # which these are of; k and v are put into the cache
+    cache.lengths += 100            # or for a hundred tokens at once
+    out = prompt(q, k, v, cache)
 
-The operator is torch.ops.attention_in_stages.decode. Without a GPU it computes the book's reference.
+The operators are torch.ops.attention_in_stages.decode and prompt. Without a GPU they compute the book's reference.
 """
 import ctypes
 import dataclasses
@@ -17,7 +19,6 @@ from torch import Tensor
 
 from .native import HEAD_DIM, _launched, _library, _pointer, _program, _require, _stream
 
-STAGE = "decode"
 PAGES = (16, 32, 64, 128, 256)  # tokens
 MOST_QUERIES = 16  # query heads that share a head of keys
 GRANULE = 16  # tokens whose codes lie together
@@ -34,8 +35,8 @@ class Cache:
     codes: Tensor  # uint8 [pages, heads, 2 * page * 64]: E4M3 of K and V, each where _views() says
     scales: Tensor  # uint8 [pages, heads, 2 * page]: E8M0, of K and of V of each token
     table: Tensor  # int32 [batch, pages of a sequence]
-    lengths: Tensor  # int32 [batch]: tokens of each sequence, with the one that decode() is called for
-    scratch: Tensor  # uint8, zeros at first: what the kernel needs besides, on one stream at a time
+    lengths: Tensor  # int32 [batch]: tokens of each sequence, with those that decode() or prompt() is called for
+    scratch: Tensor  # uint8, zeros at first: what decode() needs besides, on one stream at a time
 
     def another_layer(self) -> "Cache":
         """An empty cache for the model's next layer: the same table, the same lengths."""
@@ -57,7 +58,7 @@ def new_cache(batch: int, heads: int, max_tokens: int, *, page: int = 64, pool: 
     device = torch.empty(0, device=device).device  # with its number
     scratch = 0
     if device.type == "cuda":
-        scratch = _program(STAGE, device).decode_scratch(batch, heads, MOST_QUERIES, page, of_one, device.index)
+        scratch = _program("decode", device).decode_scratch(batch, heads, MOST_QUERIES, page, of_one, device.index)
     codes = torch.zeros((pages, heads, 2 * page * HEAD_DIM), dtype=torch.uint8, device=device)
     table = torch.arange(batch * of_one, dtype=torch.int32, device=device).view(batch, of_one)
     return Cache(codes, codes.new_zeros((pages, heads, 2 * page)), table if pool is None else table.fill_(-1),
@@ -139,7 +140,7 @@ def read_cache(cache: Cache) -> Tuple[Tensor, Tensor]:
     return tuple(torch.where(there[:, None, :, None], x.view(torch.float8_e4m3fn).float() * scale.unsqueeze(-1), 0)
                  for x, scale in ((k, k_scales), (v, v_scales)))
 
-# ---- The operator ---------------------------------------------------------------------------------
+# ---- The operators --------------------------------------------------------------------------------
 
 
 def _check_cache(codes, scales, table, lengths):
@@ -159,21 +160,29 @@ def _check_cache(codes, scales, table, lengths):
         _require(x.device == codes.device, lambda: f"{name} are on {x.device} and codes on {codes.device}")
 
 
-def _check_decode(q, k, v, codes, scales, table, lengths, scratch):
+def _check_asked(q, k, v, codes, scales, table, lengths, tokens, words, other=()):
+    """That q, k and v are those of so many tokens. `words`: what q is, and whose k and v are; `other`: a name
+    and a tensor."""
     _check_cache(codes, scales, table, lengths)
     batch, heads = table.shape[0], codes.shape[1]
-    _require(q.dim() == 4 and q.shape[0] == batch and q.shape[1] % heads == 0 and tuple(q.shape[2:]) == (1, HEAD_DIM),
-             lambda: f"q is {list(q.shape)}: [{batch}, a multiple of {heads}, 1, {HEAD_DIM}] is wanted, one query a head")
+    _require(q.dim() == 4 and q.shape[0] == batch and q.shape[1] % heads == 0
+             and tuple(q.shape[2:]) == (tokens, HEAD_DIM),
+             lambda: f"q is {list(q.shape)}: [{batch}, a multiple of {heads}, {tokens}, {HEAD_DIM}] is wanted, {words[0]}")
     _require(heads <= q.shape[1] <= heads * MOST_QUERIES,
              lambda: f"q has {q.shape[1]} heads and the cache {heads}: 1 to {MOST_QUERIES} can share one")
     for name, x in (("k", k), ("v", v)):
-        _require(tuple(x.shape) == (batch, heads, 1, HEAD_DIM),
-                 lambda: f"{name} is {list(x.shape)}: [{batch}, {heads}, 1, {HEAD_DIM}] is wanted, of the newest token")
+        _require(tuple(x.shape) == (batch, heads, tokens, HEAD_DIM),
+                 lambda: f"{name} is {list(x.shape)}: [{batch}, {heads}, {tokens}, {HEAD_DIM}] is wanted, {words[1]}")
     for name, x in (("q", q), ("k", k), ("v", v)):
         _require(x.dtype == torch.float16 and x.is_contiguous(),
-                 lambda: f"{name} is {x.dtype}: half is wanted, and contiguous; decode() makes it so")
-    for name, x in (("q", q), ("k", k), ("v", v), ("scratch", scratch)):
+                 lambda: f"{name} is {x.dtype}: half is wanted, and contiguous; {words[2]}() makes it so")
+    for name, x in (("q", q), ("k", k), ("v", v), *other):
         _require(x.device == codes.device, lambda: f"{name} is on {x.device} and codes on {codes.device}")
+
+
+def _check_decode(q, k, v, codes, scales, table, lengths, scratch):
+    _check_asked(q, k, v, codes, scales, table, lengths, 1, ("one query a head", "of the newest token", "decode"),
+                 [("scratch", scratch)])
 
 
 @torch.library.custom_op("attention_in_stages::decode", mutates_args=("codes", "scales", "scratch"),
@@ -187,35 +196,54 @@ def _decode(q: Tensor, k: Tensor, v: Tensor, codes: Tensor, scales: Tensor, tabl
     q, k, v = (x if x.data_ptr() % 16 == 0 else x.clone() for x in (q, k, v))
     batch, of_one = table.shape
     heads, page = codes.shape[1], scales.shape[2] // 2
-    _launched(_program(STAGE, codes.device).launch_decode(
+    _launched(_program("decode", codes.device).launch_decode(
         _pointer(q), _pointer(k), _pointer(v), _pointer(codes), _pointer(scales), _pointer(table), _pointer(lengths),
         _pointer(scratch), ctypes.c_size_t(scratch.numel()), _pointer(out), batch, heads, q.shape[1] // heads, page,
         of_one, ctypes.c_float(scale), *_stream(codes)))
     return out
 
 
+def _append(k, v, codes, scales, table, lengths, asked):
+    """Puts the newest tokens of each sequence into the cache, on the CPU; asked: how many."""
+    page = scales.shape[2] // 2
+    views = _views(codes, scales)
+    for sequence, (length, tokens) in enumerate(zip(lengths.tolist(), asked.tolist())):
+        pages = table[sequence, :(length - 1) // page + 1]
+        _require(0 <= pages.min() and pages.max() < codes.shape[0],
+                 lambda: f"table[{sequence}] names a page that is none of {codes.shape[0]}: {pages.tolist()}")
+        for i in range(tokens):
+            at, slot = divmod(length - tokens + i, page)
+            place = pages[at], slice(None), slot // 16, slot % 16 // 4, slot % 4
+            for view, x, of_scales in zip(views[:2], (k, v), views[2:]):
+                new, new_scale = _quantised(x[sequence, :, i])
+                view[place] = new.view(-1, 2, 4, 8)
+                of_scales[place] = new_scale
+
+
+def _reference(q, codes, scales, table, lengths, asked, scale):
+    """What the newest tokens get, in half, on the CPU: q in float. Zeros past a sequence's tokens."""
+    heads, page = codes.shape[1], scales.shape[2] // 2
+    out = torch.zeros(q.shape, dtype=torch.float32)
+    for sequence, (length, tokens) in enumerate(zip(lengths.tolist(), asked.tolist())):
+        mine = _gathered(codes, scales, table[sequence:sequence + 1, :(length - 1) // page + 1])
+        for i in range(tokens):
+            seen = length - tokens + i + 1  # keys of this query
+            keys = [x[0, :, :seen].contiguous() for x in mine]
+            query, answer = q[sequence, :, i].contiguous(), torch.empty(q.shape[1], HEAD_DIM)
+            if not _library("cpu").decode_on_cpu(
+                    _pointer(query), *(_pointer(x) for x in keys), heads, q.shape[1] // heads, seen,
+                    ctypes.c_float(scale), _pointer(answer)):
+                raise MemoryError("attention_in_stages: no memory left")
+            out[sequence, :, i] = answer
+    return out.half()
+
+
 @_decode.register_kernel("cpu")
 def _(q, k, v, codes, scales, table, lengths, scratch, scale):
     _check_decode(q, k, v, codes, scales, table, lengths, scratch)
-    heads, page = codes.shape[1], scales.shape[2] // 2
-    out = torch.empty(q.shape, dtype=torch.float32)
-    views = _views(codes, scales)
-    for sequence, length in enumerate(lengths.tolist()):
-        pages, slot = table[sequence, :(length - 1) // page + 1], (length - 1) % page
-        _require(0 <= pages.min() and pages.max() < codes.shape[0],
-                 lambda: f"table[{sequence}] names a page that is none of {codes.shape[0]}: {pages.tolist()}")
-        at = pages[-1]
-        for view, x, of_scales in zip(views[:2], (k, v), views[2:]):
-            new, new_scale = _quantised(x[sequence, :, 0])
-            view[at, :, slot // 16, slot % 16 // 4, slot % 4] = new.view(heads, 2, 4, 8)
-            of_scales[at, :, slot // 16, slot % 16 // 4, slot % 4] = new_scale
-        mine = [x[0, :, :length].contiguous() for x in _gathered(codes, scales, pages[None])]
-        queries = q[sequence].float()
-        if not _library("cpu").decode_on_cpu(
-                _pointer(queries), *(_pointer(x) for x in mine), heads, q.shape[1] // heads, length,
-                ctypes.c_float(scale), _pointer(out[sequence])):
-            raise MemoryError("attention_in_stages: no memory left")
-    return out.half()
+    asked = torch.ones_like(lengths)
+    _append(k, v, codes, scales, table, lengths, asked)
+    return _reference(q.float(), codes, scales, table, lengths, asked, scale)
 
 
 @_decode.register_fake
@@ -233,14 +261,84 @@ def decode(q: Tensor, k: Tensor, v: Tensor, cache: Cache, *, scale: Optional[flo
     layers. It is on the GPU, where nobody can look at it: a length below 1 counts as 1, and past the last
     page the last slot is written again. scale: 1 / 8 unless it is told.
     """
+    halves, lengths = _given("decode", q, k, v, cache)
+    out = _decode(*halves, cache.codes, cache.scales, cache.table, lengths, cache.scratch,
+                  1 / math.sqrt(HEAD_DIM) if scale is None else scale)
+    return out.to(q.dtype)
+
+
+def _given(name, q, k, v, cache):
+    """q, k and v in half, and lengths that stay inside of the table."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v)):
-        raise RuntimeError("attention_in_stages: forward only, a cache has no gradient: call decode() under "
+        raise RuntimeError(f"attention_in_stages: forward only, a cache has no gradient: call {name}() under "
                            "torch.no_grad()")
-    for name, x in (("q", q), ("k", k), ("v", v)):
+    for tensor, x in (("q", q), ("k", k), ("v", v)):
         _require(x.dtype in (torch.float16, torch.bfloat16, torch.float32),
-                 lambda: f"{name} is {x.dtype}: half, bfloat16 or float is wanted")
+                 lambda: f"{tensor} is {x.dtype}: half, bfloat16 or float is wanted")
     room = cache.table.shape[-1] * (cache.scales.shape[-1] // 2)
-    halves = (x.half().contiguous() for x in (q, k, v))
-    out = _decode(*halves, cache.codes, cache.scales, cache.table, cache.lengths.clamp(1, room), cache.scratch,
+    return [x.half().contiguous() for x in (q, k, v)], cache.lengths.clamp(1, room)
+
+
+def _check_prompt(q, k, v, codes, scales, table, lengths, asked):
+    _require(q.dim() == 4 and q.shape[2] >= 1,
+             lambda: f"q is {list(q.shape)}: [batch, query heads, tokens, {HEAD_DIM}] is wanted")
+    _check_asked(q, k, v, codes, scales, table, lengths, q.shape[2],
+                 ("those of the newest tokens", "of the same tokens as q", "prompt"), [("asked", asked)])
+    _require(asked.dtype == torch.int32 and asked.shape == lengths.shape and asked.is_contiguous(),
+             lambda: f"asked is {asked.dtype} {list(asked.shape)}: one int32 for each of {lengths.shape[0]} sequences is "
+                     "wanted; prompt() makes it so")
+
+
+@torch.library.custom_op("attention_in_stages::prompt", mutates_args=("codes", "scales"), device_types="cuda")
+def _prompt(q: Tensor, k: Tensor, v: Tensor, codes: Tensor, scales: Tensor, table: Tensor, lengths: Tensor,
+            asked: Tensor, scale: float) -> Tensor:
+    _check_prompt(q, k, v, codes, scales, table, lengths, asked)
+    _require(all(x.data_ptr() % 16 == 0 for x in (codes, scales)),
+             lambda: "codes and scales do not both begin at multiples of 16 bytes")
+    out = torch.zeros_like(q)
+    q, k, v = (x if x.data_ptr() % 16 == 0 else x.clone() for x in (q, k, v))
+    program = _program("prompt", codes.device)
+    batch, of_one = table.shape
+    heads, page, tokens = codes.shape[1], scales.shape[2] // 2, q.shape[2]
+    sizes = batch, heads, q.shape[1] // heads, tokens, page, of_one
+    scratch = codes.new_zeros(program.prompt_scratch(*sizes, codes.device.index))
+    _launched(program.launch_prompt(
+        _pointer(q), _pointer(k), _pointer(v), _pointer(codes), _pointer(scales), _pointer(table), _pointer(lengths),
+        _pointer(asked), _pointer(scratch), ctypes.c_size_t(scratch.numel()), _pointer(out), *sizes,
+        ctypes.c_float(scale), *_stream(codes)))
+    return out
+
+
+@_prompt.register_kernel("cpu")
+def _(q, k, v, codes, scales, table, lengths, asked, scale):
+    _check_prompt(q, k, v, codes, scales, table, lengths, asked)
+    _append(k, v, codes, scales, table, lengths, asked)
+    rounded, of_rows = _quantised(q)  # as the kernel does
+    rounded = rounded.view(torch.float8_e4m3fn).float() * (of_rows.int() << 23).view(torch.float32).unsqueeze(-1)
+    return _reference(rounded, codes, scales, table, lengths, asked, scale)
+
+
+@_prompt.register_fake
+def _(q, k, v, codes, scales, table, lengths, asked, scale):
+    _check_prompt(q, k, v, codes, scales, table, lengths, asked)
+    return torch.empty_like(q)
+
+
+def prompt(q: Tensor, k: Tensor, v: Tensor, cache: Cache, *, asked: Optional[Tensor] = None,
+           scale: Optional[float] = None) -> Tensor:
+    """Puts the newest tokens' k and v into the cache, and returns what each of them gets of all tokens up to itself.
+
+    q: [batch, query heads, tokens, 64], up to 16 for each head of the cache; k, v: [batch, heads, tokens, 64]; else
+    as decode() takes them. Each query becomes E4M3 with a power of two of its own, as keys do. cache.lengths counts
+    the newest tokens already. asked: how many of them are a sequence's, [batch], at least one; all, unless it is
+    told. Rows past them are zeros. scale: 1 / 8 unless it is told.
+    """
+    halves, lengths = _given("prompt", q, k, v, cache)
+    tokens = max(1, q.shape[2]) if q.dim() == 4 else 1  # what else is wrong with q, the operator says
+    if asked is None:
+        asked = torch.full_like(lengths, tokens)
+    _require(asked.device == lengths.device, lambda: f"asked is on {asked.device} and lengths are on {lengths.device}")
+    asked = torch.minimum(asked.clamp(1, tokens).to(torch.int32), lengths)
+    out = _prompt(*halves, cache.codes, cache.scales, cache.table, lengths, asked,
                   1 / math.sqrt(HEAD_DIM) if scale is None else scale)
     return out.to(q.dtype)

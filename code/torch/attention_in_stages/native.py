@@ -9,7 +9,8 @@ from .stages import STAGES
 
 HEAD_DIM = 64  # of the kernels
 RESULTS = {"launch_quantise": ctypes.c_char_p, "launch_attention": ctypes.c_char_p, "launch_decode": ctypes.c_char_p,
-           "decode_scratch": ctypes.c_size_t, "attend_on_cpu": ctypes.c_bool, "decode_on_cpu": ctypes.c_bool}
+           "decode_scratch": ctypes.c_size_t, "launch_prompt": ctypes.c_char_p, "prompt_scratch": ctypes.c_size_t,
+           "attend_on_cpu": ctypes.c_bool, "decode_on_cpu": ctypes.c_bool}
 
 
 def _require(condition, message):

@@ -7,7 +7,7 @@ class Stage(NamedTuple):
     programs: tuple  # of code/, the one to be preferred first
     causal: bool = False  # a query sees no key past its own place
     ragged: bool = False  # takes a length for each sequence
-    cache: bool = False  # asks a cache: decode() is its operator
+    cache: bool = False  # asks a cache: decode() or prompt() is its operator
 
 
 STAGES = {
@@ -16,6 +16,7 @@ STAGES = {
     "hopper": Stage(("ch18_room",)),
     "causal": Stage(("ch20_room", "ch20_causal"), causal=True, ragged=True),
     "decode": Stage(("ch21_hopper", "ch21_decode"), cache=True),
+    "prompt": Stage(("ch22_prompt",), causal=True, cache=True),
 }
 # Numbers of chapters, which stage= took before it took names.
 OLD_NUMBERS = {15: "registers", 16: "fp8_mma", 17: "hopper", 19: "causal"}

@@ -132,10 +132,11 @@ def test_a_code_is_the_nearest_and_a_scale_the_least_power_of_two(device):
         assert torch.equal(x[:, :, :50], (k.float() / power).to(torch.float8_e4m3fn).float() * power)
 
 
+@pytest.mark.parametrize("program", ["ch21_decode", "ch22_prompt"])
 @pytest.mark.parametrize("page", PAGES)
-def test_elements_lie_where_the_program_says(page):
+def test_elements_lie_where_the_program_says(page, program):
     try:
-        library = native._library("ch21_decode")
+        library = native._library(program)
     except (RuntimeError, OSError):
         pytest.skip("no kernels here")
     codes = torch.zeros(1, 1, 2 * page * 64, dtype=torch.int32)

@@ -47,7 +47,7 @@ field() { # NAME: a text of pyproject.toml
     grep -qE 'arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM="ch18_room.cu" ' "$BATS_TEST_TMPDIR/log"
     grep -qE 'arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM="ch20_room.cu" ' "$BATS_TEST_TMPDIR/log"
     grep -qE 'arch=compute_90,code=\[sm_90,compute_90\] -DPROGRAM="ch21_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
-    for program in ch20_causal ch21_decode; do
+    for program in ch20_causal ch21_decode ch22_prompt; do
         grep -qE "code=\[sm_89,compute_89\] .*-DPROGRAM=\"$program.cu\" " "$BATS_TEST_TMPDIR/log"
     done
 }
@@ -68,7 +68,7 @@ for name, stage in stages.items():
         text = open(f"../{program}.cu").read()
         assert (".mask = MASK_CAUSAL" in text) == stage.causal, program
         assert (".launch_ragged = launch_ragged" in text) == stage.ragged, program
-        assert (".launch_cache = launch" in text) == stage.cache, program
+        assert (".launch_cache = launch" in text or ".launch_prompt = launch" in text) == stage.cache, program
         made.add(program + ".so")
 assert set(os.listdir(sys.argv[1])) == made, os.listdir(sys.argv[1])
 print(len(stages), "rows")
