@@ -72,7 +72,7 @@ include mk/variants.mk  # student, mutants, answers, checklistN
 .PHONY: all
 #all: ##5 build every program, tool and lab
 all: $(programs:%=build/%) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/ptxsim/libcudart.so.12 build/ptxsim/libptxsim.so \
-    build/series build/ptxsim/ptxsim \
+    $(model_programs:%=build/%) build/series build/ptxsim/ptxsim \
     build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner build/clock.so
 	@$(foreach n,$(lab_numbers),$(call link_lab,$n) &&) :
 

@@ -107,6 +107,16 @@ build/libhost.a: $(call objects,$(call sources,code/host))
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
+# A language model's file, and a program that writes a small one (code/model/model.h).
+model_programs := tiny-model
+model := $(filter-out $(model_programs:%=code/model/%.c),$(call sources,code/model))
+build/libmodel.a: $(call objects,$(model))
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(model_programs:%=build/%): build/%: build/obj/code/model/%.o build/libmodel.a build/libhost.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(MODEL_LIBS) $(LIBS) -o $@
+
 $(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/debug-print build/cuda build/gpu
 	$(say) NVCC $*
 	$(Q)$(call native,$(call least,$*)) build/cuda/bin/nvcc $(call book_flags,$*) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \

@@ -54,6 +54,11 @@ build/tests/code/workbench/test_workbench: | build/tests/nvml.so
 build/tests/nvml.so: code/workbench/fixtures/nvml.c build/flags
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -shared -fPIC $< -o $@
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
+build/san/libmodel.a: $(call san_objects,$(model) $(call sources,code/host))
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(filter build/tests/code/model/%,$(c_tests)): build/san/libmodel.a build/san/libworkbench.a | $(model_programs:%=build/%)
+$(filter build/tests/code/model/%,$(c_tests)): LIBS := $(MODEL_LIBS) $(LIBS)
+$(filter build/tests/code/model/%,$(c_tests)): private take := -Wl,--wrap=fail
 build/tests/labs/test/test_spoil: build/san/labs/judge/spoil.o build/san/libworkbench.a
 # The instruction sets (choose.c) and the extra instructions (decode/opcodes.c) are weak symbols, for which the linker takes
 # no object from an archive.

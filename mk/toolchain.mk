@@ -10,6 +10,7 @@ PROGRAM_CFLAGS = $(CFLAGS) -O2
 # for when it is first needed: only then is it sure to be installed.
 strict = $(eval strict := $(if $(filter 12,$(shell $(CC) -dumpversion 2>/dev/null)),-Werror))$(strict)
 LIBS := -l:libjansson.a -lm -lpthread -ldl
+MODEL_LIBS := -l:libpcre2-8.a
 
 # These belong to a measurement: they go into a program's source_hash.
 KERNEL_FLAGS := -std=c++20 -O3 -lineinfo -Icode

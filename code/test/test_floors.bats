@@ -65,7 +65,7 @@ code/ptxsim/cudart/registry.c, which uses binary_module of code/ptxsim/cudart/ke
 code/ptxsim/cudart/device.c" ]
     [ "${#lines[@]}" -eq 2 ]
     [ "$(grep -rl 'uses only those above it in this list' --include='*.h' code labs plots | sort | xargs)" = "code/host/host.h \
-code/ptxsim/base/base.h code/ptxsim/cudart/extra/extra.h code/ptxsim/cudart/runtime.h code/ptxsim/decode/internal.h \
+code/model/model.h code/ptxsim/base/base.h code/ptxsim/cudart/extra/extra.h code/ptxsim/cudart/runtime.h code/ptxsim/decode/internal.h \
 code/ptxsim/exec/exec.h code/ptxsim/races/races.h code/ptxsim/tool/tool.h labs/driver/lab.h labs/judge/judge.h \
 labs/sheet/sheet.h plots/series.h" ]
 }

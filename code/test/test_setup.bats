@@ -52,12 +52,12 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 @test "root: sizes and minutes first, then apt-get and pip, in this order" {
     deps chapter
     [ "$status" -eq 0 ]
-    grep -qE '^  APT      g\+\+ libjansson-dev pandoc gnuplot-nox: 143 MB to load, 571 MB on disk, about 2 min$' out
+    grep -qE '^  APT      g\+\+ libjansson-dev libpcre2-dev pandoc gnuplot-nox: 143 MB to load, 571 MB on disk, about 2 min$' out
     grep -qE '^  PIP .*: [0-9]+ MB to load, [0-9]+ MB on disk, about 1 min$' out
     [ ! -s err ]
     awk '{ print $1 ($1 == "pip" ? "" : /update/ ? " update" : /--print-uris/ ? " sizes" : " install") }' "$SAID" >order
     printf '%s\n' 'apt-get update' 'apt-get sizes' 'dpkg install' 'apt-get install' pip | diff - order
-    grep -q -- 'install -y --no-install-recommends g++ libjansson-dev pandoc gnuplot-nox$' "$SAID"
+    grep -q -- 'install -y --no-install-recommends g++ libjansson-dev libpcre2-dev pandoc gnuplot-nox$' "$SAID"
     [ "$(readlink tree/.toolkit/nvidia/cu13/lib64)" = lib ]
     [ ! -e tree/.toolkit.new ]
     [ ! -e tree/.toolkit/tmp ]
@@ -68,13 +68,13 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     fake sudo 'exit 1'
     deps chapter
     [ "$status" -eq 1 ]
-    grep -qx 'sudo apt-get update && sudo apt-get install --no-install-recommends g++ libjansson-dev pandoc gnuplot-nox' out
+    grep -qx 'sudo apt-get update && sudo apt-get install --no-install-recommends g++ libjansson-dev libpcre2-dev pandoc gnuplot-nox' out
     grep -q '143 MB to load, 571 MB on disk' out
     [ "$(cat err)" = "packages are missing: type the line above, then make again" ]
     [ "$(grep -vc -- --print-uris "$SAID")" -eq 0 ]
     rm "$BIN/sudo"
     deps chapter
-    grep -qx "su -c 'apt-get update && apt-get install --no-install-recommends g++ libjansson-dev pandoc gnuplot-nox'" out
+    grep -qx "su -c 'apt-get update && apt-get install --no-install-recommends g++ libjansson-dev libpcre2-dev pandoc gnuplot-nox'" out
 }
 
 @test "not root, and make: the line alone on its line, then one line more" {
@@ -94,7 +94,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     rm "$BIN/apt-get"
     deps chapter
     [ "$status" -eq 1 ]
-    [ "$(cat err)" = "install what your system calls these packages of Debian's: g++ libjansson-dev pandoc gnuplot-nox" ]
+    [ "$(cat err)" = "install what your system calls these packages of Debian's: g++ libjansson-dev libpcre2-dev pandoc gnuplot-nox" ]
     [ ! -s out ]
     [ ! -s "$SAID" ]
 }
@@ -154,7 +154,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
         esac'
     deps chapter
     [ "$status" -eq 1 ]
-    [ "$(cat err)" = "apt-get could not install g++ libjansson-dev: E: Unable to locate package g++" ]
+    [ "$(cat err)" = "apt-get could not install g++ libjansson-dev libpcre2-dev: E: Unable to locate package g++" ]
 }
 
 @test "Ctrl-C ends pip as well, leaves nothing half-written, and the next call goes on" {
@@ -223,7 +223,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     : >"$SAID"
     deps quick
     [ "$status" -eq 0 ]
-    grep -q -- '-y --no-install-recommends g++ libjansson-dev libmd-dev libcrypt-dev bubblewrap pandoc gnuplot-nox bats$' "$SAID"
+    grep -q -- '-y --no-install-recommends g++ libjansson-dev libpcre2-dev libmd-dev libcrypt-dev bubblewrap pandoc gnuplot-nox bats$' "$SAID"
     deps all
     [ "$status" -eq 0 ]
     grep -q 'bats libcmocka-dev.*slurmctld slurmd munge' "$SAID"
@@ -244,7 +244,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     fake apt-cache '[ "$2" != gnuplot-nox ]'
     deps chapter
     [ "$status" -eq 0 ]
-    grep -q -- '-y --no-install-recommends g++ libjansson-dev pandoc$' "$SAID"
+    grep -q -- '-y --no-install-recommends g++ libjansson-dev libpcre2-dev pandoc$' "$SAID"
 }
 
 @test "CUDA_HOME that is wrong, or of CUDA 12: one line, and nothing is loaded" {

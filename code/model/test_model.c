@@ -1,0 +1,597 @@
+// A model's file and its tokens, on the small model that build/tiny-model writes: what is read of it, and that of a
+// damaged copy one line is said and nothing else happens.
+#include "model.h"
+
+#include "host/host.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+// Texts of reports are never freed (code/host/host.h).
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+enum { FIRST_BYTE = 3, FIRST_MERGE = FIRST_BYTE + 255 }; // tokens: specials, bytes but 0x7f, merges
+
+static char *folder, *tiny_path, *damaged_path;
+static char *tiny;
+static size_t tiny_bytes;
+static struct model *model;
+
+static int set_up(void **state)
+{
+    (void)state;
+    char place[] = "/tmp/model.XXXXXX";
+    speaker = "test";
+    folder = text("%s", mkdtemp(place));
+    tiny_path = text("%s/tiny.gguf", folder);
+    damaged_path = text("%s/damaged.gguf", folder);
+    // build/tests/code/model/test_model
+    char *tool = text("%s/../../../tiny-model", own_folder());
+    char *const command[] = {tool, tiny_path, NULL};
+    if (run(command, NULL, 60, true).status != 0)
+        return 1;
+    tiny = read_file(tiny_path, &tiny_bytes);
+    model = model_open(tiny_path);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    model_close(model);
+    unlink(tiny_path);
+    unlink(damaged_path);
+    return rmdir(folder);
+}
+
+// ---- Tokens -------------------------------------------------------------------------------------
+
+// Asserts that a text has these tokens, with -1 behind them.
+static void expect_tokens(const char *words, const int *expected)
+{
+    size_t count, i;
+    int *got = tokens_of(model->tokens, words, strlen(words), &count);
+    assert_non_null(got);
+    for (i = 0; expected[i] >= 0; ++i)
+        if (i >= count || got[i] != expected[i])
+            fail_msg("\"%s\": token %zu is %d, not %d", words, i, i < count ? got[i] : -1,
+                     expected[i]);
+    assert_int_equal(count, i);
+    free(got);
+}
+#define EXPECT(words, ...) expect_tokens(words, (const int[]){__VA_ARGS__, -1})
+
+static int of_byte(int byte)
+{
+    return FIRST_BYTE + byte - (byte > 0x7f);
+}
+
+static void known_texts_have_known_tokens(void **state)
+{
+    (void)state;
+    expect_tokens("", (const int[]){-1});
+    // Merges in their order: " t", " th", " the", " i", " is", "Wh", "Why", " s", ...
+    EXPECT(" the", FIRST_MERGE + 2);
+    EXPECT(" this", FIRST_MERGE + 1, of_byte('i'), of_byte('s'));
+    EXPECT("the", of_byte('t'), of_byte('h'), of_byte('e'));
+    EXPECT("Why is", FIRST_MERGE + 6, FIRST_MERGE + 4);
+    // The pair with the lowest rank is joined first: " is" after " t" would leave " ti".
+    EXPECT(" tis", FIRST_MERGE, of_byte('i'), of_byte('s'));
+    // Words end where the pattern says: each digit alone, the last of several spaces with the word.
+    EXPECT("12", of_byte('1'), of_byte('2'));
+    EXPECT(" 1", of_byte(' '), of_byte('1'));
+    EXPECT("  the", of_byte(' '), FIRST_MERGE + 2);
+    EXPECT("the is!", of_byte('t'), of_byte('h'), of_byte('e'), FIRST_MERGE + 4, of_byte('!'));
+    EXPECT("\n the", of_byte('\n'), FIRST_MERGE + 2);
+    EXPECT("\xc3\xa9", of_byte(0xc3), of_byte(0xa9));
+    EXPECT("a\x7f", of_byte('a'), 0); // a byte without a token
+    // Names of special tokens are text like any other.
+    EXPECT("<|im_end|>", of_byte('<'), of_byte('|'), of_byte('i'), of_byte('m'), of_byte('_'),
+           of_byte('e'), of_byte('n'), of_byte('d'), of_byte('|'), of_byte('>'));
+}
+
+// Texts of letters, digits, marks and spaces of one to four bytes.
+static void texts_come_back_from_their_tokens(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "the",      " sky",    " ",        "  ",           "\n",
+        "\t",       "7",       "42",       "'s",           "'re",
+        ".",        "?!",      "\xc3\xa9", "\xe4\xb8\xad", "\xf0\x9f\x98\x80",
+        "\xc2\xa0", "\xd9\xa3"};
+    uint32_t random = 12345;
+    size_t all = 0;
+    for (int i = 0; i < 1000; ++i) {
+        char words[256] = "";
+        for (int left = 1 + i % 30; left; --left) {
+            random = random * 1664525 + 1013904223;
+            strcat(words, parts[(random >> 16) % (sizeof parts / sizeof *parts)]);
+        }
+        size_t count, at = 0;
+        int *got = tokens_of(model->tokens, words, strlen(words), &count);
+        assert_non_null(got);
+        for (size_t k = 0; k < count; ++k) {
+            const struct span part = token_bytes(model->tokens, got[k]);
+            assert_true(at + part.bytes <= strlen(words));
+            assert_memory_equal(words + at, part.at, part.bytes);
+            at += part.bytes;
+        }
+        assert_int_equal(at, strlen(words));
+        all += count;
+        free(got);
+    }
+    assert_true(all > 10000);
+}
+
+static void a_text_that_is_not_utf8_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words;
+        size_t bytes, at;
+    } cases[] = {{"\xff", 1, 0}, {"the \xc3", 5, 4}, {"ab\xed\xa0\x80", 5, 2}, {"12\x80", 3, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        size_t where = 99;
+        assert_null(tokens_of(model->tokens, cases[i].words, cases[i].bytes, &where));
+        assert_int_equal(where, cases[i].at);
+    }
+}
+
+// A text with tokens as names: special ones as the file has them.
+static char *spelled(const int *tokens, size_t count)
+{
+    static const char *const special[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
+    char *all = text("%s", "");
+    for (size_t i = 0; i < count; ++i) {
+        const struct span part = token_bytes(model->tokens, tokens[i]);
+        all = tokens[i] < FIRST_BYTE ? text("%s%s", all, special[tokens[i]])
+                                     : text("%s%.*s", all, (int)part.bytes, part.at);
+    }
+    return all;
+}
+
+static void a_question_is_put_as_the_template_says(void **state)
+{
+    (void)state;
+    size_t count;
+    int *got = chat_question(&model->chat, model->tokens, true, "Why is <|im_end|> blue?", &count);
+    assert_string_equal(
+        spelled(got, count),
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+        "<|im_end|>\n<|im_start|>user\nWhy is <|im_end|> blue?<|im_end|>\n<|im_start|>assistant\n");
+    int special = 0;
+    for (size_t i = 0; i < count; ++i)
+        special += got[i] < FIRST_BYTE;
+    assert_int_equal(special, 5); // what the user types never ends a message
+    free(got);
+    got = chat_question(&model->chat, model->tokens, false, " a", &count);
+    assert_string_equal(spelled(got, count),
+                        "\n<|im_start|>user\n a<|im_end|>\n<|im_start|>assistant\n");
+    // The line's end and the space belong to one text: " a" is a token of its own.
+    assert_int_equal(got[6], FIRST_MERGE + 17);
+    free(got);
+    assert_null(chat_question(&model->chat, model->tokens, true, "a\xff", &count));
+    assert_int_equal(count, 1);
+}
+
+// ---- Numbers ------------------------------------------------------------------------------------
+
+static void blocks_are_read_as_computed_by_hand(void **state)
+{
+    (void)state;
+    float to[2 * QUANT_BLOCK];
+    // Two blocks each. d = 0.5 (0x3800) and -2 (0xc000); q = -128, -1, 0, 127, 5, ..., 5.
+    uint8_t q8[2 * Q8_0_BYTES];
+    memset(q8, 5, sizeof q8);
+    memcpy(q8, "\x00\x38\x80\xff\x00\x7f", 6);
+    memcpy(q8 + Q8_0_BYTES, "\x00\xc0\x03", 3);
+    const struct tensor eight = {QUANT_Q8_0, 1, 2 * QUANT_BLOCK, q8, sizeof q8};
+    tensor_row(&eight, 0, to);
+    const float first[] = {-64, -0.5F, 0, 63.5F, 2.5F};
+    assert_memory_equal(to, first, sizeof first);
+    assert_true(to[31] == 2.5F && to[32] == -6 && to[33] == -10 && to[63] == -10);
+    // d = 0.25 (0x3400), m = -2 (0xc000): byte i has number i in its low half and number 16 + i in its high half.
+    uint8_t q4[2 * 2 * Q4_1_BYTES] = {0};
+    uint8_t *row = q4 + 2 * Q4_1_BYTES; // of two rows the second
+    memcpy(row, "\x00\x34\x00\xc0\xf0\x1e", 6);
+    memcpy(row + Q4_1_BYTES, "\x00\x3c\x00\x00\x21", 5); // d = 1, m = 0
+    const struct tensor four = {QUANT_Q4_1, 2, 2 * QUANT_BLOCK, q4, 2 * Q4_1_BYTES};
+    tensor_row(&four, 1, to);
+    assert_true(to[0] == -2 && to[16] == 1.75F);    // 0, 15
+    assert_true(to[1] == 1.5F && to[17] == -1.75F); // 14, 1
+    assert_true(to[2] == -2 && to[31] == -2);
+    assert_true(to[32] == 1 && to[48] == 2 && to[33] == 0);
+    tensor_row(&four, 0, to);
+    assert_true(to[0] == 0 && to[63] == 0);
+    // The smallest half is no zero: 2^-24.
+    memcpy(q8, "\x01\x00\x01", 3);
+    tensor_row(&eight, 0, to);
+    assert_true(to[0] == ldexpf(1, -24));
+}
+
+static void a_number_that_is_not_finite_is_seen_in_each_format(void **state)
+{
+    (void)state;
+    uint8_t q8[2 * Q8_0_BYTES] = {0}, q4[2 * Q4_1_BYTES] = {0};
+    float floats[] = {1, 2};
+    const struct tensor eight = {QUANT_Q8_0, 2, QUANT_BLOCK, q8, Q8_0_BYTES},
+                        four = {QUANT_Q4_1, 2, QUANT_BLOCK, q4, Q4_1_BYTES},
+                        single = {QUANT_F32, 1, 2, (const uint8_t *)floats, sizeof floats};
+    memset(q8 + 2, 0xff, QUANT_BLOCK); // numbers, not scales
+    memset(q4 + 4, 0xff, QUANT_BLOCK / 2);
+    assert_true(tensor_is_finite(&eight) && tensor_is_finite(&four) && tensor_is_finite(&single));
+    q8[Q8_0_BYTES + 1] = 0x7c; // infinite: the scale of the second block
+    assert_false(tensor_is_finite(&eight));
+    q4[Q4_1_BYTES + 3] = 0xfe; // NaN: its offset
+    assert_false(tensor_is_finite(&four));
+    floats[1] = -INFINITY;
+    assert_false(tensor_is_finite(&single));
+}
+
+static void the_small_model_is_what_was_written(void **state)
+{
+    (void)state;
+    assert_int_equal(model->layers, 2);
+    assert_int_equal(model->width, 384);
+    assert_int_equal(model->heads, 6);
+    assert_int_equal(model->key_heads, 2);
+    assert_int_equal(model->inner, 512);
+    assert_int_equal(model->words, tokens_count(model->tokens));
+    assert_int_equal(model->chat.end, 2);
+    assert_int_equal(model->embedding.type, QUANT_Q8_0);
+    assert_int_equal(model->layer[1].down.type, QUANT_Q4_1);
+    // Rows of random weights have the length that they were made with, within what chance does: 384 of size 1, and of
+    // 1 / sqrt(512) each.
+    float row[512];
+    double embedding = 0, down = 0;
+    tensor_row(&model->embedding, 7, row);
+    for (int i = 0; i < 384; ++i)
+        embedding += row[i] * row[i] / 384;
+    tensor_row(&model->layer[1].down, 383, row);
+    for (int i = 0; i < 512; ++i)
+        down += row[i] * row[i];
+    assert_true(embedding > 0.7 && embedding < 1.5);
+    assert_true(down > 0.7 && down < 1.5);
+}
+
+// ---- Damage -------------------------------------------------------------------------------------
+
+// fail() is linked as __wrap_fail (mk/tests.mk): where a test awaits it, it comes back here instead of ending the
+// program, which would take a process, sanitizers and all, for each damaged file.
+static bool awaited;
+static jmp_buf back;
+static int fail_status;
+static char said[4096];
+
+void __real_fail(int status, const char *format, ...) __attribute__((noreturn));
+void __wrap_fail(int status, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+void __wrap_fail(int status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(said, sizeof said, format, args);
+    va_end(args);
+    if (!awaited)
+        __real_fail(status, "%s", said);
+    fail_status = status;
+    longjmp(back, 1);
+}
+
+// Opens a file. Returns 0, or the status with which the program would have ended; what it would have said is in said[].
+static int opened(const char *path)
+{
+    awaited = true;
+    fail_status = 0;
+    if (setjmp(back) == 0)
+        model_close(model_open(path));
+    awaited = false;
+    return fail_status;
+}
+
+static void write_damaged(const char *bytes, size_t count)
+{
+    FILE *file = fopen(damaged_path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    assert_int_equal(fclose(file), 0);
+}
+
+// Whether the damaged file is refused in one line that has these words and its name; what else happens is printed.
+static bool refused(const char *what, const char *words)
+{
+    const int status = opened(damaged_path);
+    const bool right = status == EXIT_USAGE && !strchr(said, '\n') && strstr(said, words) &&
+                       strstr(said, damaged_path);
+    if (!right)
+        print_error("%s: status %d, and not one line with \"%s\" and the file's name: %s\n", what,
+                    status, words, said);
+    return right;
+}
+
+// Where a text stands in the file for the first time: behind it, `skip` bytes on.
+static size_t place_of(const char *of, size_t skip)
+{
+    const char *at = memmem(tiny, tiny_bytes, of, strlen(of));
+    if (!at)
+        fail_msg("no \"%s\" in the small model", of);
+    return (size_t)(at - tiny) + strlen(of) + skip;
+}
+
+#define BYTES_OF(bytes) bytes, sizeof(bytes) - 1
+// What is written over the bytes that stand `skip` behind a text, and what has to be said then.
+static const struct {
+    const char *behind;
+    size_t skip;
+    const char *bytes;
+    size_t count;
+    const char *words;
+} damages[] = {
+    {"", 0, BYTES_OF("GGUX"), "no GGUF: it does not begin"},
+    {"GGUF", 0, BYTES_OF("\2\0\0\0"), "GGUF of version 2; 3 is read"},
+    {"GGUF", 0, BYTES_OF("\0\0\0\3"), "GGUF of version 50331648"}, // big endian
+    {"GGUF", 4, BYTES_OF("\xff\xff\xff\xff\xff\xff\xff\xff"), "the number of tensors"},
+    {"GGUF", 4, BYTES_OF("\x15\0"), "tensor 21 of 21"},
+    {"GGUF", 4, BYTES_OF("\x13\0"), "\"token_embd.weight\""}, // data begin where the table went on
+    {"GGUF", 12, BYTES_OF("\xff\xff\xff\xff"), "the number of values"},
+    {"GGUF", 12, BYTES_OF("\x17\0\0\0"), "tensor 1 of 20"}, // its head is read as a value
+    {"GGUF", 12, BYTES_OF("\0\0\0\0"), "tensor 1 of 20"},
+    {"GGUF", 20, BYTES_OF("\xff\xff\xff\xff\xff\xff\xff\xff"),
+     "value 1 of 22: 18446744073709551615 bytes are wanted"},
+    {"GGUF", 20, BYTES_OF("\0"), "a name of 0 bytes"},
+    {"general.architectur", 0, BYTES_OF("\n"), "other than visible ASCII"},
+    {"general.architecture", 0, BYTES_OF("\15"), "a value of type 13"},
+    {"general.architecture", 4, BYTES_OF("\xff\xff\xff\xff\xff"), "bytes are wanted"},
+    {"general.architecture", 12, BYTES_OF("mamba"),
+     "\"general.architecture\" is \"mamba\"; only \"llama\""},
+    {"general.languages", 4, BYTES_OF("\11"), "an array of arrays"},
+    {"general.languages", 8, BYTES_OF("\0\0\0\0\0\0\0\1"), "bytes are wanted"},
+    {"llama.block_coun", 0, BYTES_OF("T"), "no \"llama.block_count\" in it"},
+    {"llama.block_count", 0, BYTES_OF("\6"),
+     "\"llama.block_count\" is no whole number from 1 to 1024"},
+    {"llama.block_count", 4, BYTES_OF("\0"),
+     "\"llama.block_count\" is no whole number from 1 to 1024"},
+    {"llama.block_count", 4, BYTES_OF("\1"), "20 tensors; a model of 1 layers is read with 11"},
+    {"llama.block_count", 4, BYTES_OF("\3"), "no tensor \"blk.2.attn_norm.weight\""},
+    {"llama.embedding_length", 4, BYTES_OF("\x40\0"), "width 64, 6 heads, 2 of keys"},
+    {"llama.embedding_length", 4, BYTES_OF("\x81\1"), "width 385"},
+    {"llama.feed_forward_length", 4, BYTES_OF("\0\4"),
+     "\"blk.0.ffn_gate.weight\" is [512][384], not [1024][384]"},
+    {"llama.attention.head_count", 4, BYTES_OF("\3\0"), "width 384, 3 heads"},
+    {"llama.attention.head_count_kv", 4, BYTES_OF("\4"), "width 384, 6 heads, 4 of keys"},
+    {"llama.attention.head_count_kv", 4, BYTES_OF("\7"), "is no whole number from 1 to 6"},
+    {"llama.attention.head_count_kv", 4, BYTES_OF("\3"),
+     "\"blk.0.attn_k.weight\" is [128][384], not [192][384]"},
+    {"llama.context_length", 4, BYTES_OF("\xff\xff\xff\xff"),
+     "is no whole number from 1 to 1048576"},
+    {"llama.rope.freq_base", 4, BYTES_OF("\0\0\xc0\x7f"),
+     "\"llama.rope.freq_base\" is no number from 1 to 1e+12"},
+    {"llama.attention.layer_norm_rms_epsilon", 4, BYTES_OF("\0\0\0\0"), "is no number from 1e-12"},
+    {"llama.rope.dimension_count", 4, BYTES_OF("\x20"), "is no whole number from 64 to 64"},
+    {"tokenizer.ggml.model", 12, BYTES_OF("bert"),
+     "\"tokenizer.ggml.model\" is \"bert\"; only \"gpt2\" is read"},
+    {"tokenizer.ggml.pre", 12, BYTES_OF("qwen22"),
+     "\"tokenizer.ggml.pre\" is \"qwen22\"; only \"smollm\""},
+    {"tokenizer.ggml.tokens", 0, BYTES_OF("\10"), "bytes are wanted"}, // an array becomes a text
+    {"tokenizer.ggml.tokens", 8, BYTES_OF("\1\0"), "value 18 of 22"},
+    {"tokenizer.ggml.token_type", 4, BYTES_OF("\4"),
+     "\"tokenizer.ggml.token_type\" is no array of int32"},
+    {"tokenizer.ggml.unknown_token_id", 4, BYTES_OF("\0\0\0\1"),
+     "\"tokenizer.ggml.unknown_token_id\" is no whole"},
+    {"tokenizer.ggml.eos_token_id", 4, BYTES_OF("\1"), "answers do not end with \"<|im_end|>\""},
+    {"<|im_end|", 0, BYTES_OF("X"), "no special token \"<|im_end|>\""},
+    {"<|im_", 0, BYTES_OF("START"), "no special token \"<|im_start|>\""},
+    {"tokenizer.ggml.merges", 0, BYTES_OF("\11\0\0\0\5"), "value 19 of 22"},
+    {"\xc4\xa0 ", 0, BYTES_OF("q"), "merge 0 makes no token"},
+    {"tokenizer.chat_template", 12, BYTES_OF("{%  "), "its chat template is not SmolLM2's"},
+    {"token_embd.weight", 0, BYTES_OF("\5"), "5 dimensions; 1 to 4 are read"},
+    {"token_embd.weight", 0, BYTES_OF("\0"), "0 dimensions"},
+    {"token_embd.weight", 4, BYTES_OF("\0\0"), "a tensor with no column"},
+    {"token_embd.weight", 4, BYTES_OF("\x81"),
+     "\"token_embd.weight\" has rows of 385 numbers of type 8"},
+    {"token_embd.weight", 12, BYTES_OF("\0\0\0\0\0\0\0\1"),
+     "a tensor with no row, or with more than 2^31"},
+    {"token_embd.weight", 12, BYTES_OF("\xff\xff\xff\x7f"), "bytes are wanted"},
+    {"token_embd.weight", 20, BYTES_OF("\2"), "of type 2; read are F32 (0)"},
+    {"token_embd.weight", 20, BYTES_OF("\3"), "the data of \"blk.0.attn_norm.weight\""},
+    {"token_embd.weight", 24, BYTES_OF("\x20"), "they begin at 32 of all data, not at 0"},
+    {"blk.0.attn_norm.weight", 16, BYTES_OF("\0\0\0\0"),
+     "they begin at 0 of all data"}, // upon the one before
+    {"blk.1.attn_", 0, BYTES_OF("k"), "no tensor"},
+    {"blk.", 0, BYTES_OF("1"), "a tensor of this name is there already"},
+};
+
+static void damage_is_told_in_one_line(void **state)
+{
+    (void)state;
+    char *copy = need(malloc(tiny_bytes));
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; ++i) {
+        memcpy(copy, tiny, tiny_bytes);
+        memcpy(copy + place_of(damages[i].behind, damages[i].skip), damages[i].bytes,
+               damages[i].count);
+        write_damaged(copy, tiny_bytes);
+        char *what = text("row %zu, behind \"%s\"", i, damages[i].behind);
+        wrong += !refused(what, damages[i].words);
+    }
+    assert_int_equal(wrong, 0);
+    free(copy);
+}
+
+// Where the data of a tensor stand; those of output_norm are the last of the file.
+static size_t in_file(const struct tensor *tensor)
+{
+    return tiny_bytes - model->output_norm.row_bytes -
+           (size_t)(model->output_norm.data - tensor->data);
+}
+
+// What stands where no text of its own stands before it.
+static void damage_to_tokens_and_weights_is_told(void **state)
+{
+    (void)state;
+    const size_t types = place_of("tokenizer.ggml.token_type", 16);
+    const size_t first_byte = place_of("<|im_end|>", 8); // the name of token 3: two bytes
+    const struct {
+        const char *what;
+        size_t at;
+        const char *bytes;
+        size_t count;
+        const char *words;
+    } places[] = {
+        {"types are one fewer", types - 8, BYTES_OF("\x10\1"), "value"},
+        {"a special token becomes text", types + 4, BYTES_OF("\1"),
+         "no special token \"<|im_start|>\""},
+        {"a letter that no byte has", first_byte, BYTES_OF("\xd0\x90"),
+         "token 3 has a letter that stands for no byte"},
+        {"half a letter", first_byte + 1, BYTES_OF("a"),
+         "token 3 has a letter that stands for no byte"},
+        {"two tokens of one name", first_byte, BYTES_OF("\xc4\x81"),
+         "token 4 is the same as token 3"},
+        {"a token with a byte 0", first_byte, BYTES_OF("\0a"), "token 3 has"},
+        {"a merge without a space", place_of("\xc4\xa0 t", 0) - 2, BYTES_OF("x"),
+         "merge 0 makes no token"},
+        {"a scale of the embedding", in_file(&model->embedding), BYTES_OF("\0\x7c"),
+         "\"token_embd.weight\" has a scale that is infinite or NaN"},
+        {"an offset, the last of a matrix",
+         in_file(&model->layer[1].value) + model->layer[1].value.row_bytes * 128 - Q4_1_BYTES + 2,
+         BYTES_OF("\1\xfc"), "\"blk.1.attn_v.weight\" has a scale that is infinite or NaN"},
+        {"a weight of a norm", in_file(&model->output_norm) + 4 * 383, BYTES_OF("\0\0\xc0\xff"),
+         "\"output_norm.weight\" has a number that is infinite or NaN"},
+    };
+    char *copy = need(malloc(tiny_bytes));
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; ++i) {
+        memcpy(copy, tiny, tiny_bytes);
+        memcpy(copy + places[i].at, places[i].bytes, places[i].count);
+        write_damaged(copy, tiny_bytes);
+        wrong += !refused(places[i].what, places[i].words);
+    }
+    assert_int_equal(wrong, 0);
+    free(copy);
+}
+
+static void a_file_that_ends_early_is_refused_wherever_it_ends(void **state)
+{
+    (void)state;
+    const size_t data = in_file(&model->embedding);
+    int wrong = 0, cuts = 0;
+    // Every 41st byte of what stands before the data, and every 40,009th of the data: primes, so all kinds of places.
+    for (size_t at = 1; at < tiny_bytes; at += at < data ? 41 : 40009, ++cuts) {
+        write_damaged(tiny, at);
+        wrong += !refused(text("cut at %zu", at), "");
+    }
+    write_damaged(tiny, tiny_bytes - 1);
+    wrong += !refused("the last byte is missing",
+                      "the data of \"output_norm.weight\": 1536 bytes are wanted, and 1535 are");
+    write_damaged(tiny, 0);
+    wrong += !refused("empty", "empty; a model in GGUF is wanted");
+    assert_int_equal(wrong, 0);
+    assert_true(cuts > 100);
+}
+
+static void bits_that_flip_are_refused_or_change_what_is_read(void **state)
+{
+    (void)state;
+    const size_t data = in_file(&model->embedding);
+    char *copy = need(malloc(tiny_bytes));
+    int refusals = 0, wrong = 0;
+    memcpy(copy, tiny, tiny_bytes);
+    for (size_t i = 0; i < 150; ++i) {
+        const size_t at = i * 7919 % data; // a prime: anywhere before the data
+        const char bit = (char)(1 << i % 8);
+        copy[at] ^= bit;
+        write_damaged(copy, tiny_bytes);
+        const int status = opened(damaged_path);
+        wrong += status != 0 && !refused(text("bit %zu of byte %zu", i % 8, at), "");
+        refusals += status != 0;
+        copy[at] ^= bit;
+    }
+    free(copy);
+    assert_int_equal(wrong, 0);
+    assert_true(refusals > 50);
+}
+
+static void a_program_ends_in_one_line(void **state)
+{
+    (void)state;
+    const struct {
+        char *path, *words;
+    } cases[] = {{folder, "not a regular file"},
+                 {"/no/such/model", "No such file or directory"},
+                 {damaged_path, "no GGUF: it does not begin with these four letters"}};
+    write_damaged("GGU?", 4);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        int ends[2], status;
+        char line[4096];
+        assert_int_equal(pipe(ends), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            dup2(ends[1], STDERR_FILENO);
+            model_open(cases[i].path);
+            _exit(0);
+        }
+        close(ends[1]);
+        size_t length = 0;
+        for (ssize_t more; (more = read(ends[0], line + length, sizeof line - 1 - length)) > 0;)
+            length += (size_t)more;
+        line[length] = '\0';
+        close(ends[0]);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 2);
+        assert_string_equal(line, text("test: %s: %s\n", cases[i].path, cases[i].words));
+    }
+}
+
+static void the_tool_leaves_nothing_half_written(void **state)
+{
+    (void)state;
+    char *tool = text("%s/../../../tiny-model", own_folder()), *inside = text("%s/in", folder);
+    // A folder of the name is in the way: what was written beside it is gone again.
+    assert_int_equal(mkdir(inside, 0700), 0);
+    struct output ended = run((char *const[]){tool, inside, NULL}, NULL, 60, false);
+    assert_int_equal(ended.status, 3);
+    assert_string_equal(ended.err,
+                        text("tiny-model: %s cannot be written: Is a directory\n", inside));
+    assert_int_equal(rmdir(inside), 0);
+    ended = run((char *const[]){tool, "/no/such/file", NULL}, NULL, 60, false);
+    assert_int_equal(ended.status, 2);
+    assert_string_equal(ended.err,
+                        "tiny-model: /no/such/file cannot be written: No such file or directory\n");
+    ended = run((char *const[]){tool, NULL}, NULL, 60, false);
+    assert_int_equal(ended.status, 2);
+    assert_string_equal(ended.err, "tiny-model: usage: tiny-model FILE [--seed N]\n");
+    // What is left over would keep tear_down() from removing the folder.
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_texts_have_known_tokens),
+        cmocka_unit_test(texts_come_back_from_their_tokens),
+        cmocka_unit_test(a_text_that_is_not_utf8_is_refused_with_its_place),
+        cmocka_unit_test(a_question_is_put_as_the_template_says),
+        cmocka_unit_test(blocks_are_read_as_computed_by_hand),
+        cmocka_unit_test(a_number_that_is_not_finite_is_seen_in_each_format),
+        cmocka_unit_test(the_small_model_is_what_was_written),
+        cmocka_unit_test(damage_is_told_in_one_line),
+        cmocka_unit_test(damage_to_tokens_and_weights_is_told),
+        cmocka_unit_test(a_file_that_ends_early_is_refused_wherever_it_ends),
+        cmocka_unit_test(bits_that_flip_are_refused_or_change_what_is_read),
+        cmocka_unit_test(a_program_ends_in_one_line),
+        cmocka_unit_test(the_tool_leaves_nothing_half_written),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
