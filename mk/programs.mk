@@ -107,9 +107,10 @@ build/libhost.a: $(call objects,$(call sources,code/host))
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# A language model's file, and a program that writes a small one (code/model/model.h).
-model_programs := tiny-model
+# A language model's file, a program that asks it, and one that writes a small one (code/model/model.h).
+model_programs := ask tiny-model
 model := $(filter-out $(model_programs:%=code/model/%.c),$(call sources,code/model))
+build/obj/code/model/reference.o: OPT := -O3
 build/libmodel.a: $(call objects,$(model))
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^

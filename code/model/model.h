@@ -4,6 +4,8 @@
 //   tokens.c      text to tokens and back
 //   chat.c        what a model is given to answer: the chat template
 //   model.c       a model of the architecture "llama": its numbers, and its weights by what they are for
+//   reference.c   the same in double precision on the CPU
+//   ask.c         a program: puts a question to the reference
 //   tiny-model.c  a program: writes a small random model, for tests
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
@@ -130,6 +132,23 @@ struct model {
 // Opens a file with all that is needed of it. Vectors are floats, matrices Q4_1 or Q8_0, and all numbers finite.
 struct model *model_open(const char *path);
 void model_close(struct model *model);
+
+// ---- The reference (reference.c) ----------------------------------------------------------------
+
+// Runs a model in double precision, one sequence, on the dequantised weights, and keeps the keys and values of its tokens,
+// of at most `room`.
+struct reference;
+struct reference *reference_open(const struct model *model, int room);
+void reference_close(struct reference *reference);
+
+// The next tokens of the sequence. logits: [count - from][words], what comes after each from the one numbered `from` on.
+void reference_run(struct reference *reference, const int *tokens, int count, int from,
+                   double *logits);
+// Forgets all tokens but the first `length`.
+void reference_cut(struct reference *reference, int length);
+
+// The token with the largest logit; of equals, the first.
+int likeliest(const double *logits, int words);
 
 #ifdef __cplusplus
 }

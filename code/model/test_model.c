@@ -1,5 +1,5 @@
-// A model's file and its tokens, on the small model that build/tiny-model writes: what is read of it, and that of a
-// damaged copy one line is said and nothing else happens.
+// A model's file, its tokens and the reference, on the small model that build/tiny-model writes: what is read of it, what
+// comes of it, and that of a damaged copy one line is said and nothing else happens.
 #include "model.h"
 
 #include "host/host.h"
@@ -264,6 +264,182 @@ static void the_small_model_is_what_was_written(void **state)
         down += row[i] * row[i];
     assert_true(embedding > 0.7 && embedding < 1.5);
     assert_true(down > 0.7 && down < 1.5);
+}
+
+// ---- The reference ------------------------------------------------------------------------------
+
+enum { EIGHT = 8 };
+static const int eight[EIGHT] = {1, 42, 7, 260, 100, 42, 42, 280};
+
+// Logits of all places of the eight tokens, run in pieces of `piece` tokens.
+static double *logits_of_eight(int piece)
+{
+    double *logits = need(malloc(EIGHT * (size_t)model->words * sizeof *logits));
+    struct reference *r = reference_open(model, EIGHT);
+    for (int i = 0; i < EIGHT; i += piece)
+        reference_run(r, eight + i, piece, 0, logits + (size_t)i * (size_t)model->words);
+    reference_close(r);
+    return logits;
+}
+
+// What code/model/compare.py computes with numpy from weights that another reader of GGUF dequantised.
+static void logits_are_those_of_another_program(void **state)
+{
+    (void)state;
+    static const struct {
+        int likeliest;
+        double logits[4], most; // of tokens 0, 1, 100 and the last; of the likeliest one
+    } expected[EIGHT] = {
+        {106, {0.864087, -26.111519, 13.931191, 9.223378}, 54.944654},
+        {193, {0.720065, 27.865191, 40.945026, -2.199534}, 76.641660},
+        {100, {-8.761170, 4.586642, 58.252052, 3.751731}, 58.252052},
+        {170, {-10.478891, -3.960970, -16.417827, 3.374381}, 50.214574},
+        {82, {-26.965624, -18.506965, 24.078771, 20.452624}, 63.032579},
+        {193, {-27.672924, 29.099053, 22.453963, 23.929780}, 67.701920},
+        {193, {-21.162423, 25.751140, 29.154313, 15.169823}, 71.617098},
+        {78, {-21.923594, -28.512628, 21.123214, 26.869245}, 48.868353},
+    };
+    double *logits = logits_of_eight(EIGHT);
+    for (int i = 0; i < EIGHT; ++i) {
+        const double *at = logits + i * model->words;
+        const int tokens[4] = {0, 1, 100, model->words - 1};
+        assert_int_equal(likeliest(at, model->words), expected[i].likeliest);
+        assert_true(fabs(at[expected[i].likeliest] - expected[i].most) < 2e-6);
+        for (int k = 0; k < 4; ++k)
+            assert_true(fabs(at[tokens[k]] - expected[i].logits[k]) < 2e-6);
+    }
+    free(logits);
+}
+
+static void keys_and_values_are_kept(void **state)
+{
+    (void)state;
+    double *whole = logits_of_eight(EIGHT), *halves = logits_of_eight(4),
+           *single = logits_of_eight(1);
+    const size_t bytes = EIGHT * (size_t)model->words * sizeof *whole;
+    // The same sums in the same order.
+    assert_memory_equal(whole, halves, bytes);
+    assert_memory_equal(whole, single, bytes);
+    // What is cut off has no effect any more; `from` leaves out the logits before it.
+    struct reference *r = reference_open(model, EIGHT);
+    const int others[] = {5, 6, 8};
+    reference_run(r, eight, 5, 5, NULL);
+    reference_run(r, others, 3, 3, NULL);
+    reference_cut(r, 5);
+    reference_run(r, eight + 5, 3, 2, single);
+    assert_memory_equal(single, whole + 7 * model->words, (size_t)model->words * sizeof *whole);
+    reference_close(r);
+    free(whole);
+    free(halves);
+    free(single);
+}
+
+static void of_equal_logits_the_first_is_the_likeliest(void **state)
+{
+    (void)state;
+    assert_int_equal(likeliest((const double[]){-2, -1, -1, -3}, 4), 1);
+    assert_int_equal(likeliest((const double[]){-INFINITY, -1e300}, 2), 1);
+    assert_int_equal(likeliest((const double[]){7}, 1), 0);
+}
+
+// The program that asks.
+static struct output asked(const char *first, const char *second, const char *third)
+{
+    char *tool = text("%s/../../../ask", own_folder());
+    return run((char *const[]){tool, tiny_path, (char *)(uintptr_t)first, (char *)(uintptr_t)second,
+                               (char *)(uintptr_t)third, NULL},
+               NULL, 60, false);
+}
+
+static void the_program_answers(void **state)
+{
+    (void)state;
+    struct output ended = asked("the", "--most", "3");
+    assert_int_equal(ended.status, 0);
+    assert_string_equal(ended.err, "");
+    // The same three tokens by the library.
+    size_t count, length = 0;
+    char answer[64];
+    int *tokens = chat_question(&model->chat, model->tokens, true, "the", &count);
+    double *logits = need(malloc((size_t)model->words * sizeof *logits));
+    struct reference *r = reference_open(model, (int)count + 3);
+    reference_run(r, tokens, (int)count, (int)count - 1, logits);
+    for (int i = 0; i < 3; ++i) {
+        const int token = likeliest(logits, model->words);
+        const struct span bytes = token_bytes(model->tokens, token);
+        memcpy(answer + length, bytes.at, bytes.bytes);
+        length += bytes.bytes;
+        reference_run(r, &token, 1, 0, logits);
+    }
+    assert_true(length > 0);
+    answer[length++] = '\n';
+    assert_memory_equal(ended.out, answer, length);
+    assert_int_equal(strlen(ended.out), length);
+    reference_close(r);
+    // To the end of the context, and no further.
+    ended = asked("the", NULL, NULL);
+    assert_int_equal(ended.status, 0);
+    assert_int_equal(strlen(ended.out) > 10, true);
+    // The logits behind the eight tokens.
+    ended = asked("--logits", "1 42 7 260 100 42 42 280", NULL);
+    assert_int_equal(ended.status, 0);
+    double *all = logits_of_eight(EIGHT);
+    char *line = strtok(ended.out, "\n");
+    for (int i = 0; i < model->words; ++i, line = strtok(NULL, "\n")) {
+        assert_non_null(line);
+        assert_true(fabs(atof(line) - all[7 * model->words + i]) < 1e-6);
+    }
+    assert_null(line);
+}
+
+// What the program says of a text on its standard input; its exit status is left in *status.
+static char *tokens_printed(const char *input, int *status)
+{
+    FILE *pipe = popen(
+        text("printf '%s' | %s/../../../ask %s --tokens 2>&1", input, own_folder(), tiny_path),
+        "r");
+    assert_non_null(pipe);
+    char *all = read_stream(pipe, NULL);
+    *status = WEXITSTATUS(pclose(pipe));
+    return all;
+}
+
+static void the_program_prints_tokens(void **state)
+{
+    (void)state;
+    int status;
+    assert_string_equal(tokens_printed(" the is\\n\\n12", &status), "260 262\n\n52 53\n");
+    assert_int_equal(status, 0);
+    assert_string_equal(tokens_printed("a\\nb\\377\\n", &status),
+                        "100\nask: line 2 of the input is no UTF-8 at byte 1\n");
+    assert_int_equal(status, 2);
+}
+
+static void the_program_says_what_it_cannot_do(void **state)
+{
+    (void)state;
+    char *long_question = need(calloc(1, 201));
+    memset(long_question, 'x', 200);
+    const struct {
+        const char *options[3], *said;
+    } cases[] = {
+        {{"a\xff"}, "ask: the question is no UTF-8 at byte 1\n"},
+        {{long_question},
+         "ask: the question has 286 tokens with the template; the model reads 160\n"},
+        {{"--logits", "1 282"}, "ask: a token: \"282\" is no whole number from 0 to 281\n"},
+        {{"--logits", " "}, "ask: 0 tokens; the model reads 1 to 160\n"},
+        {{"--logits", "1", "--tokens"},
+         "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | FILE --logits TOKENS\n"},
+        {{NULL},
+         "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | FILE --logits TOKENS\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        const struct output ended =
+            asked(cases[i].options[0], cases[i].options[1], cases[i].options[2]);
+        assert_int_equal(ended.status, 2);
+        assert_string_equal(ended.err, cases[i].said);
+        assert_string_equal(ended.out, "");
+    }
 }
 
 // ---- Damage -------------------------------------------------------------------------------------
@@ -586,6 +762,12 @@ int main(void)
         cmocka_unit_test(blocks_are_read_as_computed_by_hand),
         cmocka_unit_test(a_number_that_is_not_finite_is_seen_in_each_format),
         cmocka_unit_test(the_small_model_is_what_was_written),
+        cmocka_unit_test(logits_are_those_of_another_program),
+        cmocka_unit_test(keys_and_values_are_kept),
+        cmocka_unit_test(of_equal_logits_the_first_is_the_likeliest),
+        cmocka_unit_test(the_program_answers),
+        cmocka_unit_test(the_program_prints_tokens),
+        cmocka_unit_test(the_program_says_what_it_cannot_do),
         cmocka_unit_test(damage_is_told_in_one_line),
         cmocka_unit_test(damage_to_tokens_and_weights_is_told),
         cmocka_unit_test(a_file_that_ends_early_is_refused_wherever_it_ends),
