@@ -114,7 +114,7 @@ build/obj/code/model/reference.o: OPT := -O3
 build/libmodel.a: $(call objects,$(model))
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(model_programs:%=build/%): build/%: build/obj/code/model/%.o build/libmodel.a build/libhost.a
+$(model_programs:%=build/%): build/%: build/obj/code/model/%.o build/libmodel.a build/libhost.a build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(MODEL_LIBS) $(LIBS) -o $@
 

@@ -1,11 +1,14 @@
-// ask.c: asks a model in double precision on the CPU, a third of a second a token.
+// ask.c: asks a model in double precision on the CPU, a fifth of a second a token.
 //   ask FILE QUESTION [--most N]   its answer: after each token the likeliest one; at most N
 //   ask FILE --logits TOKENS       numbers of tokens, "1 42 7": the logits behind the last of them, a line each
+//   ask FILE --perplexity          of the text on standard input, in pieces of 512 tokens
+//   --cache e4m3                   with these: keys and values are rounded as chapter 21's cache rounds them
 //   ask FILE --tokens              the numbers of the tokens of each line of standard input
 #include "model.h"
 
 #include "host/host.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,19 +43,19 @@ static int *numbers(const struct model *m, const char *words, int *count)
     return tokens;
 }
 
-static void print_logits(const struct model *m, const char *words)
+static void print_logits(const struct model *m, const char *words, enum kept kept)
 {
     int count;
     int *tokens = numbers(m, words, &count);
     double *logits = need(malloc((size_t)m->words * sizeof *logits));
-    struct reference *r = reference_open(m, count);
+    struct reference *r = reference_open(m, count, kept);
     reference_run(r, tokens, count, count - 1, logits);
     for (int i = 0; i < m->words; ++i)
         printf("%.9g\n", logits[i]);
     reference_close(r);
 }
 
-static void answer(const struct model *m, const char *question, int most)
+static void answer(const struct model *m, const char *question, int most, enum kept kept)
 {
     size_t count;
     int *tokens = chat_question(&m->chat, m->tokens, true, question, &count);
@@ -64,7 +67,7 @@ static void answer(const struct model *m, const char *question, int most)
     if (most > m->context - (int)count)
         most = m->context - (int)count;
     double *logits = need(malloc((size_t)m->words * sizeof *logits));
-    struct reference *r = reference_open(m, (int)count + most);
+    struct reference *r = reference_open(m, (int)count + most, kept);
     reference_run(r, tokens, (int)count, (int)count - 1, logits);
     for (int i = 0; i < most; ++i) {
         int token = likeliest(logits, m->words);
@@ -80,29 +83,88 @@ static void answer(const struct model *m, const char *question, int most)
     reference_close(r);
 }
 
+// How unlikely the model holds a token, by the logits before it: -log p, in nats.
+static double surprise(const double *logits, int words, int token)
+{
+    const double most = logits[likeliest(logits, words)];
+    double sum = 0;
+    for (int i = 0; i < words; ++i)
+        sum += exp(logits[i] - most);
+    return most + log(sum) - logits[token];
+}
+
+// Each token is foretold from those before it in its piece; the first of a piece is not.
+static void print_perplexity(const struct model *m, enum kept kept)
+{
+    enum { PIECE = 512, STEP = 32 }; // STEP: tokens whose logits are kept at a time
+    size_t bytes, count, told = 0;
+    char *words = read_stream(stdin, &bytes);
+    if (!words)
+        fail(EXIT_MACHINE, "standard input cannot be read: %m");
+    int *tokens = tokens_of(m->tokens, words, bytes, &count);
+    if (!tokens)
+        fail(EXIT_USAGE, "the text is no UTF-8 at byte %zu", count);
+    if (count < 2)
+        fail(EXIT_USAGE, "the text has %zu tokens; a second one is the first to be foretold",
+             count);
+    const int piece = m->context < PIECE ? m->context : PIECE;
+    double *logits = need(malloc((size_t)STEP * (size_t)m->words * sizeof *logits)), sum = 0;
+    struct reference *r = reference_open(m, piece, kept);
+    for (size_t at = 0; at + 1 < count;) {
+        const size_t here = at % (size_t)piece; // of the piece; its last token is read by nobody
+        const size_t left =
+            (size_t)piece - 1 - here < count - 1 - at ? (size_t)piece - 1 - here : count - 1 - at;
+        const int step = left < STEP ? (int)left : STEP;
+        if (here == 0)
+            reference_cut(r, 0);
+        doing("token %zu of %zu", at + 1, count);
+        reference_run(r, tokens + at, step, 0, logits);
+        for (int i = 0; i < step; ++i)
+            sum += surprise(logits + (size_t)i * (size_t)m->words, m->words,
+                            tokens[at + (size_t)i + 1]);
+        told += (size_t)step;
+        at += (size_t)step + (here + (size_t)step == (size_t)piece - 1);
+    }
+    done();
+    printf("%.6g, of %zu tokens foretold\n", exp(sum / (double)told), told);
+    reference_close(r);
+    free(logits);
+    free(tokens);
+    free(words);
+}
+
 int main(int argc, char **argv)
 {
     int most = 1 << 20;
-    bool tokens = false;
-    const char *of = NULL;
+    bool tokens = false, perplexity = false;
+    const char *of = NULL, *cache = "exact";
     const struct option_row options[] = {
         {.name = "most", .argument = "N", .number = &most, .least = 1, .most = 1 << 20},
         {.name = "tokens", .flag = &tokens},
+        {.name = "perplexity", .flag = &perplexity},
         {.name = "logits", .argument = "TOKENS", .word = &of},
+        {.name = "cache", .argument = "exact|e4m3", .word = &cache},
         {0}};
 
     speaker = "ask";
     const int first = options_read(argc, argv, options, false);
-    if (argc - first != (tokens || of ? 1 : 2) || (tokens && of))
-        fail(EXIT_USAGE,
-             "usage: ask FILE QUESTION [--most N] | FILE --tokens | FILE --logits TOKENS");
+    const int modes = tokens + perplexity + (of != NULL);
+    if (argc - first != (modes ? 1 : 2) || modes > 1)
+        fail(
+            EXIT_USAGE,
+            "usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits TOKENS");
+    const enum kept kept = strcmp(cache, "e4m3") ? KEPT_EXACT : KEPT_E4M3;
+    if (kept == KEPT_EXACT && strcmp(cache, "exact"))
+        fail(EXIT_USAGE, "--cache: \"%s\" is neither exact nor e4m3", cache);
     struct model *m = model_open(argv[first]);
     if (tokens)
         print_tokens(m);
+    else if (perplexity)
+        print_perplexity(m, kept);
     else if (of)
-        print_logits(m, of);
+        print_logits(m, of, kept);
     else
-        answer(m, argv[first + 1], most);
+        answer(m, argv[first + 1], most, kept);
     if (fflush(stdout) != 0)
         fail(EXIT_MACHINE, "standard output cannot be written: %m");
     model_close(m);

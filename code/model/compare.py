@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Holds build/ask to what others make of the same file: the tokenizer to `tokenizers`, the logits to numpy's, on weights
-that `gguf` dequantises. For maintainers: make test does not run it, and nothing else needs these packages.
+"""Holds build/ask to what others make of the same file: the tokenizer to `tokenizers`, the logits to numpy's, on
+weights that `gguf` dequantises. For maintainers: make test does not run it, and nothing else needs these packages.
 
     python3 -m venv /tmp/others && /tmp/others/bin/pip install tokenizers gguf numpy
     /tmp/others/bin/python code/model/compare.py FILE [TOKENS]
 
-TOKENS: numbers, "1 42 7", behind which logits are compared. Prints how many of 10,000 lines have other tokens, and how far
-logits differ; exit status 1 where a line does, or a logit by more than 1e-6.
+TOKENS: numbers, "1 42 7", behind which logits are compared. Prints how many of 10,000 lines have other tokens, and
+how far logits differ; exit status 1 where a line does, or a logit by more than 1e-6.
 """
 import glob
 import random
@@ -18,8 +18,8 @@ import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 HEAD = 64
-LETTERS = ["a", "Ä", "é", "ß", "中", "文", "٣", "½", "Ⅷ", "  ", " ", "\t", "’", "'s", "'re", "1", "23", "!", "?", "€", "😀",
-           "\u00a0", "\u3000", "न", "ि", "ł", "x", "The ", ".", ",", "\u2028", "ǅ", "_", "\r"]
+LETTERS = ["a", "Ä", "é", "ß", "中", "文", "٣", "½", "Ⅷ", "  ", " ", "\t", "’", "'s", "'re", "1", "23", "!", "?", "€",
+           "😀", "\u00a0", "\u3000", "न", "ि", "ł", "x", "The ", ".", ",", "\u2028", "ǅ", "_", "\r"]
 
 
 def lines():
@@ -54,7 +54,8 @@ def other_tokens(reader, path):
 
 class Model:
     def __init__(self, reader):
-        self.weights = {t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype(np.float32) for t in reader.tensors}
+        self.weights = {t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype(np.float32)
+                        for t in reader.tensors}
         value = {name: reader.fields["llama." + name].contents() for name in
                  ("block_count", "attention.head_count", "attention.head_count_kv", "rope.freq_base",
                   "attention.layer_norm_rms_epsilon")}
@@ -95,8 +96,8 @@ def other_logits(reader, path, words):
     ours = np.array([float(line) for line in ask(path, "--logits", words)])
     theirs = Model(reader).logits([int(word) for word in words.split()])[-1]
     apart = np.abs(ours - theirs)
-    print(f"{len(ours)} logits: from {ours.min():.3f} to {ours.max():.3f}, token {ours.argmax()} and {theirs.argmax()}; "
-          f"apart by {apart.max():.1e}, {apart.mean():.1e} on average")
+    print(f"{len(ours)} logits: from {ours.min():.3f} to {ours.max():.3f}, token {ours.argmax()} and "
+          f"{theirs.argmax()}; apart by {apart.max():.1e}, {apart.mean():.1e} on average")
     return apart.max() > 1e-6
 
 

@@ -69,8 +69,8 @@ bool tensor_is_finite(const struct tensor *tensor);
 
 // ---- Tokens (tokens.c) --------------------------------------------------------------------------
 
-// Byte-level BPE as GPT-2 has it (Radford et al. 2019), of the file's tokens and merges; each digit is a word of its own
-// ("smollm"). Texts are UTF-8.
+// Byte-level BPE as GPT-2 has it (Radford et al. 2019), of the file's tokens and merges; each digit is a word of its
+// own ("smollm"). Texts are UTF-8.
 struct tokens;
 struct tokens *tokens_open(const struct gguf *file);
 void tokens_close(struct tokens *tokens);
@@ -79,8 +79,8 @@ int tokens_count(const struct tokens *tokens);
 // The number of a token by its name in the file, such as "<|im_start|>"; -1: there is none.
 int tokens_named(const struct tokens *tokens, const char *name);
 
-// The tokens of a text, in which no name of a special token has a meaning: new, *count of them. NULL: it is no UTF-8, and
-// *count is where.
+// The tokens of a text, in which no name of a special token has a meaning: new, *count of them. NULL: it is no UTF-8,
+// and *count is where.
 int *tokens_of(const struct tokens *tokens, const char *text, size_t bytes, size_t *count);
 
 // The bytes of a token; none of a special one.
@@ -101,8 +101,8 @@ struct chat { // numbers of the special tokens
 struct chat chat_open(const struct gguf *file, const struct tokens *tokens);
 
 // The tokens with which a question is put to the model: new, *count of them. The first question of a talk stands behind
-// the words about who the model is; another one behind an answer, which ended with the token `end`. NULL: the text is no
-// UTF-8, and *count is where.
+// the words about who the model is; another one behind an answer, which ended with the token `end`. NULL: the text is
+// no UTF-8, and *count is where.
 int *chat_question(const struct chat *chat, const struct tokens *tokens, bool first,
                    const char *question, size_t *count);
 
@@ -135,13 +135,14 @@ void model_close(struct model *model);
 
 // ---- The reference (reference.c) ----------------------------------------------------------------
 
-// Runs a model in double precision, one sequence, on the dequantised weights, and keeps the keys and values of its tokens,
-// of at most `room`.
+// Runs a model in double precision, one sequence, on the dequantised weights, and keeps the keys and values of at most
+// `room` tokens: as they are, or rounded as chapter 21's cache rounds them.
 struct reference;
-struct reference *reference_open(const struct model *model, int room);
+enum kept { KEPT_EXACT, KEPT_E4M3 };
+struct reference *reference_open(const struct model *model, int room, enum kept kept);
 void reference_close(struct reference *reference);
 
-// The next tokens of the sequence. logits: [count - from][words], what comes after each from the one numbered `from` on.
+// The next tokens of the sequence. logits: [count - from][words], what comes after each from number `from` on.
 void reference_run(struct reference *reference, const int *tokens, int count, int from,
                    double *logits);
 // Forgets all tokens but the first `length`.

@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include "host/host.h"
+#include "workbench/workbench.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,18 +10,20 @@
 
 struct reference {
     const struct model *model;
+    enum kept kept;
     int room, length;      // tokens: that fit, and that are there
     double *keys, *values; // [layers][room][key_heads * 64], keys turned by their places
 };
 
-struct reference *reference_open(const struct model *m, int room)
+struct reference *reference_open(const struct model *m, int room, enum kept kept)
 {
     struct reference *r = need(calloc(1, sizeof *r));
-    const size_t kept = (size_t)m->layers * (size_t)room * (size_t)m->key_heads * HEAD_COLUMNS;
+    const size_t count = (size_t)m->layers * (size_t)room * (size_t)m->key_heads * HEAD_COLUMNS;
     r->model = m;
     r->room = room;
-    r->keys = need(malloc(kept * sizeof *r->keys));
-    r->values = need(malloc(kept * sizeof *r->values));
+    r->kept = kept;
+    r->keys = need(malloc(count * sizeof *r->keys));
+    r->values = need(malloc(count * sizeof *r->values));
     return r;
 }
 
@@ -95,6 +98,19 @@ static void turn(const struct model *m, double *head, int place)
     }
 }
 
+// Rounds a head of a key or a value as chapter 21's cache does: to halves, then to E4M3 with a power of two as scale.
+static void round_kept(double *head)
+{
+    float halves[HEAD_COLUMNS], largest = 0;
+    for (int d = 0; d < HEAD_COLUMNS; ++d) {
+        halves[d] = half_to_float(half_from_float((float)head[d]));
+        largest = fmaxf(largest, fabsf(halves[d]));
+    }
+    const float scale = e8m0_to_float(e8m0_for(largest));
+    for (int d = 0; d < HEAD_COLUMNS; ++d)
+        head[d] = (double)scale * e4m3_to_float(e4m3_from_float(halves[d] / scale));
+}
+
 // One query head of one token, whose keys and values are those of `length` tokens, `stride` numbers apart.
 static void attend(const double *query, const double *keys, const double *values, int stride,
                    int length, double *scores, double *to)
@@ -127,16 +143,23 @@ static void add_attention(struct reference *r, int number, double *x, int count)
     const size_t start = (size_t)number * (size_t)r->room * (size_t)keys;
     double *layer_keys = r->keys + start, *layer_values = r->values + start;
     double *new_keys = layer_keys + (size_t)r->length * (size_t)keys;
+    double *new_values = layer_values + (size_t)r->length * (size_t)keys;
     double *in = vectors(count, m->width), *queries = vectors(count, m->width),
            *out = vectors(count, m->width), *scores = vectors(1, r->room);
 
     norm(m, &layer->attention_norm, x, count, in);
     product(&layer->query, in, count, queries);
     product(&layer->key, in, count, new_keys);
-    product(&layer->value, in, count, layer_values + (size_t)r->length * (size_t)keys);
+    product(&layer->value, in, count, new_values);
     for (int i = 0; i < count; ++i)
-        for (int h = 0; h < m->key_heads; ++h)
-            turn(m, new_keys + i * keys + h * HEAD_COLUMNS, r->length + i);
+        for (int h = 0; h < m->key_heads; ++h) {
+            double *key = new_keys + i * keys + h * HEAD_COLUMNS;
+            turn(m, key, r->length + i);
+            if (r->kept == KEPT_E4M3) {
+                round_kept(key);
+                round_kept(new_values + i * keys + h * HEAD_COLUMNS);
+            }
+        }
     for (int i = 0; i < count; ++i)
         for (int h = 0; h < m->heads; ++h) {
             double *query = queries + i * m->width + h * HEAD_COLUMNS;

@@ -1,5 +1,5 @@
-// A model's file, its tokens and the reference, on the small model that build/tiny-model writes: what is read of it, what
-// comes of it, and that of a damaged copy one line is said and nothing else happens.
+// A model's file, its tokens and the reference, on the small model that build/tiny-model writes: what is read of it,
+// what comes of it, and that of a damaged copy one line is said and nothing else happens.
 #include "model.h"
 
 #include "host/host.h"
@@ -272,10 +272,10 @@ enum { EIGHT = 8 };
 static const int eight[EIGHT] = {1, 42, 7, 260, 100, 42, 42, 280};
 
 // Logits of all places of the eight tokens, run in pieces of `piece` tokens.
-static double *logits_of_eight(int piece)
+static double *logits_of_eight(int piece, enum kept kept)
 {
     double *logits = need(malloc(EIGHT * (size_t)model->words * sizeof *logits));
-    struct reference *r = reference_open(model, EIGHT);
+    struct reference *r = reference_open(model, EIGHT, kept);
     for (int i = 0; i < EIGHT; i += piece)
         reference_run(r, eight + i, piece, 0, logits + (size_t)i * (size_t)model->words);
     reference_close(r);
@@ -299,7 +299,7 @@ static void logits_are_those_of_another_program(void **state)
         {193, {-21.162423, 25.751140, 29.154313, 15.169823}, 71.617098},
         {78, {-21.923594, -28.512628, 21.123214, 26.869245}, 48.868353},
     };
-    double *logits = logits_of_eight(EIGHT);
+    double *logits = logits_of_eight(EIGHT, KEPT_EXACT);
     for (int i = 0; i < EIGHT; ++i) {
         const double *at = logits + i * model->words;
         const int tokens[4] = {0, 1, 100, model->words - 1};
@@ -311,17 +311,34 @@ static void logits_are_those_of_another_program(void **state)
     free(logits);
 }
 
+// The same with keys and values that numpy and ml_dtypes rounded to half and to E4M3.
+static void a_rounded_cache_is_that_of_another_program(void **state)
+{
+    (void)state;
+    static const double expected[4] = {-21.977086, -28.315233, 20.436842, 27.368391};
+    double *logits = logits_of_eight(EIGHT, KEPT_E4M3), *pieces = logits_of_eight(1, KEPT_E4M3);
+    const double *at = logits + 7 * model->words;
+    const int tokens[4] = {0, 1, 100, model->words - 1};
+    assert_int_equal(likeliest(at, model->words), 78);
+    assert_true(fabs(at[78] - 49.273866) < 2e-6);
+    for (int k = 0; k < 4; ++k)
+        assert_true(fabs(at[tokens[k]] - expected[k]) < 2e-6);
+    assert_memory_equal(logits, pieces, EIGHT * (size_t)model->words * sizeof *logits);
+    free(logits);
+    free(pieces);
+}
+
 static void keys_and_values_are_kept(void **state)
 {
     (void)state;
-    double *whole = logits_of_eight(EIGHT), *halves = logits_of_eight(4),
-           *single = logits_of_eight(1);
+    double *whole = logits_of_eight(EIGHT, KEPT_EXACT), *halves = logits_of_eight(4, KEPT_EXACT),
+           *single = logits_of_eight(1, KEPT_EXACT);
     const size_t bytes = EIGHT * (size_t)model->words * sizeof *whole;
     // The same sums in the same order.
     assert_memory_equal(whole, halves, bytes);
     assert_memory_equal(whole, single, bytes);
     // What is cut off has no effect any more; `from` leaves out the logits before it.
-    struct reference *r = reference_open(model, EIGHT);
+    struct reference *r = reference_open(model, EIGHT, KEPT_EXACT);
     const int others[] = {5, 6, 8};
     reference_run(r, eight, 5, 5, NULL);
     reference_run(r, others, 3, 3, NULL);
@@ -362,7 +379,7 @@ static void the_program_answers(void **state)
     char answer[64];
     int *tokens = chat_question(&model->chat, model->tokens, true, "the", &count);
     double *logits = need(malloc((size_t)model->words * sizeof *logits));
-    struct reference *r = reference_open(model, (int)count + 3);
+    struct reference *r = reference_open(model, (int)count + 3, KEPT_EXACT);
     reference_run(r, tokens, (int)count, (int)count - 1, logits);
     for (int i = 0; i < 3; ++i) {
         const int token = likeliest(logits, model->words);
@@ -383,7 +400,7 @@ static void the_program_answers(void **state)
     // The logits behind the eight tokens.
     ended = asked("--logits", "1 42 7 260 100 42 42 280", NULL);
     assert_int_equal(ended.status, 0);
-    double *all = logits_of_eight(EIGHT);
+    double *all = logits_of_eight(EIGHT, KEPT_EXACT);
     char *line = strtok(ended.out, "\n");
     for (int i = 0; i < model->words; ++i, line = strtok(NULL, "\n")) {
         assert_non_null(line);
@@ -392,11 +409,11 @@ static void the_program_answers(void **state)
     assert_null(line);
 }
 
-// What the program says of a text on its standard input; its exit status is left in *status.
-static char *tokens_printed(const char *input, int *status)
+// What the program says with an option of a text on its standard input; its exit status is left in *status.
+static char *said_of(const char *input, const char *option, int *status)
 {
     FILE *pipe = popen(
-        text("printf '%s' | %s/../../../ask %s --tokens 2>&1", input, own_folder(), tiny_path),
+        text("printf '%s' | %s/../../../ask %s %s 2>&1", input, own_folder(), tiny_path, option),
         "r");
     assert_non_null(pipe);
     char *all = read_stream(pipe, NULL);
@@ -408,10 +425,59 @@ static void the_program_prints_tokens(void **state)
 {
     (void)state;
     int status;
-    assert_string_equal(tokens_printed(" the is\\n\\n12", &status), "260 262\n\n52 53\n");
+    assert_string_equal(said_of(" the is\\n\\n12", "--tokens", &status), "260 262\n\n52 53\n");
     assert_int_equal(status, 0);
-    assert_string_equal(tokens_printed("a\\nb\\377\\n", &status),
+    assert_string_equal(said_of("a\\nb\\377\\n", "--tokens", &status),
                         "100\nask: line 2 of the input is no UTF-8 at byte 1\n");
+    assert_int_equal(status, 2);
+}
+
+// The mean surprise of tokens from `from` to before `to`, which are a piece.
+static double surprise_of(const int *tokens, int from, int to)
+{
+    const size_t words = (size_t)model->words;
+    double *logits = need(malloc((size_t)(to - from) * words * sizeof *logits)), all = 0;
+    struct reference *r = reference_open(model, to - from, KEPT_EXACT);
+    reference_run(r, tokens + from, to - from, 0, logits);
+    for (int i = from; i + 1 < to; ++i) {
+        const double *at = logits + (size_t)(i - from) * words;
+        double sum = 0;
+        for (size_t k = 0; k < words; ++k)
+            sum += exp(at[k] - at[tokens[i + 1]]); // 1 / p of the token that comes
+        all += log(sum);
+    }
+    reference_close(r);
+    free(logits);
+    return all;
+}
+
+static void the_program_tells_perplexity_in_pieces_of_the_context(void **state)
+{
+    (void)state;
+    char words[700] = "";
+    for (int i = 0; i < 40; ++i) // each of them five tokens or six
+        strcat(words, i % 3 ? " the xyz" : "Why is 12!");
+    size_t count;
+    int status, *tokens = tokens_of(model->tokens, words, strlen(words), &count);
+    assert_true(count > 160 && count < 320); // two pieces
+    const double mean =
+        (surprise_of(tokens, 0, 160) + surprise_of(tokens, 160, (int)count)) / (double)(count - 2);
+    char *said = said_of(words, "--perplexity", &status);
+    assert_int_equal(status, 0);
+    assert_string_equal(said, text("%.6g, of %zu tokens foretold\n", exp(mean), count - 2));
+    // One token after a whole piece is a piece of its own, in which nothing is foretold.
+    words[0] = '\0';
+    for (int i = 0; i < 161; ++i)
+        strcat(words, "1");
+    said = said_of(words, "--perplexity", &status);
+    assert_non_null(strstr(said, ", of 159 tokens foretold\n"));
+    assert_string_equal(said_of(" the", "--perplexity", &status),
+                        "ask: the text has 1 tokens; a second one is the first to be foretold\n");
+    assert_int_equal(status, 2);
+    assert_string_equal(said_of("a\\377", "--perplexity", &status),
+                        "ask: the text is no UTF-8 at byte 1\n");
+    assert_string_equal(said_of("ab", "--perplexity --cache e5m2", &status),
+                        "ask: --cache: \"e5m2\" is neither exact nor e4m3\n");
     assert_int_equal(status, 2);
 }
 
@@ -429,9 +495,11 @@ static void the_program_says_what_it_cannot_do(void **state)
         {{"--logits", "1 282"}, "ask: a token: \"282\" is no whole number from 0 to 281\n"},
         {{"--logits", " "}, "ask: 0 tokens; the model reads 1 to 160\n"},
         {{"--logits", "1", "--tokens"},
-         "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | FILE --logits TOKENS\n"},
+         "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits "
+         "TOKENS\n"},
         {{NULL},
-         "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | FILE --logits TOKENS\n"},
+         "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits "
+         "TOKENS\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         const struct output ended =
@@ -763,10 +831,12 @@ int main(void)
         cmocka_unit_test(a_number_that_is_not_finite_is_seen_in_each_format),
         cmocka_unit_test(the_small_model_is_what_was_written),
         cmocka_unit_test(logits_are_those_of_another_program),
+        cmocka_unit_test(a_rounded_cache_is_that_of_another_program),
         cmocka_unit_test(keys_and_values_are_kept),
         cmocka_unit_test(of_equal_logits_the_first_is_the_likeliest),
         cmocka_unit_test(the_program_answers),
         cmocka_unit_test(the_program_prints_tokens),
+        cmocka_unit_test(the_program_tells_perplexity_in_pieces_of_the_context),
         cmocka_unit_test(the_program_says_what_it_cannot_do),
         cmocka_unit_test(damage_is_told_in_one_line),
         cmocka_unit_test(damage_to_tokens_and_weights_is_told),

@@ -1,5 +1,5 @@
-// tokens.c: byte-level byte-pair encoding. A text is cut into words by a pattern, a word is a row of symbols, one a byte,
-// and the pair of neighbours that is first among the merges becomes one symbol, until none of them is among the merges.
+// tokens.c: byte-level byte-pair encoding. A text is cut into words by a pattern, a word is a row of symbols, one a
+// byte, and the pair of neighbours that is first among the merges becomes one symbol, until no pair is among them.
 #include "model.h"
 
 #include "host/host.h"
@@ -31,7 +31,7 @@ struct tokens {
     int unknown; // the token of what has none
 };
 
-// GPT-2 writes bytes as letters that can be seen: those of Latin-1 that can are themselves, the others follow from 256 on.
+// GPT-2 writes bytes as letters that can be seen: those of Latin-1 that can are themselves, the others are 256 and up.
 void byte_letters(char symbols[BYTES][3])
 {
     int more = 256;
