@@ -32,7 +32,7 @@ struct bulk { // a load or a store on its way
     struct warp *warp;
     const struct op *op;
     // A load: kept by the CTA to whose memory it goes
-    uint32_t meeting, phase, stamp, count, piece_bytes;
+    uint32_t meeting, phase, count, piece_bytes;
     struct piece *pieces;
     uint32_t issued;  // what reads shared memory: race_issue
     bool from_shared; // of the CTA that issued it: the pieces are read there when they come
@@ -66,6 +66,8 @@ static bool read_shared(const struct bulk *b, uint32_t at, uint32_t bytes, uint8
 
 void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
 {
+    struct meeting *m = &cta->meetings[meeting];
+    uint32_t stamp = 0;
     size_t kept = 0;
     for (size_t i = 0; i < cta->bulk_count; ++i) {
         struct bulk *b = &cta->bulk[i];
@@ -73,12 +75,14 @@ void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
             cta->bulk[kept++] = *b;
             continue;
         }
+        stamp = stamp ? stamp : race_loads_come(cta, m->source, &m->complete);
         for (uint32_t k = 0; k < b->count; ++k) {
             const struct piece *p = &b->pieces[k];
             if (b->from_shared)
                 read_shared(b, b->at + k * PIECE, PIECE, b->pieces[k].data);
             memcpy(cta->shared + p->at, p->data, b->piece_bytes);
-            race_arrived(cta, b->warp, b->lane, b->op->insn, p->at, b->piece_bytes, b->stamp);
+            race_arrived(cta, b->warp, b->lane, b->op->insn, p->at, b->piece_bytes, m->source,
+                         stamp);
         }
         note_effect(b->warp);
         free(b->pieces);
@@ -395,8 +399,10 @@ static bool deliver(struct warp *w, const struct op *op, int lane, struct cta *h
     for (uint32_t k = 0; k < load->count; ++k)
         if (!claim(w, op, lane, home, load->pieces[k].at, load->piece_bytes))
             return false;
-    if (!mbarrier_bind(w, op, lane, home, barrier, bytes, &bulk.meeting, &bulk.phase, &bulk.stamp))
+    if (!mbarrier_bind(w, op, lane, home, barrier, bytes, &bulk.meeting, &bulk.phase))
         return false;
+    struct meeting *m = &home->meetings[bulk.meeting];
+    m->source = m->source ? m->source : race_load_source(home);
     memcpy(need_pieces(&bulk, load->count), load->pieces, load->count * sizeof *load->pieces);
     if (w->cta->film)
         film_bulk(w->cta->film, op->insn, lane, to, bytes, w->cta->meetings[bulk.meeting].at,
@@ -566,7 +572,7 @@ static void reduce_shared(struct warp *w, char *r, const struct op *op,
     }
     if (good)
         mbarrier_bind(w, op, lane, home, lane_address(r, &o->barrier, lane), bytes, &bulk.meeting,
-                      &bulk.phase, &bulk.stamp);
+                      &bulk.phase);
     free(bulk.pieces);
 }
 
@@ -714,9 +720,9 @@ void told_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     const struct told_operands *o = op->operands;
     for (uint32_t left = mask; left && !w->cta->faulted; left &= left - 1) {
         int lane = __builtin_ctz(left);
-        uint32_t at, meeting, phase, stamp;
+        uint32_t at, meeting, phase;
         struct cta *home = cluster_home_wide(w, op, lane, lane_address(r, &o->to, lane), &at);
         mbarrier_bind(w, op, lane, home, lane_address(r, &o->barrier, lane), o->bytes, &meeting,
-                      &phase, &stamp);
+                      &phase);
     }
 }

@@ -41,7 +41,7 @@ static void copies_drop(struct warp *w)
 static void arrive_copy(struct warp *w, const struct copy *c, uint32_t stamp)
 {
     memcpy(w->cta->shared + c->at, c->data, c->bytes);
-    race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, stamp);
+    race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, 0, stamp);
 }
 
 struct copy_places { // of each lane

@@ -78,8 +78,7 @@ void film_state(struct cta *cta, const struct op *op, enum mbarrier_kind kind, u
 }
 
 bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *home,
-                   uint64_t address, uint32_t bytes, uint32_t *meeting, uint32_t *phase,
-                   uint32_t *stamp)
+                   uint64_t address, uint32_t bytes, uint32_t *meeting, uint32_t *phase)
 {
     struct op strong = *op;
     uint32_t at;
@@ -95,7 +94,6 @@ bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *ho
                  w->cta->program->insns[op->insn].opcode);
         return false;
     }
-    *stamp = w->clock ? w->clock->now[lane] : 0;
     cluster_race(w, &strong, lane, cta, at, 8, RACE_READ, NULL);
     memcpy(&word, cta->shared + at, 8);
     struct mbarrier_state s = mbarrier_unpack(word);
@@ -109,8 +107,6 @@ bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *ho
     *meeting = (uint32_t)(m - cta->meetings);
     *phase = m->phases;
     race_release_to(w, 1u << lane, cta, &m->pending);
-    if (cta != w->cta)
-        *stamp = race_delivered(w, lane, cta, &m->pending);
     if (!mbarrier_expect(w, op, lane, at, &s, -(int64_t)bytes))
         return false;
     cta->progress++;

@@ -28,6 +28,7 @@ static inline struct mbarrier_state mbarrier_unpack(uint64_t word)
 
 struct meeting { // what is known of an mbarrier beside its object
     uint32_t at, phases;
+    uint32_t source; // of the bulk loads that it is told of, for race checks; 0: none yet
     struct clock *pending, *complete; // what those know who arrived in this phase; in all before
 };
 
@@ -51,11 +52,10 @@ void film_state(struct cta *cta, const struct op *op, enum mbarrier_kind kind, u
                 const struct meeting *m, const struct mbarrier_state *s);
 
 // Takes the bytes of a bulk copy off those that the mbarrier at `address`, in the shared memory of
-// `home`, expects: *meeting and *phase get its number there and the phase that the copy belongs to,
-// *stamp when its bytes are written, for race checks. False after a fault.
+// `home`, expects: *meeting and *phase get its number there and the phase that the copy belongs to.
+// False after a fault.
 bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *home,
-                   uint64_t address, uint32_t bytes, uint32_t *meeting, uint32_t *phase,
-                   uint32_t *stamp);
+                   uint64_t address, uint32_t bytes, uint32_t *meeting, uint32_t *phase);
 
 // meetings_start forgets the mbarriers of the CTA before; meetings_destroy frees the storage.
 void meetings_start(struct cta *cta);

@@ -3,12 +3,13 @@
 #include "order.h"
 
 void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
-                  uint32_t bytes, uint32_t stamp)
+                  uint32_t bytes, uint32_t source, uint32_t stamp)
 {
     struct races *s = home->races;
     if (!s || !bytes)
         return;
     uint32_t thread = (uint32_t)w->index * WARP + (uint32_t)lane;
+    uint32_t writer = source ? writer_by_load(source, thread) : thread;
     uint32_t first = at >> s->shift, count = ((at + bytes - 1) >> s->shift) - first + 1;
     uint32_t *restrict stamps = s->write_stamp + first, *restrict threads = s->write_thread + first;
     const uint32_t *insns = s->write_insn + first;
@@ -16,8 +17,29 @@ void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t ins
         bool its = (stamps[i] == RACE_PENDING) & (insns[i] == insn) &
                    (threads[i] == (thread | RACE_ASYNC_THREAD));
         stamps[i] = its ? stamp : stamps[i];
-        threads[i] = its ? thread : threads[i];
+        threads[i] = its ? writer : threads[i];
     }
+}
+
+uint32_t race_load_source(struct cta *home)
+{
+    struct races *s = home->races;
+    if (!s)
+        return 0;
+    uint32_t source = LOADS + s->load_sources++ % LOAD_SOURCES;
+    for (int i = 0; i < home->warps; ++i)
+        home->warp[i].clock->least[source] = 0;
+    return source;
+}
+
+uint32_t race_loads_come(struct cta *home, uint32_t source, struct clock **clock)
+{
+    if (!home->races)
+        return 0;
+    uint32_t stamp = race_tick(home);
+    struct clock *c = clock_own(clock, home->races->threads);
+    c->at[loads_of(home->races, source)] = c->most = stamp;
+    return stamp;
 }
 
 uint32_t race_issue(struct warp *w)

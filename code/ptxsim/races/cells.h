@@ -22,6 +22,28 @@
 
 enum { LINE = 32, LINE_SHIFT = 5 }; // cells
 
+// ---- Who has written a cell (write_thread) ------------------------------------------------------
+
+enum { ISSUER_SHIFT = 12 }; // above the source of loads: the warp that issued the load
+
+static inline uint32_t source_of(uint32_t writer)
+{
+    return writer / WARP % SOURCES;
+}
+
+// A load that a thread has issued, and that has come with a phase of its mbarrier.
+static inline uint32_t writer_by_load(uint32_t source, uint32_t thread)
+{
+    return thread / WARP << ISSUER_SHIFT | source * WARP | thread % WARP;
+}
+
+// The thread that has written, or has issued the copy.
+static inline uint32_t issuer_of(uint32_t writer)
+{
+    uint32_t warp = source_of(writer) < LOADS ? source_of(writer) : writer >> ISSUER_SHIFT;
+    return warp % WARP * WARP + writer % WARP;
+}
+
 // ---- Lines of shared memory ---------------------------------------------------------------------
 
 // Whether the last accesses to a line come before what every lane of a warp does now.
@@ -164,7 +186,7 @@ writes_before(const struct races *s, const struct warp_clock *c, uint32_t first,
     for (uint32_t cell = first; cell <= last; ++cell)
         late |= s->write_stamp[cell] > c->base_all;
     for (uint32_t cell = first; late && cell <= last; ++cell)
-        if (s->write_stamp[cell] > c->least[s->write_thread[cell] / WARP % WARP])
+        if (s->write_stamp[cell] > c->least[source_of(s->write_thread[cell])])
             return false;
     return true;
 }

@@ -268,20 +268,20 @@ void clock_tell(const struct cta *home, struct clock **clock, struct world *worl
 
 // ---- What the lanes of a warp have in common -----------------------------------------------------
 
-// What every lane knows of every thread of each warp.
+// What every lane knows of every thread of each warp, and of loads.
 static void summarise_known(struct warp *w, uint32_t lanes)
 {
     struct warp_clock *c = w->clock;
+    const struct races *s = w->cta->races;
+    const uint32_t loads = sources_of_loads(s);
     int warps = w->cta->warps, last = -1;
     c->least[SEVERAL] = c->base_all;
-    if (c->plain) {
-        for (int p = 0; p < warps; ++p)
-            c->least[p] = c->base_all;
+    for (int p = 0; p < warps; ++p)
+        c->least[p] = c->plain ? c->base_all : UINT32_MAX;
+    for (uint32_t k = 0; k < loads; ++k)
+        c->least[LOADS + k] = c->plain ? c->base_all : UINT32_MAX;
+    if (c->plain)
         lanes = 0;
-    } else {
-        for (int p = 0; p < warps; ++p)
-            c->least[p] = UINT32_MAX;
-    }
     for (; lanes; lanes &= lanes - 1) {
         int lane = __builtin_ctz(lanes);
         const struct clock *known = c->known[lane];
@@ -294,6 +294,11 @@ static void summarise_known(struct warp *w, uint32_t lanes)
                 least = known->at[i] < least ? known->at[i] : least;
             least = c->base[lane] > least ? c->base[lane] : least;
             c->least[p] = least < c->least[p] ? least : c->least[p];
+        }
+        for (uint32_t k = 0; k < loads; ++k) {
+            uint32_t least = known ? known->at[loads_of(s, LOADS + k)] : 0;
+            least = c->base[lane] > least ? c->base[lane] : least;
+            c->least[LOADS + k] = least < c->least[LOADS + k] ? least : c->least[LOADS + k];
         }
     }
     uint32_t *own = &c->least[w->index];

@@ -64,8 +64,20 @@ static struct party own_write(const struct cta *home, uint32_t cell)
         return s->foreign->of[FOREIGN_WRITE][cell];
     if (s->write_stamp[cell] <= s->start)
         return (struct party){0};
-    return party_of((uint32_t)home->number, s->write_stamp[cell], s->write_thread[cell],
+    return party_of((uint32_t)home->number, s->write_stamp[cell], issuer_of(s->write_thread[cell]),
                     s->write_insn[cell], s->write_insn[cell] >> RACE_KIND_SHIFT);
+}
+
+// Whether the last write to a cell of `home` (p: own_write) comes before what a lane of another CTA does now.
+static bool own_write_before(const struct warp *w, int lane, const struct cta *home, uint32_t cell,
+                             const struct party *p)
+{
+    const struct races *s = home->races;
+    uint32_t source = source_of(s->write_thread[cell]);
+    if (s->write_stamp[cell] == RACE_FOREIGN || source < LOADS)
+        return party_before(w, lane, p);
+    const struct clock *known = world_clock(w->clock->world[lane], home->number);
+    return known && clock_knows(known, loads_of(s, source), p->stamp);
 }
 
 // A thread of `home` that has read a cell, in no order with the lane's write to it; stamp 0: there is no such thread.
@@ -122,7 +134,7 @@ static bool remote_ordered(const struct warp *w, const struct op *op, int lane, 
     if (s->write_stamp[cell] == RACE_PENDING)
         *did = "is still copying to (nothing has waited for it)";
     else if (!p->stamp || are_morally_strong(w, op, p->cta, p->kind, p->insn) || same ||
-             party_before(w, lane, p) ||
+             own_write_before(w, lane, home, cell, p) ||
              (access == RACE_READ && is_load_of_cas(w, op->insn, p->insn)))
         return true;
     return false;
@@ -211,16 +223,6 @@ void race_release_to(struct warp *w, uint32_t lanes, struct cta *home, struct cl
     struct world *world = release_to_world(w, lanes);
     clock_tell(home, clock, world);
     world_drop(&world);
-}
-
-uint32_t race_delivered(const struct warp *w, int lane, struct cta *home, struct clock **clock)
-{
-    if (!home->races)
-        return 0;
-    uint32_t stamp = race_tick(home), thread = (uint32_t)w->index * WARP + (uint32_t)lane;
-    struct clock *c = clock_own(clock, home->races->threads);
-    c->at[thread] = c->most = stamp;
-    return stamp;
 }
 
 void race_init(struct warp *w, int lane, uint32_t at)

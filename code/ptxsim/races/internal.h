@@ -111,6 +111,17 @@ static inline uint32_t products_of(const struct races *s, int warp)
     return (uint32_t)(s->warps * WARP + warp);
 }
 
+// The place in a clock of the loads of a source.
+static inline uint32_t loads_of(const struct races *s, uint32_t source)
+{
+    return s->threads - LOAD_SOURCES + source - LOADS;
+}
+
+static inline uint32_t sources_of_loads(const struct races *s)
+{
+    return s->load_sources < LOAD_SOURCES ? s->load_sources : LOAD_SOURCES;
+}
+
 // The CTA of that number in a warp's cluster.
 static inline struct cta *cta_of(const struct warp *w, uint32_t number)
 {

@@ -39,10 +39,13 @@ RULE struct party party_by(const struct warp *w, int lane, const struct op *op)
 
 // ---- In order, because the lane knows of it -------------------------------------------------------
 
-// Whether what `thread` did up to `stamp` comes before what the lane does now.
+// Whether what `thread` did up to `stamp` comes before what the lane does now. It may be a writer by loads (cells.h):
+// then whether the lane knows that they have come.
 RULE bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     const struct warp_clock *c = w->clock;
+    if (source_of(thread) >= LOADS)
+        thread = loads_of(w->cta->races, source_of(thread));
     uint32_t mine = (uint32_t)w->index * WARP;
     return stamp <= c->base[lane] || thread == mine + (uint32_t)lane ||
            (thread / WARP == mine / WARP && stamp <= c->wbase[lane]) ||

@@ -111,6 +111,12 @@ struct proxy_fences {
     struct clock *old[PROXY_SPACES]; // what those before have shown
 };
 
+// Sources of writes: a warp (0 to 31), several warps, or the bulk loads of an mbarrier (from LOADS on). What a bulk load
+// writes is not the issuing thread's: only who has seen the mbarrier's phase complete knows that it has come, and who
+// has met such a thread since. So the loads of each mbarrier have a place of their own in a clock. Where a CTA has
+// more than LOAD_SOURCES such mbarriers, some share one.
+enum { SEVERAL = WARP, LOADS, LOAD_SOURCES = 32, SOURCES = 128 };
+
 // The series that a warp's loads of global memory have under way (cells.h), by the load's number.
 enum { SERIES_PLACES = 16 };
 struct series_place {
@@ -120,8 +126,9 @@ struct series_place {
 
 struct warp_clock { // of each lane: its time, and what it knows
     uint32_t now[WARP], base[WARP], wbase[WARP];
-    uint32_t least[WARP + 1]; // of each warp: up to when every lane knows of all its threads;
-                              // of SEVERAL: of all threads of the CTA, the base
+    // Of each warp: up to when every lane knows of all its threads; of SEVERAL: of all threads of the CTA,
+    // the base; of each source of loads (LOADS): up to when every lane knows that they have come.
+    uint32_t least[LOADS + LOAD_SOURCES];
     struct clock *known[WARP];
     struct world *world[WARP], *seen[WARP]; // seen: by strong reads, known after the next fence
     struct world *narrow[WARP];             // seen, with a fence between that is for one CTA only
@@ -147,7 +154,7 @@ struct warp_clock { // of each lane: its time, and what it knows
 };
 
 // The latest accesses (writes, or reads) to a line of 32 cells. No cell of the line has a stamp later than `stamp`.
-// All of its stamps that are later than the base are of the warp `warp`, or of several warps (SEVERAL).
+// All of its stamps that are later than the base are of the source `warp`: a warp, SEVERAL or the loads of an mbarrier.
 struct latest {
     uint32_t stamp, warp;
     // Of writes: 1 + the run (struct reading) in which all of those were made; 0: in several, or in none.
@@ -157,7 +164,7 @@ struct latest {
 // The reading of a line that a warp has under way: it has read the cells whose bits are set in `cells`, all at
 // time `stamp`. Either all `lanes` have read each of them; or, where lanes is 0, one lane has read each, as `run`
 // says: lane i the 1 << run % 8 cells from cell run / 8 + (i << run % 8) on.
-enum { SEVERAL = WARP, RUN_SHIFT = 3 };
+enum { RUN_SHIFT = 3 };
 struct reading {
     uint32_t stamp, cells, lanes, run;
     uint32_t older;  // no stamp in the warp's own cells of the line, and not `strong`, is later
@@ -167,9 +174,11 @@ struct reading {
 struct races {                            // of a CTA
     unsigned shift;                       // log2 of a cell's bytes
     uint32_t cells, threads, time, start; // start: the last time of the CTA before
-    // threads: places in a clock. Behind those of the CTA's threads each warp has one for its products (wgmma).
+    // threads: places in a clock. Behind those of the CTA's threads each warp has one for its products (wgmma), and
+    // behind these each source of loads.
     int warps;
     bool bulk;                                         // there are bulk copies
+    uint32_t load_sources;                             // of the CTA, so far
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
     struct read_plane {                                // of plain reads
         uint32_t *stamp, *lanes, *insn;
@@ -225,9 +234,13 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
 // value next is to see that it is the same. A strong write is made by the caller.
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value);
-// The bytes of a copy have come to the shared memory of `home`: a write by its lane.
+// The bytes of a copy have come to the shared memory of `home`: a write by its lane; source: of loads, or 0.
 void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
-                  uint32_t bytes, uint32_t stamp);
+                  uint32_t bytes, uint32_t source, uint32_t stamp);
+// race_load_source: the source of the loads that the next mbarrier of a CTA is told of. race_loads_come: loads of a
+// source come now: the stamp of these writes, which know those who acquire the mbarrier's clock.
+uint32_t race_load_source(struct cta *home);
+uint32_t race_loads_come(struct cta *home, uint32_t source, struct clock **clock);
 // A warp issues an operation that goes on by itself and reads shared memory until it is waited for: the CTA's time.
 // What the warp writes from now on is later.
 uint32_t race_issue(struct warp *w);
@@ -270,9 +283,6 @@ void race_cluster_wait(struct warp *w, uint32_t lanes);
 void race_cluster_forget(struct cluster *cluster);
 // race_release into a clock of another CTA, or its own.
 void race_release_to(struct warp *w, uint32_t lanes, struct cta *home, struct clock **clock);
-// The bytes of a copy by another CTA come with a phase of an mbarrier: the stamp of that write, which all
-// know who know the mbarrier's clock. It stands as one by the thread of that number in `home`.
-uint32_t race_delivered(const struct warp *w, int lane, struct cta *home, struct clock **clock);
 // The threads of a CTA have ended: reports what others may do to its shared memory after that.
 void race_leave(struct cta *cta);
 

@@ -183,7 +183,7 @@ static struct other_party name_thread(const struct warp *w, const unsigned block
 static struct other_party name_party(const struct warp *w, const struct cta *cta, uint32_t thread,
                                      uint32_t insn, uint32_t at)
 {
-    const struct warp *other = &cta->warp[(thread & ~RACE_ASYNC_THREAD) / WARP];
+    const struct warp *other = &cta->warp[issuer_of(thread) / WARP];
     uint32_t lane = thread % WARP;
     struct other_party p = name_thread(w, cta->index, other->tid[0][lane], other->tid[1][lane],
                                        other->tid[2][lane], insn);
@@ -219,13 +219,18 @@ void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, u
                                                                   : copies;
     struct other_party p = name_party(w, cta, thread, insn, at);
     if (cta->film)
-        film_party(cta->film, thread & ~RACE_ASYNC_THREAD, at, bytes, wrote, pending);
+        film_party(cta->film, issuer_of(thread), at, bytes, wrote, pending);
     if (pending)
         report_pair(
             w, op, lane, insn, &p,
             "%s %u bytes of shared memory at %u%s that a %.*s of %s at %s is still writing: "
             "nothing has waited for it",
             verb, bytes, at, p.variable, NAME_OF(insn_of(w, insn)), p.who, p.where);
+    else if (wrote && source_of(thread) >= LOADS)
+        report_pair(w, op, lane, insn, &p,
+                    "%s %u bytes of shared memory at %u%s that a %.*s of %s at %s has written: "
+                    "this thread has not waited for it, nor met one that had",
+                    verb, bytes, at, p.variable, NAME_OF(insn_of(w, insn)), p.who, p.where);
     else
         report_pair(w, op, lane, insn, &p,
                     "%s %u bytes of shared memory at %u%s that %s %s at %s with no %s in "
@@ -239,7 +244,7 @@ void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t 
 {
     struct other_party p = name_party(w, w->cta, thread, insn, at);
     if (w->cta->film)
-        film_party(w->cta->film, thread, at, bytes, true, false);
+        film_party(w->cta->film, issuer_of(thread), at, bytes, true, false);
     report_pair(w, op, lane, insn, &p,
                 "reads %u bytes of shared memory at %u%s that %s wrote at %s while this was under "
                 "way: nothing had waited for it, and a barrier does not (%s)",

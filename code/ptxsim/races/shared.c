@@ -7,7 +7,7 @@ bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t lin
     for (uint32_t i = line * LINE; i < (line + 1) * LINE; ++i) {
         if (s->write_stamp[i] == RACE_PENDING)
             return false;
-        uint32_t warp = s->write_stamp[i] == RACE_FOREIGN ? SEVERAL : s->write_thread[i] / WARP;
+        uint32_t warp = s->write_stamp[i] == RACE_FOREIGN ? SEVERAL : source_of(s->write_thread[i]);
         if (s->write_stamp[i] > c->base_all)
             latest_note(&now, s->write_stamp[i], warp, 0, c->base_all);
     }
@@ -26,7 +26,7 @@ static bool line_ordered(const struct warp *w, uint32_t line, uint32_t cells, bo
                   (s->writes[line].stamp >= RACE_FOREIGN && race_line_arrived(s, c, line));
     for (uint32_t left = before ? 0 : cells; left; left &= left - 1) {
         int i = __builtin_ctz(left);
-        if (stamps[i] > c->least[threads[i] / WARP % WARP])
+        if (stamps[i] > c->least[source_of(threads[i])])
             return false;
     }
     if (!write || latest_ordered(c, &s->reads[line]))

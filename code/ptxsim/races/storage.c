@@ -11,10 +11,10 @@ void races_create(struct cta *cta)
     struct races *s = cta->races = need(calloc(1, sizeof *s));
     s->shift = cta->program->cell_shift;
     s->cells = (cta->shared_bytes >> s->shift) + 1;
-    s->threads = (uint32_t)cta->warps * (WARP + 1);
     s->warps = cta->warps;
     for (size_t i = 0; i < cta->program->insn_count; ++i)
         s->bulk |= cta->program->insns[i].family == FAMILY_BULK;
+    s->threads = (uint32_t)cta->warps * (WARP + 1) + (s->bulk ? LOAD_SOURCES : 0);
     s->write_stamp = plane(s->cells);
     s->write_thread = plane(s->cells);
     s->write_insn = plane(s->cells);
@@ -123,6 +123,7 @@ void races_start(struct cta *cta)
     forget_places(s);
     s->seen.count = s->completed.count = 0;
     s->init_count = 0;
+    s->load_sources = 0;
     if (s->time > UINT32_MAX / 2) {
         uint32_t lines = s->cells / LINE + 1;
         memset(s->write_stamp, 0, s->cells * sizeof *s->write_stamp);

@@ -232,6 +232,8 @@ void race_barrier_all(struct cta *cta)
         for (int p = 0; p < cta->warps; ++p)
             c->least[p] = before;
         c->least[SEVERAL] = before;
+        for (uint32_t k = 0; k < sources_of_loads(s); ++k)
+            c->least[LOADS + k] = before;
         c->plain = true;
         c->alone = !world;
     }

@@ -304,6 +304,30 @@ template <bool WRONG> __global__ void multicast(int *out)
     cluster.sync();
 }
 
+// The other block waits for its tile, and this one reads it there, having met that block before the wait only.
+template <bool WRONG> __global__ void read_there(int *out)
+{
+    __shared__ alignas(16) int tile[N];
+    __shared__ uint64_t full;
+    cg::cluster_group cluster = cg::this_cluster();
+    int *theirs = cluster.map_shared_rank(tile, 1);
+    init(&full, 1);
+    cluster.sync();
+    if (threadIdx.x == 0)
+        expect(&full, BYTES);
+    if (cluster.block_rank() == 0 && threadIdx.x == 0)
+        MULTICAST(tile, out, &full, 3);
+    cluster.sync();
+    if (!WRONG || cluster.block_rank() == 1)
+        wait_for(&full, 0);
+    if (!WRONG)
+        cluster.sync();
+    if (cluster.block_rank() == 0)
+        out[N + threadIdx.x] = theirs[threadIdx.x]; // <- read_there
+    wait_for(&full, 0);
+    cluster.sync();
+}
+
 template <bool WRONG> __global__ void reused(int *out)
 {
     __shared__ alignas(16) int tile[N];
@@ -493,7 +517,7 @@ static const struct {
     CASE(left),      CASE(counted),     CASE(twice),        CASE(unasked),      CASE(stuck),
     CASE(outside),   CASE(not_its_own), CASE(no_such_rank), CASE(handed_over),  CASE(multicast),
     CASE(reused),    CASE(unwaited),    CASE(sent),         CASE(told),         CASE(added),
-    CASE(astray),    CASE(initialised), CASE(partly),       CASE(third_reader),
+    CASE(astray),    CASE(initialised), CASE(partly),       CASE(third_reader), CASE(read_there),
 };
 
 int main(int argc, char **argv)

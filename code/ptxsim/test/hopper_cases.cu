@@ -301,6 +301,86 @@ template <bool WRONG> __global__ void early(int *out, const CUtensorMap *map)
     await(t);
 }
 
+// One thread waits for a box, and others read it. The barrier between them stands behind the issue, and not behind the
+// wait. The flag has no fence and orders nothing: it only lets the read come late.
+template <bool WRONG> __global__ void met_before(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    __shared__ volatile int seen;
+    if (threadIdx.x == 0)
+        seen = 0;
+    start(t, map, BOX);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        await(t);
+        seen = 1;
+    }
+    if (!WRONG)
+        __syncthreads();
+    while (threadIdx.x >= 32 && !seen)
+        ;
+    if (threadIdx.x >= 32)
+        out[threadIdx.x] = t.b[threadIdx.x]; // <- met_before
+}
+
+// One lane waits for its warp.
+template <bool WRONG> __global__ void lane_waits(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    start(t, map, BOX);
+    __syncthreads();
+    if (threadIdx.x >= 32)
+        return;
+    if (threadIdx.x == 0)
+        await(t);
+    if (!WRONG)
+        __syncwarp();
+    out[threadIdx.x] = t.b[threadIdx.x]; // <- lane_waits
+}
+
+// Two boxes with an mbarrier each, and warps that have waited for the other one.
+template <bool WRONG> __global__ void other_awaited(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    __shared__ uint64_t other;
+    uint32_t full = shared_address(&other);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full) : "memory");
+    start(t, map, BOX);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(BOX)
+                     : "memory");
+        load_box(t.a, map, &other);
+    }
+    __syncthreads();
+    if (!WRONG || threadIdx.x < 32)
+        await(t);
+    if (!WRONG || threadIdx.x >= 32)
+        await(full);
+    out[threadIdx.x] = t.b[threadIdx.x]; // <- other_awaited
+    await(full);
+}
+
+// A warp waits for a box and tells the others by an mbarrier, on which it arrives too early.
+template <bool WRONG> __global__ void handed_on(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    __shared__ uint64_t there;
+    uint32_t handed = shared_address(&there);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 32;" ::"r"(handed) : "memory");
+    start(t, map, BOX);
+    if (threadIdx.x < 32) {
+        if (!WRONG)
+            await(t);
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(handed) : "memory");
+        await(t);
+    } else {
+        await(handed);
+        out[threadIdx.x] = t.b[threadIdx.x]; // <- handed_on
+    }
+}
+
 template <bool WRONG> __global__ void expected(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -860,6 +940,10 @@ static const struct {
     CASE(registers, 3),
     CASE(registers_of_block, 2),
     CASE(early, 1),
+    CASE(met_before, 1),
+    CASE(lane_waits, 1),
+    CASE(other_awaited, 1),
+    CASE(handed_on, 1),
     CASE(expected, 1),
     CASE(reused, 1),
     CASE(no_map, 1),

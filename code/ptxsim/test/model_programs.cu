@@ -351,13 +351,6 @@ static bool comes_before(const graph &g, const program &p, int i, int j)
     return false;
 }
 
-// A bulk load that one thread has waited for counts as done for all that come after its issue: the simulator does not
-// tell a thread apart that has not waited.
-static bool after_issue(const graph &g, const program &p, int i, int j)
-{
-    return g.to[g.node(i, p.steps[i].actor)][g.node(j, p.steps[j].actor)];
-}
-
 static verdict judge(const program &p)
 {
     static graph strict, lenient, told, without;
@@ -382,9 +375,7 @@ static verdict judge(const program &p)
                              : !comes_before(lenient, p, i, j) &&
                                    (writes(a) || !comes_before(told, p, i, j));
             for (int k = 0; k < STEPS; ++k) // of several strong writes a cell keeps one
-                sure &= !(p.steps[k].kind == PULL_WAIT && p.steps[k].of == i && a.kind == PULL &&
-                          after_issue(lenient, p, i, j)) &&
-                        !(p.steps[k].kind == ADD && k != i && k != j &&
+                sure &= !(p.steps[k].kind == ADD && k != i && k != j &&
                           (a.kind == ADD || b.kind == ADD) && same_place(p.steps[k], a));
             is = sure ? TOLD : is == NONE ? PERHAPS : is;
         }
@@ -522,15 +513,33 @@ static int draw_copied(step *s, bool pull)
     return n;
 }
 
+// A bulk load, a barrier, a wait for the load by one thread, and an access by another one: which has met the one that has
+// waited, or has not.
+static int draw_awaited(step *s)
+{
+    int block = below(BLOCKS), n = 0;
+    int waits = block * OF_BLOCK + below(OF_BLOCK), other = block * OF_BLOCK + below(OF_BLOCK);
+    s[n++] = access_of(PULL, block * OF_BLOCK + below(OF_BLOCK), 0);
+    s[n++] = {SYNCTHREADS, -1};
+    s[n++] = {PULL_WAIT, (int8_t)waits};
+    if (below(2))
+        s[n++] = {SYNCTHREADS, -1};
+    s[n++] = access_of(below(2) ? LOAD : STORE, other, 0);
+    for (int i = 0; i < n; ++i)
+        s[i].shared = true;
+    return n;
+}
+
 static int draw_beginning(step *s)
 {
-    switch (below(9)) {
+    switch (below(10)) {
     case 0: return draw_message(s);
     case 1: return draw_early_fence(s);
     case 2: return draw_two_adds(s);
     case 3: return draw_readers(s);
     case 4: return draw_copied(s, true);
     case 5: return draw_copied(s, false);
+    case 6: return draw_awaited(s);
     }
     return 0;
 }

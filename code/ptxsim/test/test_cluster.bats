@@ -41,6 +41,9 @@ setup() {
     expect handed_over "with no barrier of the cluster in between"
 }
 @test "multicast: the other block does not wait" { expect multicast "nothing has waited for it"; }
+@test "multicast: a tile that is read in another block, which alone has waited for it" {
+    expect read_there "of block (1,0,0) that"
+}
 @test "multicast: a tile that the other block still reads" {
     expect reused "of block (1,0,0) that thread"
 }

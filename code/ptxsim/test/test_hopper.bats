@@ -38,6 +38,15 @@ setup() {
     expect registers_of_block "would have 17408 registers, and were launched with 16384"
 }
 @test "TMA: a box that nobody waits for" { expect early "a cp.async.bulk of thread (0,0,0)"; }
+@test "TMA: a box that one thread waits for, and others that have met it behind the issue only read" {
+    expect met_before "a cp.async.bulk of thread (0,0,0) at $CASES:"
+    [[ "$output" == *"has written: this thread has not waited for it, nor met one that had"* ]]
+    expect lane_waits "a cp.async.bulk of thread (0,0,0)"
+    expect handed_on "a cp.async.bulk of thread (0,0,0)"
+}
+@test "TMA: a box that a thread reads when it has waited for another one" {
+    expect other_awaited "a cp.async.bulk of thread (0,0,0)"
+}
 @test "TMA: bytes that never come: who waits where" {
     expect expected "phase of parity 0: 1 of 1 arrivals, 16 bytes missing"
 }

@@ -43,7 +43,7 @@ FN(run_ordered)(const struct warp *w, uint32_t cell, uint32_t per, bool store)
             bad |= (ws[j] > least) & (wt[j] != first + (j >> per));
     } else if (!written) {
         for (uint32_t j = 0; j < n; ++j)
-            bad |= (ws[j] > c->least[wt[j] / WARP % WARP]) & (wt[j] != first + (j >> per));
+            bad |= (ws[j] > c->least[source_of(wt[j])]) & (wt[j] != first + (j >> per));
     }
     for (uint32_t p = 0; !read && p < (uint32_t)s->warps; ++p) {
         uint32_t least = c->least[p];
