@@ -780,7 +780,8 @@ function numberIn(bits, type, part) {
   return String(bits);
 }
 
-// As what an opcode's result is read: its first type. Two to a register: f16x2.
+// The type in which an instruction's result is shown: the first that its opcode names. f16x2 is two halves in a
+// register.
 function resultType(opcode) {
   const type = opcode.match(/\.((?:bf16|f16|e4m3|e5m2)(?:x2)?|f32|f64|tf32|[usb]\d+)/);
   return type ? type[1] : "b32";

@@ -39,8 +39,8 @@ int whole(const char *what, const char *word, int least, int most);
 // Memory that was asked for; fails where it is NULL.
 void *need(void *memory);
 
-// What is being done, on stderr and only if that is a terminal, until done(); still_doing() adds for
-// how many seconds already, after the first.
+// doing shows on stderr what is being done, if that is a terminal; done removes the line. still_doing, called with the
+// seconds since, adds them to the line from the first second on.
 void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void still_doing(double seconds);
 void done(void);

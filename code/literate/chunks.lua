@@ -76,7 +76,8 @@ function chunks.position(attributes)
     return file ~= "" and file or nil, tonumber(first), column == "1" and last - 1 or last
 end
 
--- The part that a code block of a document is, if it is one; `file` if the document has no name.
+-- The part of the book that stands in a code block of a document; nil if the block is no such part. `file`: the
+-- document's name, where Pandoc's position has none.
 function chunks.block(book, attributes, file)
     local named, line = chunks.position(attributes)
     return line and book.blocks[(named or file) .. ":" .. line]
@@ -224,7 +225,8 @@ local function add_chunk(book, chapter, block, part)
     table.insert(chunk.parts, part)
 end
 
--- What is printed elsewhere: never what a lab asks for, which is seen where it is told about.
+-- Complains of a part with `.later` that is no chunk, or that a lab's starter stands in for: what a lab asks for is
+-- printed where the chapter tells of it.
 local function check_later(book, part)
     local chunk = part.owner
     if not part.later then

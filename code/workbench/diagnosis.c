@@ -69,7 +69,7 @@ struct off {
     bool *row;                    // of each row of a head: off in some head
     size_t column[HEAD_DIM_MOST]; // elements that are off
     bool *head;                   // any element of it is off
-    int tried[TRIED][2];          // head and row of some that are off
+    int tried[TRIED][2];          // head and row of up to TRIED rows that are off
     int tried_count;
 };
 

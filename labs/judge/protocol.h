@@ -182,8 +182,9 @@ struct worked_on {
 };
 
 struct noticed {
-    int draws, noticed; // so many of them changed an output, or the launch did not come to its end
-    bool repeats;       // unspoiled, the outputs were the same again
+    int draws;
+    int noticed;  // draws that changed an output, or whose launch did not come to its end
+    bool repeats; // unspoiled, the outputs were the same again
 };
 
 struct reply {

@@ -109,7 +109,7 @@ local function places_of(pages)
     return at
 end
 
--- Links to #id as links from one page of the site.
+-- Makes each link to #id in the page `from` a link to the page where that id is (at[id]).
 local function lead(html, from, at)
     return (html:gsub('(<a[^>]-%shref=")#([^"]*)"', function(head, id)
         local name = at[id] or die("page %s has a link to #%s, which is nowhere in the book", from, id)

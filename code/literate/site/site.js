@@ -77,7 +77,7 @@ function codeOf(pre) {
 async function toClipboard(text) {
   try {
     await navigator.clipboard.writeText(text);
-  } catch { // an old browser, or one that forbids it to files
+  } catch { // the browser is old, or forbids the clipboard to pages opened as files
     const box = element("textarea", { value: text });
     document.body.append(box);
     box.select();
@@ -159,7 +159,7 @@ function addFilms() {
     const picture = link.closest(".timeline")?.querySelector("img");
     if (picture) picture.addEventListener("click", () => toggleFilm(link));
   }
-  // That of the landing page plays as soon as it is seen, where there is room for it.
+  // The landing page's film plays as soon as it is seen, if the window is wide enough for it.
   const first = document.querySelector(".plays a.film");
   if (first && matchMedia("(min-width: 60rem) and (prefers-reduced-motion: no-preference)").matches) {
     const watcher = new IntersectionObserver((seen) => {
@@ -192,7 +192,7 @@ function spelled(text) {
   return text.toLowerCase().replace(/iz(?=[aei])/g, "is");
 }
 
-// What a word's other endings leave of it: "specialization" finds "specialised", too.
+// A word without its ending, so that "specialization" finds "specialised", too.
 function stem(word) {
   const whole = spelled(word);
   return whole.length < 6 ? whole : whole.replace(/(ations?|ings?|ed|es|e|s)$/, "");

@@ -305,7 +305,7 @@ bool memory_free(void *address)
     return true;
 }
 
-// Zeros; of many bytes by giving their pages back.
+// Fills with zeros. Of many bytes, whole pages are given back to the system, which brings them back as zeros.
 static void clear(uint8_t *at, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), head = (page - (uintptr_t)at % page) % page;

@@ -92,7 +92,8 @@ void complain(const char *format, ...)
     fprintf(stderr, "ptxsim: %s\n", said);
 }
 
-// Whether ptxsim run has taken a message (PTXSIM_FAULTS=FD): of a socket that keeps messages apart.
+// Sends a message to ptxsim run, through the socket whose file descriptor PTXSIM_FAULTS names. The socket keeps
+// messages apart. False: there is none, or it has not taken the message whole.
 static bool send_to_run(const char *message, size_t size)
 {
     const char *fd = getenv("PTXSIM_FAULTS");

@@ -73,8 +73,9 @@ bool device_stopped(void); // a kernel has faulted that did not come to its end
     if (device_stopped())                                                                          \
     return api_result(sticky_error())
 
-// The lock for functions of the driver's library. The runtime's set up a context and make it the thread's,
-// so a program may call the driver's once it has called one of them: has any thread, has this one?
+// Takes the lock, for functions of the driver's library. A function of the runtime makes a context, and makes it the
+// calling thread's: then that thread may call the driver's functions. runtime_called: some thread has called one of the
+// runtime's; runtime_called_here: this one has.
 int driver_enter(void);
 extern bool runtime_called;
 extern _Thread_local bool runtime_called_here;
@@ -148,7 +149,7 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
     struct CUkern_st *next_launched;
 };
 
-// What host code calls `host`, which may be NULL: then it has the handle alone.
+// Registers a kernel by the address that host code launches it by; host NULL: it is launched by its handle only.
 struct CUkern_st *kernel_register(struct binary *binary, const void *host, const char *name);
 struct CUkern_st *kernel_launched(void);            // the kernels that were launched, in that order
 void kernel_was_launched(struct CUkern_st *kernel); // for the first time
@@ -321,7 +322,7 @@ bool order_kept(void);
 bool order_strict(void);
 // Whether the work of streams is put off (PTXSIM_SCHEDULE=late): then the order is not checked.
 bool order_late(void);
-// From now on device memory is watched: what kernels touch is held against copies; against other kernels, too.
+// From now on device memory is watched: what kernels touch is held against copies, and (kernels) against other kernels.
 void order_watch(bool kernels);
 // What is done next is this timeline's, and comes after all that the host knows to be done.
 void order_next(struct timeline *t);
@@ -338,7 +339,7 @@ void order_copy(const struct task *task);
 void order_waits(bool waits); // whether the host waits for the copy that comes next
 void order_allocation(const void *address, bool frees);
 void order_free(const void *address, bool pinned_memory);
-// The host has waited for what a clock knows; for everything.
+// The host has waited: for all that a clock knows; for all work (order_host_knows_all).
 void order_host_knows(const struct order_clock *clock);
 void order_host_knows_all(void);
 // Notes an allocation: an operation before it and one after it never run at the same time.

@@ -79,7 +79,7 @@ static cudaError_t fault_error(const struct fault *fault)
     }
 }
 
-// Whether a kernel with that fault has not come to its end.
+// Whether a kernel stops at such a fault; after others it goes on to its end.
 static bool stops(const struct fault *fault)
 {
     return fault->kind != FAULT_RACE && fault->kind != FAULT_UNINITIALISED &&

@@ -52,7 +52,7 @@ static int find_arithmetic(const struct decoder *d, const char *base, bool round
     return fits ? op_find(name) : -1;
 }
 
-// An operation of operations.def on the instruction's operands, as that says what it takes.
+// Emits the operation `id` of operations.def. How many operands it takes, and of how many bytes, stands there.
 static struct op *emit_listed(struct decoder *d, int id)
 {
     if (id < 0 || !signatures[id].operands)

@@ -40,7 +40,7 @@ extern const struct signature signatures[OP_COUNT];
 enum control {
     CONTROL_NEXT,
     CONTROL_MEMBERS, // waits for the lanes that its mask names, without one for the whole warp
-    CONTROL_GROUP,   // the same, and then perhaps for other warps: nothing follows in its block
+    CONTROL_GROUP, // as CONTROL_MEMBERS, and then perhaps for other warps: it is the last of its block
     CONTROL_BARRIER, // waits for the CTA; its decoder sets the block's `barrier`
     CONTROL_JUMP,
     CONTROL_SWITCH,
@@ -210,8 +210,8 @@ void decode_insn(struct decoder *d);
 
 struct basic_block *this_block(struct decoder *d); // the program's last, which is being filled
 struct insn_info *this_insn(struct decoder *d);
-// Places in the frame: new, of a constant for each lane (bytes 0: a predicate), and for intermediate
-// values, up to 256 bytes until the instruction's end.
+// Each returns a place in the frame. take: a new one. constant: one that holds a value for each lane (bytes 0: a
+// predicate). scratch: 256 bytes for intermediate values, which the next instruction uses again.
 uint32_t take(struct decoder *d, size_t bytes, size_t align);
 uint32_t constant(struct decoder *d, uint64_t value, int bytes);
 uint32_t scratch(struct decoder *d);
@@ -283,7 +283,7 @@ struct shape {
 struct shape need_shape(struct decoder *d, int *at);
 // The types of D, A, B and C, which are named after the shape; of f16, A and B are not.
 void product_types(struct decoder *d, int shape_at, enum matrix_type types[4]);
-// Whether there is a product of A and B of these types with C and D of those.
+// Whether there is a product with these types of D, A, B and C.
 bool types_agree(const enum matrix_type types[4]);
 int integer_bits(
     enum matrix_type type); // of an element, of the types that are integers; 0: not one of them

@@ -245,7 +245,8 @@ static void find_live(struct decoder *d, struct flow_block *blocks, size_t count
     }
 }
 
-// From a register's first instruction to its last, by register; SIZE_MAX: it is never named.
+// The interval of each register: from the first instruction at which it is live to the last. SIZE_MAX: no instruction
+// names it.
 static struct interval *find_intervals(struct decoder *d, struct flow_block *blocks, size_t count,
                                        size_t words)
 {

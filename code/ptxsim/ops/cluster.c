@@ -75,7 +75,7 @@ void cluster_arrive_op(struct warp *w, char *r, const struct op *op, uint32_t ma
 {
     (void)r;
     if (!w->cta->cluster)
-        return; // the wait does it all
+        return; // a CTA without a cluster: its wait is its barrier
     uint32_t again = mask & (w->came | w->through);
     if (again) {
         fault_at(w, op, __builtin_ctz(again), FAULT_TRAP,

@@ -58,7 +58,8 @@ void race_series_open(struct worker *worker, struct page *page)
         page->series = SERIES_OPEN;
 }
 
-// A part of a page's cells that lanes have read; lanes 0: one after the other (struct stretch, run).
+// Notes in the pages' crowds that lanes have read some bytes. lanes 0: all have, one after the other, 1 << per cells
+// each (struct stretch, run).
 static void note_cells(struct worker *worker, const struct series *s, uint64_t at, uint64_t bytes,
                        uint32_t lanes, uint32_t per)
 {

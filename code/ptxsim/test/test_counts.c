@@ -110,7 +110,8 @@ static const json_t *counts_of(const json_t *report, const char *name)
     return NULL;
 }
 
-// A whole name, or a kind: the part before the last "_…" that names the pattern.
+// Whether a kernel is among the exceptions: by its whole name, or by its kind, the part before the last "_…" (the
+// pattern).
 static bool is_exception(const char *name)
 {
     for (int i = 0; i < EXCEPTIONS; ++i) {

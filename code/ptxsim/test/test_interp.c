@@ -1399,7 +1399,7 @@ static void floors(void **state)
     assert_float_equal(l4.dram, 2, 1e-9);
     assert_float_equal(l4.shared, 0, 1e-9);
     assert_string_equal(l4.binding, "issue");
-    c.tensor_flops_8bit = 60500000; // a half of them at twice the rate
+    c.tensor_flops_8bit = 60500000; // half of the products, at twice the rate
     assert_float_equal(l4_floors(&c, 600000).tensor, 0.75, 1e-9);
 }
 
@@ -1981,8 +1981,8 @@ static void refusals_name_the_line(void **state)
     module_free(m);
 }
 
-// What a module defines is what runs, under a name of the runtime's too: by an alias, before or after the
-// function, or by a body.
+// A module may define a function under a name of the device's runtime: by a body, or by an alias before or after the
+// function. Then the module's runs.
 static void names_of_functions(void **state)
 {
     (void)state;

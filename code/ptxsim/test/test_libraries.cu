@@ -564,7 +564,7 @@ static void test_atomic_ref(void **)
     assert_int_equal(got.retried, 9 * THREADS);
 }
 
-// One block tells the others through an atomic flag, one at a time through a semaphore.
+// One block tells the others by an atomic flag that its values are there.
 __global__ void use_flag(int *data, int *flag, int *out)
 {
     cuda::atomic_ref<int, cuda::thread_scope_device> ready(*flag);
@@ -581,6 +581,7 @@ __global__ void use_flag(int *data, int *flag, int *out)
     }
 }
 
+// Threads add to a sum one at a time, by a semaphore, and a latch waits for all of them.
 __global__ void use_latch_and_semaphore(int *out)
 {
     using latch_type = cuda::latch<cuda::thread_scope_block>;

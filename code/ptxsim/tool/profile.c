@@ -520,7 +520,8 @@ void show_report(const json_t *file, const char *kernel, int lines, const char *
     }
 }
 
-// A page (NULL: the sentence that it would begin with) of a recording, or of a program that is run for it.
+// Makes a film's page, of a recording (recorded) or of a program, which is run for it. page NULL: prints the sentence
+// that the page would begin with.
 static void make_film(char **argv, bool recorded, const char *kernel, const char *cta, int chapter,
                       const char *page)
 {

@@ -73,8 +73,8 @@ def _views(codes, scales):
     pages, heads, _ = codes.shape
     granules = codes.view(pages, heads, -1, 2, GRANULE * HEAD_DIM)
     k = granules[:, :, :, 0].unflatten(3, (4, 4, 2, 4, 8))
-    # As a lane of mma.sync wants V: four tokens of a column are a word, four
-    # columns 8 apart are 16 bytes.
+    # V in the order in which a lane of mma.sync needs it: four tokens of a
+    # column are a word, four columns 8 apart are 16 bytes.
     v = granules[:, :, :, 1].unflatten(3, (2, 8, 4, 4, 4))
     v = v.permute(0, 1, 2, 5, 7, 3, 6, 4)
     both = scales.view(pages, heads, -1, 4, 2, 4)

@@ -865,5 +865,5 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
     *function = driver_function(name);
     if (found)
         *found = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return CUDA_SUCCESS; // of what there is not, too
+    return CUDA_SUCCESS; // also where there is no such function: *found says so
 }

@@ -29,7 +29,7 @@ struct sparse_mma { // mma.sp, whose A has half of its columns
     uint32_t metadata;  // register: where A's columns belong
     int metadata_lanes; // of four lanes, how many hold it
     int selector;       // and which
-    bool ordered;       // places come in order
+    bool ordered;       // a block's stored places are named in ascending order
 };
 op_fn mma_sparse_op; // operands: a struct sparse_mma
 

@@ -38,7 +38,8 @@ static int bits_of_element(const struct matrix *f)
     return f->type == MATRIX_S4 || f->type == MATRIX_U4 ? 4 : 8 * f->bytes;
 }
 
-// A matrix in rows of `stride`. Its columns are those of its bytes, if elements are smaller.
+// Takes a matrix from registers into rows of `stride` elements. Where an element is smaller than a byte, f counts
+// columns in bytes.
 static void take(const char *r, const struct matrix *f, union element *rows, int stride)
 {
     int bits = bits_of_element(f), each = f->bytes * 8 / bits;

@@ -20,7 +20,7 @@ struct texture { // or a surface
     bool constant; // no kernel can write it: it cannot race
     // Of a texture
     bool linear_memory;             // fetched by tex1Dfetch, 0 past its ends
-    bool normalised_coordinates;    // 0 to 1, and not 0 to the size
+    bool normalised_coordinates;    // a coordinate runs from 0 to 1, else from 0 to the size
     bool normalised_values, filter; // integers as 0 to 1 or -1 to 1; linear filtering
     uint8_t mode[3];                // enum address_mode
     float border[4];

@@ -217,7 +217,7 @@ FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, co
     uint8_t *shared = cta->shared + at, *lanes = (uint8_t *)r + op->d;
     if (store) {
         if (shape == SHAPE_SAME)
-            memcpy(shared, lanes + (WARP - 1) * size, size); // one of them: the last
+            memcpy(shared, lanes + (WARP - 1) * size, size); // all store to one address: the last lane's value stays
         else
             memcpy(shared, lanes, WARP * size);
         note_effect(w);
@@ -320,7 +320,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             FN(race_lanes)(w, op, at[0], size, shape == SHAPE_SAME, store, lanes);
         if (store) {
             if (shape == SHAPE_SAME)
-                memcpy(shared, lanes + (WARP - 1) * size, size); // one of them: the last
+                memcpy(shared, lanes + (WARP - 1) * size, size); // all store to one address: the last lane's value stays
             else
                 memcpy(shared, lanes, WARP * size);
             if (cta->written)

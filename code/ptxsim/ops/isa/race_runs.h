@@ -152,8 +152,8 @@ static inline void FN(race_lane)(struct warp *w, const struct op *op, int lane, 
         race_shared(w, op, 1u << lane, at, size, store ? RACE_WRITE : RACE_READ, value);
 }
 
-// race_scattered of lanes that read somewhere in one line, or two neighbours. Then each lane's cells
-// are first put together, and noted as a row.
+// race_scattered where all lanes read in one line, or in two neighbouring ones: the lanes that read a cell are first
+// collected for each cell, and then noted for all cells of the lines at once.
 static __attribute__((noinline)) bool FN(race_near)(struct warp *w, const struct op *op,
                                                     const uint32_t at[WARP], uint32_t size,
                                                     uint32_t line, uint32_t lines)

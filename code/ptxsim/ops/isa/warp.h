@@ -181,7 +181,7 @@ static inline void FN(matrix_rows)(const char *r, const struct matrix *f, float 
     }
 }
 
-// Rows of B, columns of the product, to rows along k. n is a multiple of 8.
+// Transposes B: from [n][depth] to [depth][n], a row for each step of k. n is a multiple of 8.
 static inline void FN(matrix_turn)(const float *from, int n, int depth, float *to)
 {
     int k = 0;

@@ -95,7 +95,8 @@ def layer_norm(out, mean, rstd, x, weight, bias, columns, eps, BLOCK: tl.constex
 
 @triton.jit
 def layer_norm_backward(dx, dweight, dbias, lock, dout, x, weight, mean, rstd, columns, BLOCK: tl.constexpr):
-    # Sums of all rows under one lock, whose first holder stores and whose others add: lock is [2], 0.
+    # dweight and dbias are summed over all rows under one lock: lock[0]. lock[1] is 0 until its first holder has stored
+    # its part; later holders add theirs.
     row, i = tl.program_id(0), tl.arange(0, BLOCK)
     there = i < columns
     r = tl.load(rstd + row)

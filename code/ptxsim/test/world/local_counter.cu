@@ -1,5 +1,5 @@
-// An atomic operation on a thread's own variable, by a pointer that leads to shared memory for other threads: counts
-// what is even, for the block or, where a thread wants it, for itself.
+// Even numbers are counted by atomicAdd through a pointer: some threads' leads to the block's counter in shared memory,
+// the others' to a variable of their own.
 #include "check.h"
 
 __global__ void count_even(const int *in, int n, const int *alone, int *counts)

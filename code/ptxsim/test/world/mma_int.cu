@@ -2,7 +2,7 @@
 // xor (m16n8k256), each fragment filled as the manual draws it.
 #include "check.h"
 
-// Elements of BITS: so many of them in k, and in a word.
+// Elements of BITS bits: a product has DEPTH of them in k, a 32-bit word PER_WORD.
 template <int BITS, bool XOR = false> struct Shape {
     static constexpr int DEPTH = 256 / BITS, PER_WORD = 32 / BITS;
 };
