@@ -164,6 +164,7 @@ struct child_entry {
     bool asked;          // false: the buffer of its parameters is being filled
 };
 
+enum { LAST_PAGES = 8 };
 struct worker { // one host thread
     struct run *run;
     _Atomic uint64_t effects; // what its warps have done that another can see
@@ -180,9 +181,9 @@ struct worker { // one host thread
         starts_dependents; // whether one of its threads has executed griddepcontrol.launch_dependents
     struct race_log races;
     struct global_races *global_races; // of the launch
-    struct page *page;                 // the last one of those
-    struct series_log *series;         // reads of theirs (races/cells.h)
-    struct child_entry *children;      // what device code has launched (ops/extra/children.c)
+    struct page *pages[LAST_PAGES]; // the last ones of its pages, each at its number % LAST_PAGES
+    struct series_log *series;      // reads of theirs (races/cells.h)
+    struct child_entry *children;   // what device code has launched (ops/extra/children.c)
     size_t child_count, child_capacity;
 };
 
@@ -253,7 +254,7 @@ int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t m
 
 // Distinct 32-byte sectors touched by one global access.
 int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask);
-// Of an atomic operation: as above, summed over its turns.
+// Sectors of an atomic operation: lanes with the same address take turns, and each turn's sectors count.
 int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask);
 
 #endif

@@ -119,7 +119,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             memcpy(&c, r + op->regs[2] + (size_t)i * op->width, op->bytes);
         void *memory = NULL;
         struct cta *home = NULL; // in whose shared memory it is
-        pthread_mutex_t *turn = NULL;
+        int *turn = NULL;
         bool shared = op->space == SPACE_SHARED;
         // A thread's own memory is known to nobody else. PTX does not promise that this works; on a GPU it does.
         bool local =
@@ -166,8 +166,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         }
         if (memory && !local)
             race_observe(w, op, i, at, home, in_vain ? RACE_ATOMIC_IN_VAIN : RACE_ATOMIC);
-        if (turn)
-            pthread_mutex_unlock(turn);
+        race_turn_ends(turn);
         if (op->regs[0] != NO_REGISTER)
             memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
     }

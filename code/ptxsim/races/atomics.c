@@ -63,6 +63,8 @@ static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scop
 // what the lane knew at its last fence, and no more. NULL: nothing.
 static struct clock *shown_by(struct warp *w, int lane, enum fence_scope scope, bool releases)
 {
+    scope =
+        w->cta->program->narrow ? scope : FENCE_GPU; // where all fences are, which includes the CTA
     const struct fenced *f = &w->clock->fenced[scope][lane];
     struct races *s = w->cta->races;
     struct clock *clock = NULL;
@@ -124,23 +126,23 @@ void race_tell_fenced(struct warp *w, struct clock *clock)
 {
     struct global_races *g = w->cta->worker->global_races;
     uint64_t at = place_of_fences(w->cta->number);
-    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+    int *lock = &g->lock[scatter(at) % PLACES];
     struct world *mine = world_of(w->cta->number, clock);
-    pthread_mutex_lock(lock);
+    lock_on(lock);
     world_join(&global_place(g, at, true)->gpu, mine);
-    pthread_mutex_unlock(lock);
+    lock_off(lock);
     world_drop(&mine);
 }
 
 bool race_told_fenced(struct global_races *g, const struct party *p)
 {
     uint64_t at = place_of_fences(p->cta);
-    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
-    pthread_mutex_lock(lock);
+    int *lock = &g->lock[scatter(at) % PLACES];
+    lock_on(lock);
     const struct global_place *place = global_place(g, at, false);
     const struct clock *known = place ? world_clock(place->gpu, p->cta) : NULL;
     bool told = known && clock_knows(known, p->thread, p->stamp);
-    pthread_mutex_unlock(lock);
+    lock_off(lock);
     return told;
 }
 
@@ -154,8 +156,8 @@ static void tell_completed(struct warp *w, int lane, uint64_t at)
     uint32_t base = w->clock->base[lane];
     if (base <= s->start && !s->seen.count)
         return;
-    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
-    pthread_mutex_lock(lock);
+    int *lock = &g->lock[scatter(at) % PLACES];
+    lock_on(lock);
     bool room = __atomic_load_n(&g->place_count, __ATOMIC_RELAXED) < ENOUGH;
     struct global_place *p = global_place(g, at, room);
     if (p) {
@@ -167,16 +169,22 @@ static void tell_completed(struct warp *w, int lane, uint64_t at)
         completed_join(&p->completed, &s->seen);
         free(mine.of);
     }
-    pthread_mutex_unlock(lock);
+    lock_off(lock);
 }
 
-pthread_mutex_t *race_turn(const struct warp *w, uint64_t at)
+int *race_turn(const struct warp *w, uint64_t at)
 {
     struct global_races *g = w->clock ? w->cta->worker->global_races : NULL;
-    pthread_mutex_t *turn = g ? &g->turn[scatter(at) % PLACES] : NULL;
+    int *turn = g ? &g->turn[scatter(at) % PLACES] : NULL;
     if (turn)
-        pthread_mutex_lock(turn);
+        lock_on(turn);
     return turn;
+}
+
+void race_turn_ends(int *turn)
+{
+    if (turn)
+        lock_off(turn);
 }
 
 // A lane finds at a place what has been released there, in a program without narrow scopes. Acquiring it is put off.
@@ -216,9 +224,9 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
     struct clock *shown = NULL;
     if (!releases && !w->cta->races->fenced[FENCE_GPU])
         return;
-    struct snapshot new = {.cta = w->cta->number,
-                           .thread = (uint32_t)w->index * WARP + (uint32_t)lane,
-                           .threads = w->cta->races->threads};
+    struct snapshot new = {.cta = (uint32_t)w->cta->number,
+                           .thread = (uint16_t)(w->index * WARP + lane),
+                           .threads = (uint16_t)w->cta->races->threads};
     if (releases ||
         (f->known == c->known[lane] && f->base == c->base[lane] && f->wbase == c->wbase[lane])) {
         new.known = c->known[lane];
@@ -236,8 +244,8 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
     }
     if (!new.stamp && !new.known && !new.world && !new.of[1])
         return;
-    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
-    pthread_mutex_lock(lock);
+    int *lock = &g->lock[scatter(at) % PLACES];
+    lock_on(lock);
     struct global_place *p = global_place(g, at, true);
     if (p->released != new.of[1])
         new.of[0] = p->released;
@@ -251,7 +259,7 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
         met->at = at;
         met->last = released;
     }
-    pthread_mutex_unlock(lock);
+    lock_off(lock);
     clock_drop(&shown);
 }
 
@@ -286,8 +294,8 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
         clock_tell(home, shared_place(home->races, (uint32_t)at, true), mine);
         world_drop(&mine);
     } else if (!home && to_cta) {
-        pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
-        pthread_mutex_lock(lock);
+        int *lock = &g->lock[scatter(at) % PLACES];
+        lock_on(lock);
         struct global_place *p = global_place(g, at, true);
         struct met *met = &c->met[lane];
         bool covered =
@@ -304,7 +312,7 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
             met->gpu = p->gpu;
             met->cta = clock_share(world_clock(p->cta, w->cta->number));
         }
-        pthread_mutex_unlock(lock);
+        lock_off(lock);
     }
     clock_drop(&to_cta);
     clock_drop(&to_gpu);
@@ -356,8 +364,8 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
     } else {
         if (!__atomic_load_n(&g->place_count, __ATOMIC_RELAXED))
             return;
-        pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
-        pthread_mutex_lock(lock);
+        int *lock = &g->lock[scatter(at) % PLACES];
+        lock_on(lock);
         struct global_place *p = global_place(g, at, false);
         struct clock *own = p ? clock_share(world_clock(p->cta, w->cta->number)) : NULL;
         struct world *gpu = p ? world_share(p->gpu) : NULL;
@@ -367,7 +375,7 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
             world_join(&c->narrow[lane], p->narrow);
             w->cta->races->told_narrowly |= p->narrow != NULL;
         }
-        pthread_mutex_unlock(lock);
+        lock_off(lock);
         if (wide && now) {
             meet_snapshot(w, lane, at, released);
         } else if (wide) {
@@ -424,7 +432,8 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
         learns |= c->seen[i] != NULL;
         race_acquire_world(w, i, c->seen[i],
                            !whole_gpu); // a fence shows others what it made known here
-        note_fence(w, i, FENCE_CTA);
+        if (w->cta->program->narrow)
+            note_fence(w, i, FENCE_CTA);
         if (!whole_gpu) {
             w->cta->races->narrow = true;
             w->cta->races->told_narrowly |= c->seen[i] != NULL;

@@ -31,7 +31,7 @@ static inline uint32_t source_of(uint32_t writer)
     return writer / WARP % SOURCES;
 }
 
-// A load that a thread has issued, and that has come with a phase of its mbarrier.
+// How a cell names its writer if that was a load: the source of loads, and the thread that issued it.
 static inline uint32_t writer_by_load(uint32_t source, uint32_t thread)
 {
     return thread / WARP << ISSUER_SHIFT | source * WARP | thread % WARP;
@@ -311,9 +311,16 @@ struct page {
     uint32_t words[];
 };
 
+// From one of a page's arrays to the next, in words: by a cache line more than the cells, for at a multiple of 4 KiB all
+// nine words of a cell would fall into one set of the processor's first cache.
+static inline size_t page_stride(uint32_t cells)
+{
+    return cells + 16;
+}
+
 static inline uint32_t *page_words(struct page *p, enum cell_party party, enum party_word word)
 {
-    return p->words + (size_t)((unsigned)party * PARTY_WORDS + (unsigned)word) * p->cells;
+    return p->words + ((unsigned)party * PARTY_WORDS + (unsigned)word) * page_stride(p->cells);
 }
 
 static inline void lock_on(int *lock)
@@ -344,7 +351,7 @@ struct page *race_page_find(struct worker *worker, uint64_t number);
 // The page of a number; NULL when there is no more room: it is then not checked.
 static inline struct page *race_page(struct worker *worker, uint64_t number)
 {
-    struct page *last = worker->page;
+    struct page *last = worker->pages[number % LAST_PAGES];
     return last && last->number == number ? last : race_page_find(worker, number);
 }
 unsigned global_races_shift(const struct global_races *races);

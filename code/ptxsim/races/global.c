@@ -10,6 +10,13 @@ static struct party party_at(struct page *page, enum cell_party which, uint32_t 
                           .who = page_words(page, which, PARTY_WHO)[cell]};
 }
 
+// The same where only the stamp counts if it is 0: then the other words are not read.
+static struct party some_party_at(struct page *page, enum cell_party which, uint32_t cell)
+{
+    return page_words(page, which, PARTY_STAMP)[cell] ? party_at(page, which, cell)
+                                                      : (struct party){0};
+}
+
 static void set_party(struct page *page, enum cell_party which, uint32_t cell, struct party p)
 {
     page_words(page, which, PARTY_CTA)[cell] = p.cta;
@@ -30,10 +37,6 @@ struct global_races *global_races_new(const struct program *program)
     struct global_races *g = __atomic_exchange_n(&spare_races, NULL, __ATOMIC_ACQUIRE);
     if (!g) {
         g = need(calloc(1, sizeof *g));
-        for (int i = 0; i < PLACES; ++i) {
-            pthread_mutex_init(&g->lock[i], NULL);
-            pthread_mutex_init(&g->turn[i], NULL);
-        }
         pthread_mutex_init(&g->closing, NULL);
         g->open = need(calloc(OPEN_SLOTS, sizeof *g->open));
     }
@@ -69,10 +72,6 @@ void global_races_free(struct global_races *g)
     }
     g->place_count = 0;
     g = __atomic_exchange_n(&spare_races, g, __ATOMIC_ACQ_REL);
-    for (int i = 0; i < PLACES && g; ++i) {
-        pthread_mutex_destroy(&g->lock[i]);
-        pthread_mutex_destroy(&g->turn[i]);
-    }
     if (g) {
         free(g->snapshots.walk);
         pthread_mutex_destroy(&g->closing);
@@ -85,7 +84,8 @@ void global_races_free(struct global_races *g)
 static bool note_read(const struct warp *w, int lane, struct page *page, uint32_t cell,
                       struct party me)
 {
-    struct party r[2] = {party_at(page, CELL_READ, cell), party_at(page, CELL_READ_2, cell)};
+    struct party r[2] = {some_party_at(page, CELL_READ, cell),
+                         some_party_at(page, CELL_READ_2, cell)};
     for (int own = 1; own >= 0; --own) // its own place before another's
         for (int k = 0; k < 2; ++k)
             if ((!own || (r[k].cta == me.cta && r[k].thread == me.thread)) &&
@@ -112,39 +112,45 @@ static struct stretch stretch_of(const struct party *me, uint32_t lanes, uint32_
 
 enum { CELL_WORDS = CELL_PARTIES * PARTY_WORDS, MOST_ALIKE = 32 };
 
-// How many of n cells, from the first on, have its parties, as most neighbours have; and which these are.
-// There may be more.
-static uint32_t cells_alike(const struct page *page, uint32_t cell, uint32_t n,
+// How many of n cells, from the first on, have its parties, as most neighbours have; and which these are, by the words of
+// each. Of a party with the stamp 0 the other words do not count: they are not looked at. There may be more such cells.
+static uint32_t cells_alike(struct page *page, uint32_t cell, uint32_t n,
                             uint32_t parties[CELL_WORDS])
 {
-    const uint32_t *of[CELL_WORDS];
-    size_t differs = 0, count = n < MOST_ALIKE ? n : MOST_ALIKE;
-    for (size_t k = 0; k < CELL_WORDS; ++k) {
-        of[k] = page->words + k * page->cells + cell;
-        parties[k] = of[k][0];
+    uint32_t count = n < MOST_ALIKE ? n : MOST_ALIKE;
+    for (enum cell_party which = 0; which < CELL_PARTIES; ++which) {
+        const uint32_t *stamp = page_words(page, which, PARTY_STAMP) + cell;
+        uint32_t some = 0;
+        for (uint32_t j = 0; j < count; ++j)
+            some |= stamp[j];
+        for (enum party_word word = 0; some && word < PARTY_WORDS; ++word) {
+            const uint32_t *of = page_words(page, which, word) + cell;
+            uint32_t first = of[0], any = 0;
+            parties[which * PARTY_WORDS + word] = first;
+            for (uint32_t j = 1; j < count; ++j)
+                any |= of[j] ^ first;
+            for (uint32_t j = 1; any && j < count; ++j)
+                if (of[j] != first)
+                    count = j;
+        }
     }
-    size_t first = page->written ? 0 : PARTY_WORDS; // all zeros, the words of who writes
-    for (size_t k = first; k < CELL_WORDS; ++k) {
-        uint32_t any = 0;
-        for (size_t j = 0; j < count; ++j)
-            any |= of[k][j] ^ parties[k];
-        differs |= any;
-    }
-    for (size_t k = 0; differs && k < CELL_WORDS; ++k)
-        for (size_t j = 1; j < count; ++j)
-            if (of[k][j] != parties[k])
-                count = j;
-    return (uint32_t)count;
+    return count;
 }
 
 // Copies the parties of the first of several cells, which were alike, to the others.
 static void cells_follow(struct page *page, uint32_t cell, uint32_t n,
                          const uint32_t parties[CELL_WORDS])
 {
-    for (uint32_t k = 0; k < CELL_WORDS; ++k) {
-        uint32_t *of = page->words + k * page->cells + cell, now = of[0];
-        for (uint32_t j = 1; now != parties[k] && j < n; ++j)
-            of[j] = now;
+    for (enum cell_party which = 0; which < CELL_PARTIES; ++which) {
+        const uint32_t *was = parties + which * PARTY_WORDS;
+        bool is_new = !was[PARTY_STAMP];
+        if (is_new && !page_words(page, which, PARTY_STAMP)[cell])
+            continue;
+        for (enum party_word word = 0; word < PARTY_WORDS; ++word) {
+            uint32_t *of = page_words(page, which, word) + cell, now = of[0];
+            for (uint32_t j = 1; (is_new || now != was[word]) && j < n; ++j)
+                of[j] = now;
+        }
     }
 }
 
@@ -218,7 +224,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         uint32_t parties[CELL_WORDS] = {0};
         alike = n > 1 ? cells_alike(page, cell, n, parties) : 1;
         struct part part = part_in(at, bytes, cell_at << shift, (uint64_t)alike << shift);
-        struct party p = party_at(page, CELL_WRITE, cell);
+        struct party p = some_party_at(page, CELL_WRITE, cell);
         // Where all lanes read the cell, one of them may have written it before.
         int by = other != lane && party_before(w, lane, &p) ? other : lane;
         if (!told && writer_races(w, op, by, access, &p) && !knows_by_now(w, by, &p) &&
@@ -249,12 +255,13 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             continue;
         }
         for (int k = 0; k < 2; ++k) {
-            p = party_at(page, CELL_READ + (unsigned)k, cell);
+            p = some_party_at(page, CELL_READ + (unsigned)k, cell);
             if (!told && reader_races(w, op, lane, &p) && !knows_by_now(w, lane, &p)) {
                 report_global(w, op, lane, at, bytes, access, &p, false);
                 told = true;
             }
-            set_party(page, CELL_READ + (unsigned)k, cell, (struct party){0});
+            if (p.stamp)
+                page_words(page, CELL_READ + (unsigned)k, PARTY_STAMP)[cell] = 0;
         }
         if (crowd_has(page->crowd, cell, alike)) {
             race_settle_lanes(w, 1u << lane);

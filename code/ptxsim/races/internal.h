@@ -210,16 +210,21 @@ bool crowd_races(const struct warp *w, const struct op *op, int lane, const stru
 // ---- Snapshots (snapshots.c) --------------------------------------------------------------------
 
 enum { SNAPSHOTS_OF = 3 };
-struct snapshot {
-    uint32_t refs, depth, mark;
-    bool flat; // it is worked out: `world` has everything, and all that follows is of no use
-    struct world *world; // of other CTAs, what the lane knew
+struct snapshot { // small, for a kernel with locks has two for each lock that it takes
+    uint32_t refs, mark;
     // What a lane showed, as its fence had it; stamp 0: nothing.
-    uint32_t stamp, base, wbase, thread, threads;
-    uint64_t cta;
+    union {
+        struct {
+            uint32_t stamp, base;
+        };
+        struct snapshot *next; // of those to be freed
+    };
+    uint32_t wbase, cta;
+    uint16_t thread, threads, depth;
+    bool flat;           // it is worked out: `world` has everything, and all else is of no use
+    struct world *world; // of other CTAs, what the lane knew
     struct clock *known;
     struct snapshot *of[SNAPSHOTS_OF]; // what is shown besides; or NULL
-    struct snapshot *next;             // of those to be freed
 };
 struct snapshots { // of a launch
     int lock;      // of `flat`, `mark`, and what changes with them
@@ -261,7 +266,7 @@ struct global_races {
     unsigned shift; // log2 of a cell's bytes
     struct page *pages[SLOTS], *last_page;
     size_t page_count, most_pages;
-    pthread_mutex_t lock[PLACES], turn[PLACES]; // turn: of atomics, which come one after another
+    int lock[PLACES], turn[PLACES]; // turn: of atomics, which come one after another
     struct global_place *places[PLACES];
     size_t place_count;
     struct snapshots snapshots;

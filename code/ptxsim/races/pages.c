@@ -4,7 +4,7 @@
 size_t race_page_bytes(unsigned shift)
 {
     return sizeof(struct page) +
-           ((size_t)PAGE >> shift) * CELL_PARTIES * PARTY_WORDS * sizeof(uint32_t);
+           page_stride(PAGE >> shift) * CELL_PARTIES * PARTY_WORDS * sizeof(uint32_t);
 }
 
 struct page *race_page_find(struct worker *worker, uint64_t number)
@@ -29,6 +29,6 @@ struct page *race_page_find(struct worker *worker, uint64_t number)
             }
         }
         if (p->number == number)
-            return worker->page = p;
+            return worker->pages[number % LAST_PAGES] = p;
     }
 }

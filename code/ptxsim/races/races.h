@@ -256,7 +256,8 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta 
 void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes);
 // Locks what is to be unlocked after an atomic operation on global memory: what it does is noted in the order
 // in which it is done. NULL where nothing is noted.
-pthread_mutex_t *race_turn(const struct warp *w, uint64_t at);
+int *race_turn(const struct warp *w, uint64_t at);
+void race_turn_ends(int *turn);
 // race_publish, before a strong write: notes what it releases. race_observe, after a strong read: takes what it
 // acquires; by: a load, or an atomic operation, which may have compared in vain. home: the CTA in whose shared
 // memory it is; NULL: in global memory.

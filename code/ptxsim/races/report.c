@@ -212,6 +212,7 @@ void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, u
 {
     const struct cta *cta = w->cta;
     bool pending = wrote && stamp == RACE_PENDING, same_warp = thread / WARP == (uint32_t)w->index;
+    bool by_load = wrote && source_of(thread) >= LOADS;
     char copies[48];
     snprintf(copies, sizeof copies, "copies (%.*s)", NAME_OF(insn_of(w, op->insn)));
     const char *verb = access == RACE_READ || access == RACE_LOOK ? "reads"
@@ -219,14 +220,14 @@ void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, u
                                                                   : copies;
     struct other_party p = name_party(w, cta, thread, insn, at);
     if (cta->film)
-        film_party(cta->film, issuer_of(thread), at, bytes, wrote, pending);
+        film_party(cta->film, issuer_of(thread), at, bytes, wrote, pending || by_load);
     if (pending)
         report_pair(
             w, op, lane, insn, &p,
             "%s %u bytes of shared memory at %u%s that a %.*s of %s at %s is still writing: "
             "nothing has waited for it",
             verb, bytes, at, p.variable, NAME_OF(insn_of(w, insn)), p.who, p.where);
-    else if (wrote && source_of(thread) >= LOADS)
+    else if (by_load)
         report_pair(w, op, lane, insn, &p,
                     "%s %u bytes of shared memory at %u%s that a %.*s of %s at %s has written: "
                     "this thread has not waited for it, nor met one that had",

@@ -74,7 +74,7 @@ static void raise(struct clock *c, uint32_t thread, uint32_t stamp)
     c->most = stamp > c->most ? stamp : c->most;
 }
 
-// What a lane showed, without the snapshots that it knew of.
+// Joins to a world what a snapshot itself shows, without those that it is made of.
 static void add_shown(struct world **world, const struct snapshot *s)
 {
     if (s->stamp) {
@@ -141,7 +141,8 @@ struct snapshot *snapshot_new(struct snapshots *g, struct snapshot shown)
     *s = shown;
     s->refs = 1;
     for (int i = 0; i < SNAPSHOTS_OF; ++i) {
-        uint32_t depth = s->of[i] ? __atomic_load_n(&s->of[i]->depth, __ATOMIC_RELAXED) + 1 : 0;
+        uint16_t depth =
+            s->of[i] ? (uint16_t)(__atomic_load_n(&s->of[i]->depth, __ATOMIC_RELAXED) + 1) : 0;
         s->depth = depth > s->depth ? depth : s->depth;
         snapshot_share(s->of[i]);
     }
