@@ -117,6 +117,7 @@ struct counts {
         mufu_substitutes; // by thread: quotients, remainders, roots, whose machine code asks that unit, and doubles
     uint64_t
         signals; // warps that tell others how far they have come: at barriers, mbarriers, by strong stores, atomics
+    uint64_t integer_products; // warp instructions: products of two integers in registers
 };
 
 // The counter of that name ("barriers", "async_copies"); NULL: counts.def has none.
@@ -210,17 +211,19 @@ enum spoils {
     SPOIL_ATOMICS, // in global memory: the result is one more; without one, no update is made
     SPOIL_STORES,  // a CTA's stores to global memory are left out
     SPOIL_LOADS, // from shared memory: each byte that they find there has its highest bit turned over
-    SPOIL_LOOKUPS, // nothing is spoiled; loads, atomics and shuffles are noted, with the places that they ask
+    SPOIL_LOOKUPS, // nothing is spoiled; what may look something up is noted, with the places that it asks
     SPOILS
 };
 enum { SPOILED_MOST = 16 };
-// What an execution works on. of: hashes, of a product's two operands; of the bytes that a cp.async brings, twice; of an
-// atomic operation's address, and of that with what was there before. work: a product's flops, of integers 0, for
-// nobody's attention is made of them; a copy's bytes; 1. Of a lookup, twice: its instruction and the places that its
-// lanes ask; its lanes.
+// What an execution works on. of: hashes, of a product's two operands; of the bytes that a cp.async or a load brings,
+// twice; of an atomic operation's address, and of that with what was there before; of what looks something up, twice: its
+// instruction and the places that its lanes ask. work: a product's flops, of integers 0, for nobody's attention is made
+// of them; a copy's bytes; 1; a load's bytes that other threads have stored, each once; the lanes that look up.
 struct execution {
     uint64_t of[2], cta;
     uint32_t work;
+    float
+        under_way; // of a cp.async: its bytes times the instructions that its warp ran until they came, summed
 };
 struct ablation {
     enum spoils what;
@@ -228,16 +231,15 @@ struct ablation {
     struct chosen {
         uint64_t cta, at;
     } chosen[SPOILED_MOST];
-    uint64_t ctas; // of the launches before
-    bool logs;     // each execution is noted in `log`, which grows; freed by whoever asks
+    uint64_t ctas;  // of the launches before
+    bool logs;      // each execution is noted in `log`, which grows; freed by whoever asks
+    uint64_t drawn; // SPOIL_LOOKUPS: which CTAs are noted, that stand for the others
     struct execution *log;
     size_t logged, room;
     // Where `logs`: of each two bytes in global memory from `watched` on, 1 + the CTA that stored there last. NULL: none.
     uint64_t watched;
     size_t writers_count;
     uint64_t *writers;
-    // SPOIL_COPIES: warp instructions that ran while their warp had a cp.async on its way.
-    uint64_t under_way;
     // Signals (struct counts) of warps that ask at the same address then: they meet others there, as at a barrier. Who
     // only hands something on asks elsewhere. Where `logs`; signals without a question yet are in a list, freed as the log.
     uint64_t meets;
@@ -247,7 +249,14 @@ struct ablation {
         uint32_t times;
     } * signalled;
     size_t signalled_count, signalled_room;
-    uint64_t work, busiest; // warp instructions of all CTAs, and of that which has most
+    uint64_t work; // warp instructions of all CTAs
+    // SPOIL_STORES, where `logs`: what is loaded of two parts of global memory, K and V: sectors, each once, and those of the
+    // CTA that loads most.
+    struct part_of_memory {
+        uint64_t first, bytes;
+        uint8_t *seen; // of each sector, whether it was loaded
+    } parts[2];
+    uint64_t distinct, busiest;
     // SPOIL_PRODUCTS, where `logs`: sectors that are loaded from global memory, and those by warps that make products, too.
     uint64_t loaded, loaded_beside;
 };

@@ -127,7 +127,14 @@ static void in_order(struct prints *p)
     p->count = kept;
 }
 
-// A text's tokens, each with its line. New array, *count long.
+// Whether a token is an empty statement: a semicolon behind another, or at either end of a block.
+static bool is_empty(const struct print *tokens, int count, uint64_t kind)
+{
+    const uint64_t before = count > 0 ? tokens[count - 1].hash : ';';
+    return kind == ';' && (before == ';' || before == '{' || before == '}');
+}
+
+// A text's tokens, each with its line, without empty statements. New array, *count long.
 static struct print *tokens_of(const struct source *source, bool preprocessed, int *count)
 {
     const char *s = source->text, *end = s + source->bytes;
@@ -145,7 +152,7 @@ static struct print *tokens_of(const struct source *source, bool preprocessed, i
         int said = preprocessed && line_begins && !token ? line_said(s, end) : 0;
         if (token)
             next = past_token(s, end, &kind);
-        if (token) {
+        if (token && !is_empty(tokens, *count, kind)) {
             if (*count == room)
                 tokens = need(realloc(tokens, (size_t)(room = 2 * room + 1024) * sizeof *tokens));
             tokens[(*count)++] = (struct print){kind, line};

@@ -18,7 +18,10 @@ enum {
     SCHEDULES = 4,
     FIRST_SCHEDULES = 1000
 };
-enum { LAUNCHED_AGAIN = 6 }; // launches of the case that has several
+enum {
+    AGAIN_LEAST = 6,
+    AGAIN_MOST = 12
+}; // launches of the case that has several: how many is drawn
 
 struct grading {
     struct submission s;
@@ -208,8 +211,8 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
         r.experiment = *g->experiment;
     memcpy(r.launches, k->launches, sizeof r.launches);
     const struct request request = {.verb = VERB_RUN};
-    const void *parts[2 + LAUNCHED_AGAIN] = {&r, k->steps};
-    size_t sizes[2 + LAUNCHED_AGAIN] = {sizeof r, k->steps_bytes};
+    const void *parts[2 + AGAIN_MOST] = {&r, k->steps};
+    size_t sizes[2 + AGAIN_MOST] = {sizeof r, k->steps_bytes};
     for (int i = 0; i < count; ++i) {
         if (sheet.cache)
             case_lay_out(&c[i], &k->places, g->experiment || is_stale(g, &c[i]));
@@ -279,24 +282,25 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
 // from one launch to the next, or gives up, or does not set back its counters, is wrong in one of them.
 static void run_again(struct grading *g, const char *shape, const char *of)
 {
-    struct grade_case c[LAUNCHED_AGAIN];
+    const int count = secret_between(AGAIN_LEAST, AGAIN_MOST, public_draw("%s launches", of));
+    struct grade_case c[AGAIN_MOST];
     struct reply reply = {0};
     char *why = NULL, *out = NULL;
-    uint64_t seeds[LAUNCHED_AGAIN], mixed[TENSORS];
+    uint64_t seeds[AGAIN_MOST], mixed[TENSORS];
     double error;
 
-    for (int i = 0; i < LAUNCHED_AGAIN; ++i)
+    for (int i = 0; i < count; ++i)
         seeds[i] = public_draw("%s %d", of, i);
-    for (int i = 0; i < LAUNCHED_AGAIN; ++i) {
+    for (int i = 0; i < count; ++i) {
         mixed_seeds(i, seeds, mixed);
         case_make_of(&c[i], shape, SOFTMAX_SCALE, GRADE_NORMAL, mixed);
     }
-    bool right = launch_cases(g, c, LAUNCHED_AGAIN, 0, false, &reply, &out, &why);
-    for (int i = 0; i < LAUNCHED_AGAIN && right; ++i) {
+    bool right = launch_cases(g, c, count, 0, false, &reply, &out, &why);
+    for (int i = 0; i < count && right; ++i) {
         char *wrong = NULL;
         right = case_right(&c[i], out + (size_t)i * answer_bytes(&c->shape), &error, &wrong);
         if (!right)
-            why = text("launch %d of %d: %s", i + 1, LAUNCHED_AGAIN, wrong);
+            why = text("launch %d of %d: %s", i + 1, count, wrong);
         free(wrong);
     }
     if (reply.races)
@@ -304,13 +308,13 @@ static void run_again(struct grading *g, const char *shape, const char *of)
     if (!right)
         note_failure(g, why);
     json_t *said = describe_case(g->group, c, 0, right);
-    json_object_set_new(said, "launches", json_integer(LAUNCHED_AGAIN));
+    json_object_set_new(said, "launches", json_integer(count));
     if (why)
         json_object_set_new(said, "why", json_string(why));
     json_array_append_new(g->cases, said);
     free(out);
     free(why);
-    for (int i = 0; i < LAUNCHED_AGAIN; ++i)
+    for (int i = 0; i < count; ++i)
         case_free(&c[i]);
 }
 
@@ -446,15 +450,26 @@ static void run_hidden(struct grading *g)
         int least, most, step; // keys
         int few_batches, most_batches, few_heads, most_heads;
         enum input input;
+        enum { USUAL, LOW, HIGH } scale; // beside the usual ones
     } kinds[] = {
-        {1, 15, 1, 1, 3, 1, 3, GRADE_NORMAL},      {17, 63, 1, 1, 3, 1, 3, GRADE_MEAN},
-        {64, 64, 1, 1, 2, 1, 3, GRADE_NORMAL},     {65, 127, 1, 1, 8, 1, 8, GRADE_FLAT},
-        {129, 255, 1, 1, 5, 1, 5, GRADE_RISING},   {256, 256, 1, 1, 2, 1, 2, GRADE_MEAN},
-        {257, 575, 1, 1, 3, 1, 3, GRADE_PEAKY},    {576, 1024, 64, 2, 2, 2, 2, GRADE_NORMAL},
-        {576, 2304, 1, 1, 1, 1, 1, GRADE_MEAN},    {2305, 4400, 1, 1, 1, 1, 1, GRADE_NORMAL},
-        {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL}, // more query tiles than CTAs fit on an L4
-        {20, 80, 1, 4, 12, 4, 16, GRADE_PEAKY},    {17, 60, 1, 1, 3, 17, 256, GRADE_OFFSET},
-        {1, 40, 1, 1, 1, 257, 300, GRADE_MEAN},
+        {1, 15, 1, 1, 3, 1, 3, GRADE_NORMAL, USUAL},
+        {17, 63, 1, 1, 3, 1, 3, GRADE_MEAN, USUAL},
+        {64, 64, 1, 1, 2, 1, 3, GRADE_NORMAL, USUAL},
+        {65, 127, 1, 1, 8, 1, 8, GRADE_FLAT, USUAL},
+        {129, 255, 1, 1, 5, 1, 5, GRADE_RISING, USUAL},
+        {256, 256, 1, 1, 2, 1, 2, GRADE_MEAN, USUAL},
+        {257, 575, 1, 1, 3, 1, 3, GRADE_PEAKY, USUAL},
+        {576, 1024, 64, 2, 2, 2, 2, GRADE_NORMAL, USUAL},
+        {576, 2304, 1, 1, 1, 1, 1, GRADE_MEAN, USUAL},
+        {2305, 4400, 1, 1, 1, 1, 1, GRADE_NORMAL, USUAL},
+        {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL, USUAL}, // more query tiles than CTAs fit on an L4
+        {20, 80, 1, 4, 12, 4, 16, GRADE_PEAKY, USUAL},
+        {17, 60, 1, 1, 3, 17, 256, GRADE_OFFSET, USUAL},
+        {1, 40, 1, 1, 1, 257, 300, GRADE_MEAN, USUAL},
+        {1, 40, 1, 17, 64, 1, 2, GRADE_NORMAL, USUAL},
+        {128, 160, 1, 1, 1, 65, 80, GRADE_NORMAL, USUAL},
+        {48, 128, 1, 1, 2, 1, 3, GRADE_NORMAL, LOW},
+        {48, 128, 1, 1, 2, 1, 3, GRADE_NORMAL, HIGH},
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
     int order[KINDS];
@@ -473,8 +488,16 @@ static void run_hidden(struct grading *g)
         // offset so much that e to the power of it is more than a float; and where all scores are 0, more or less than
         // all of these.
         const bool flat = k->input == GRADE_FLAT, small = secret_draw("%s side", of) % 2;
-        const int least = k->input == GRADE_OFFSET ? 180 : flat ? (small ? 1 : 201) : 40;
-        const int most = k->input == GRADE_PEAKY ? 120 : flat ? (small ? 39 : 8000) : 200;
+        const int least = k->input == GRADE_OFFSET ? 180
+                          : flat                   ? (small ? 1 : 201)
+                          : k->scale == LOW        ? 1
+                          : k->scale == HIGH       ? 250
+                                                   : 40;
+        const int most = k->input == GRADE_PEAKY ? 120
+                         : flat                  ? (small ? 39 : 8000)
+                         : k->scale == LOW       ? 30
+                         : k->scale == HIGH      ? 400
+                                                 : 200;
         int scale = secret_between(least, most, secret_draw("%s scale", of));
         run_case(g, text("%dx%dx%d", batch, heads, keys), 0.001f * (float)scale, k->input,
                  secret_draw("%s seed", of), NUMBERS, draw_schedule(of));
@@ -899,12 +922,15 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 // Of what the lab's own program does, the most and the least that may be done beside a limit from above.
 static const double MOST_BESIDE = 1.5, LEAST_BESIDE = 0.75;
 
+enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
+
 // What does the work of that which an aim limits under another name, and so is counted with it, in the same unit.
 static double stand_ins(const struct counts *c, const struct footprint *f, const char *name)
 {
     if (strncmp(name, "shared_", strlen("shared_")) ==
-        0) // the way from lane to lane, and a thread's own memory
-        return (double)(c->classes[CLASS_SHUFFLE] + c->classes[CLASS_LOCAL]);
+        0) // the way from lane to lane, a thread's own memory, and global memory
+        return (double)(c->classes[CLASS_SHUFFLE] + c->classes[CLASS_LOCAL]) +
+               (double)c->global_store_sectors * SECTOR_BYTES / WAVEFRONT_BYTES;
     if (strcmp(name, "shared") == 0) // bytes of a CTA in local and in global memory
         return (c->classes[CLASS_LOCAL] ? (double)f->local_bytes * f->threads : 0) +
                (double)c->global_store_bytes / (double)f->all_ctas;
@@ -978,8 +1004,6 @@ static const struct counted *run_at(struct grading *g, const char *shape)
     return counted_at(g, shape, true);
 }
 
-enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
-
 // That a run loads too much beside the lab's own program, new; NULL: it does not.
 static char *loads_too_much(const struct counted *run, const struct book_run *book)
 {
@@ -993,7 +1017,8 @@ static char *loads_too_much(const struct counted *run, const struct book_run *bo
 
 static double arithmetic_of(const struct counts *c)
 {
-    return (double)(c->classes[CLASS_FP32] + c->classes[CLASS_FP64] + c->classes[CLASS_HALF]);
+    return (double)(c->classes[CLASS_FP32] + c->classes[CLASS_FP64] + c->classes[CLASS_HALF] +
+                    c->integer_products);
 }
 
 // That a run does beside its products what they are for, new; NULL: it does not.
@@ -1007,6 +1032,30 @@ static char *computes_too_much(const struct counted *run, const struct book_run 
                      "%s",
                      plain(own), plain(of_book))
                : NULL;
+}
+
+// That K or V does not pass through shared memory, where it could be in conflict, once at least: in loads on which outputs
+// hang, of what other threads have stored there. Seen at the shape at which use is seen. New; NULL: both pass.
+static char *passes_by(struct grading *g)
+{
+    const struct use *loads = use_in(g, SPOIL_LOADS);
+    const struct book_run there = run_of_the_book("code", drawn_like(sheet.shapes[0]));
+    const double needed = LEAST_BESIDE * sectors_of(&there.counts) * SECTOR_BYTES / 2;
+
+    if (loads->why)
+        return text("%s %s", UNSEEN, loads->why);
+    for (int changed = CHANGES_V; changed <= CHANGES_K && there.ended; ++changed) {
+        const double bytes =
+            loads->worked_on.work[changed] * fmin(1, loads->share + loads->deviation);
+        if (bytes < needed)
+            return text(
+                "at a drawn shape its outputs hang on %s bytes of %s that a thread reads "
+                "in shared memory and another has stored there, fewer than three eighths of the %s "
+                "that the book's program loads from global memory",
+                plain(round(bytes)), changed == CHANGES_K ? "K" : "V",
+                plain(sectors_of(&there.counts) * SECTOR_BYTES));
+    }
+    return NULL;
 }
 
 // Why a limit from above is not paid, new: the work is not done for which there would be less of what it limits.
@@ -1023,18 +1072,15 @@ static char *work_left_out(struct grading *g, const struct item *item, const str
         return text("it loads %s sectors from global memory, the book's program %s: its tiles are "
                     "larger, which lowers that by itself",
                     plain(sectors), plain(of_book));
-    // What is loaded passes through shared memory, where it could be in conflict, once at least.
-    if (strstr(item->name, "_conflicts")) {
-        const struct use *loads = use_in(g, SPOIL_LOADS);
-        if (loads->why)
-            return text("%s %s", UNSEEN, loads->why);
-        const double wavefronts =
-            (double)(run->counts.shared_load_wavefronts - run->counts.shared_load_conflicts) *
-            fmin(1, loads->share + loads->deviation);
-        if (wavefronts * WAVEFRONT_BYTES < LEAST_BESIDE * of_book * SECTOR_BYTES)
-            return text("its outputs hang on %s wavefronts of loads from shared memory, fewer than "
-                        "the book's program loads global memory by",
-                        plain(round(wavefronts)));
+    if (strstr(item->name, "_conflicts") || strstr(item->name, "_wavefronts")) {
+        much = passes_by(g);
+        if (much)
+            return much;
+    }
+    if (strncmp(item->name, "tensor_", strlen("tensor_")) == 0) {
+        much = computes_too_much(run, book);
+        if (much)
+            return much;
     }
     if (book->counts.tensor_flops == 0)
         return NULL;

@@ -166,19 +166,20 @@ struct footprint { // of all launches the most, of occupancy the least
 
 // What the executions that are counted work on. Of the first of several sets, each of which has other inputs: how much
 // of their work is on what changes with what, by the bits of the sets that change both of a product's operands between
-// them: bit 0 is the second set's. Work on what never changes, and so not on inputs, is in [0].
-enum { CHANGES = 1 << 3 };
+// them: bit 0 is the second set's, which has another V, bit 1 that of another K. Work on what never changes, and so
+// not on inputs, is in [0].
+enum { CHANGES_V = 1, CHANGES_K = 2, CHANGES = 1 << 3 };
 struct worked_on {
     double work[CHANGES];
     double executions;
-    // Of atomic operations, the share that finds at an address what no other has found there, of several CTAs that ask.
+    // Of atomic operations, the share that finds at an address what no other has found there, of many CTAs that ask.
     double orders;
     double
-        overlap; // of all warp instructions, the share that ran while their warp had a copy on its way
+        overlap; // bytes of copies that a warp had on their way, in the mean of all its instructions
     double meets; // signals of a launch at places where the same warp asks (struct ablation)
     // Of what is loaded from global memory, the share by warps that make no products.
     double apart;
-    double spread; // warp instructions of all CTAs over those of the CTA that has most
+    double spread; // sectors of K and V over those that the CTA loads which loads most of them
 };
 
 struct noticed {
@@ -206,12 +207,15 @@ struct reply {
     double wall_microseconds; // and by the host's clock, the warm-up included
 };
 
-// spoil.c: from the executions of several sets of inputs, which end at `ends` in the log of them.
-struct worked_on worked_on_of(const struct ablation *noted, const size_t ends[], int sets);
+// spoil.c: from the executions of several sets of inputs, which end at `ends` in the log of them. changes: gets for each
+// of the first set which others change what it works on, new.
+struct worked_on worked_on_of(const struct ablation *noted, const size_t ends[], int sets,
+                              uint8_t **changes);
 struct spoiling {
     const struct experiment *experiment;
     const struct execution *log; // of a launch as it is
     size_t count;
+    const size_t *drawn_of; // indices of those that draws are from, so many; NULL: all
     uint64_t ctas;
     const uint64_t *writers; // 1 + the CTA that has stored an output
     const uint16_t *out;     // the outputs
@@ -221,6 +225,9 @@ struct spoiling {
     void *of;
 };
 struct noticed spoil_all(const struct spoiling *s);
+// The same for executions on what changes with K alone, and for those on what changes with V alone: what was noticed of
+// those of which less was.
+struct noticed spoil_each(const struct spoiling *s, const uint8_t *changes);
 
 // gpu.c: the same on a GPU, by the driver's API. False with one line in `why`.
 bool gpu_open(char *why, size_t size);

@@ -482,6 +482,23 @@ static const uint16_t *launch_again(void *of, const struct ablation *spoils)
     return ended ? again->set.at[again->output] : NULL;
 }
 
+// K and V of a set, for an experiment that asks who loads them; of a cache its codes and scales, which are of both.
+static void watch_parts(const struct run_request *r, const struct set *set)
+{
+    size_t bytes[INPUTS_MAX];
+    const int first = r->shape.page ? CACHE_CODES : 1;
+
+    (void)input_sizes(&r->shape, bytes);
+    for (int i = 0; i < 2; ++i) {
+        ablation.parts[i] =
+            (struct part_of_memory){.first = (uint64_t)(uintptr_t)set->at[first + i],
+                                    .bytes = bytes[first + i],
+                                    .seen = calloc(bytes[first + i] / 32 + 1, 1)};
+        if (!ablation.parts[i].seen)
+            exit(1);
+    }
+}
+
 // The sets in turn, of which the executions are noted; then the first again and again, spoiled.
 static void run_ablated(const struct run_request *r, const char *inputs, void *scratch, char *out)
 {
@@ -491,8 +508,10 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
     struct set set;
     uint64_t ctas = 0;
 
-    ablation = (struct ablation){.what = r->experiment.what, .logs = true};
+    ablation = (struct ablation){
+        .what = r->experiment.what, .logs = true, .drawn = r->experiment.drawn[0]};
     uint64_t *writers = calloc(shape_outputs(&r->shape), sizeof *writers);
+    uint8_t *changes = NULL;
     if (!writers)
         exit(1);
     for (int i = 0; i < r->sets && i < NOTED_MOST && reply.verdict == DONE; ++i) {
@@ -509,6 +528,7 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
             ablation.watched = (uint64_t)(uintptr_t)set.at[again.output];
             ablation.writers_count = shape_outputs(&r->shape);
             ablation.writers = writers;
+            watch_parts(r, &set);
         }
         launch_all(r, &set.args);
         set_answer(r, &set, from, out + (size_t)i * answer_bytes(&r->shape));
@@ -528,9 +548,10 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
                                       .out = (const uint16_t *)out,
                                       .launch = launch_again,
                                       .of = &again};
-    reply.worked_on = worked_on_of(&noted, ends, r->sets);
+    reply.worked_on = worked_on_of(&noted, ends, r->sets, &changes);
     budget = reply.counts.warp_instructions + 100000; // what is spoiled may never end
-    reply.noticed = spoil_all(&spoiling);
+    reply.noticed =
+        noted.what == SPOIL_LOADS ? spoil_each(&spoiling, changes) : spoil_all(&spoiling);
 }
 
 // The sets in turn, for a kernel that keeps something from one launch to the next.

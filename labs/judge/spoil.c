@@ -72,7 +72,7 @@ static size_t count_ctas(const struct execution *sorted, size_t count)
 }
 
 // The share of the first set's atomic operations that find what nobody else has found at the same address, where a queue
-// may be: four CTAs ask there, or all of fewer.
+// may be: half of the CTAs ask there, four at least, or all of fewer.
 static double share_of_orders(const struct execution *log, size_t count)
 {
     enum { SEVERAL = 4 };
@@ -82,13 +82,14 @@ static double share_of_orders(const struct execution *log, size_t count)
         exit(1);
     memcpy(sorted, log, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, compare_ctas);
-    const size_t all = count_ctas(sorted, count);
+    const size_t all = count_ctas(sorted, count), half = (all + 1) / 2;
+    const size_t least = half > SEVERAL ? half : all < SEVERAL ? all : SEVERAL;
     qsort(sorted, count, sizeof *sorted, compare_places);
     for (size_t from = 0, to; from < count; from = to) {
         for (to = from + 1; to < count && sorted[to].of[0] == sorted[from].of[0];)
             ++to;
         const size_t ctas = count_ctas(sorted + from, to - from);
-        if (ctas > 1 && ctas >= (all < SEVERAL ? all : SEVERAL)) {
+        if (ctas > 1 && ctas >= least) {
             memmove(sorted + kept, sorted + from, (to - from) * sizeof *sorted);
             kept += to - from;
         }
@@ -100,20 +101,75 @@ static double share_of_orders(const struct execution *log, size_t count)
     return count > 0 ? (double)orders / (double)count : 0;
 }
 
-struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int sets)
+static int compare_operands(const void *a, const void *b)
 {
-    uint8_t *first = changes_of(a->log, ends, sets, 0), *second = changes_of(a->log, ends, sets, 1);
+    const struct execution *x = *(const struct execution *const *)a,
+                           *y = *(const struct execution *const *)b;
+    const int first = compare_words(&x->of[0], &y->of[0]);
+    return first ? first : compare_words(&x->of[1], &y->of[1]);
+}
+
+// Executions of the first set, as pointers in the order of what they work on. New.
+static const struct execution **sorted_by_operands(const struct execution *log, size_t count)
+{
+    const struct execution **sorted = malloc((count + 1) * sizeof *sorted);
+    if (!sorted)
+        exit(1);
+    for (size_t i = 0; i < count; ++i)
+        sorted[i] = &log[i];
+    qsort(sorted, count, sizeof *sorted, compare_operands);
+    return sorted;
+}
+
+static int compare_under_way(const void *a, const void *b)
+{
+    const struct execution *x = *(const struct execution *const *)a,
+                           *y = *(const struct execution *const *)b;
+    const float first = x->under_way * (float)y->work, second = y->under_way * (float)x->work;
+    return (first > second) - (first < second);
+}
+
+// Bytes of copies times the instructions until they came, but for the tenth of the bytes that were under way for longest:
+// so many copies may be made for their own sake.
+static double under_way_of(const struct execution *log, size_t count)
+{
+    static const double COUNTED = 0.9;
+    const struct execution **sorted = sorted_by_operands(log, count);
+    double all = 0, taken = 0, sum = 0;
+
+    for (size_t i = 0; i < count; ++i)
+        all += sorted[i]->work;
+    qsort(sorted, count, sizeof *sorted, compare_under_way);
+    for (size_t i = 0; i < count && taken < COUNTED * all; taken += sorted[i++]->work)
+        sum += sorted[i]->under_way;
+    free(sorted);
+    return sum;
+}
+
+struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int sets,
+                              uint8_t **changes)
+{
+    const bool products = a->what == SPOIL_PRODUCTS;
+    uint8_t *first = changes_of(a->log, ends, sets, 0);
+    uint8_t *second = products ? changes_of(a->log, ends, sets, 1) : first;
+    const struct execution **sorted = sorted_by_operands(a->log, ends[0]);
     struct worked_on w = {.executions = (double)ends[0],
                           .orders = share_of_orders(a->log, ends[0])};
 
-    for (size_t i = 0; i < ends[0]; ++i)
-        w.work[first[i] && second[i] ? first[i] | second[i] : 0] += a->log[i].work;
-    w.overlap = a->work ? (double)a->under_way / (double)a->work : 0;
+    // Who makes a product of the same operands twice has made it once.
+    for (size_t i = 0; i < ends[0]; ++i) {
+        const size_t at = (size_t)(sorted[i] - a->log);
+        if (!products || i == 0 || compare_operands(&sorted[i - 1], &sorted[i]) != 0)
+            w.work[first[at] && second[at] ? first[at] | second[at] : 0] += sorted[i]->work;
+    }
+    w.overlap = a->work ? under_way_of(a->log, ends[0]) * sets / (double)a->work : 0;
     w.meets = (double)a->meets / sets;
     w.apart = a->loaded ? 1 - (double)a->loaded_beside / (double)a->loaded : 0;
-    w.spread = a->busiest ? (double)a->work / sets / (double)a->busiest : 0;
-    free(first);
-    free(second);
+    w.spread = a->busiest ? (double)a->distinct / (double)a->busiest : 0;
+    if (products)
+        free(second);
+    free(sorted);
+    *changes = first;
     return w;
 }
 
@@ -149,7 +205,8 @@ static bool take_draw(const struct spoiling *s, int draw, struct ablation *a)
     const int many = !e->halves ? 1 : half < SPOILED_MOST ? (int)half : SPOILED_MOST;
 
     for (int i = 0; i < many && of > 0; ++i) {
-        const size_t execution = first + drawn_with(e->drawn[draw], (uint64_t)i) % of;
+        const size_t drawn = first + drawn_with(e->drawn[draw], (uint64_t)i) % of;
+        const size_t execution = s->drawn_of ? s->drawn_of[drawn] : drawn;
         const struct chosen chosen = choose(s, execution);
         for (int k = 0; k < a->count && !e->halves; ++k)
             if (a->chosen[k].cta == chosen.cta)
@@ -217,4 +274,29 @@ struct noticed spoil_all(const struct spoiling *s)
     const uint16_t *again = s->launch(s->of, &none);
     n.repeats = again && memcmp(again, s->out, s->outputs * sizeof *again) == 0;
     return n;
+}
+
+struct noticed spoil_each(const struct spoiling *s, const uint8_t *changes)
+{
+    size_t *drawn_of = malloc((s->count + 1) * sizeof *drawn_of);
+    struct noticed less = {.draws = 0};
+    if (!drawn_of)
+        exit(1);
+    for (uint8_t changed = CHANGES_V; changed <= CHANGES_K; ++changed) {
+        struct spoiling of = *s;
+        of.count = 0;
+        of.drawn_of = drawn_of;
+        for (size_t i = 0; i < s->count; ++i)
+            if (changes[i] == changed)
+                drawn_of[of.count++] = i;
+        const struct noticed n = spoil_all(&of);
+        const bool repeats = n.repeats && (changed == CHANGES_V || less.repeats);
+        if (changed == CHANGES_V || n.noticed * less.draws < less.noticed * n.draws)
+            less = n;
+        if (n.draws == 0)
+            less = n;
+        less.repeats = repeats;
+    }
+    free(drawn_of);
+    return less;
 }

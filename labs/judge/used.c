@@ -70,7 +70,7 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of)
     char *out = NULL;
 
     make_cases(c);
-    for (int i = 0; i < experiment.draws; ++i)
+    for (int i = 0; i < DRAWS_MOST; ++i)
         experiment.drawn[i] = secret_draw("lab %d spoils %d, draw %d", sheet.number, what, i);
     if (launch(of, c, CASES_MIXED, &experiment, &reply, &out, &use.why)) {
         const size_t answer = answer_bytes(&c->shape), outputs = 2 * shape_outputs(&c->shape);
@@ -126,7 +126,7 @@ double share_as_by(enum spoils what, const struct use *use, const struct use *ow
     case SPOIL_COPIES:
         return common < LEAST_OF_COPIES
                    ? 0
-                   : common * share_of(use->worked_on.overlap, own->worked_on.overlap / 2);
+                   : common * share_of(use->worked_on.overlap, own->worked_on.overlap / 3);
     case SPOIL_ATOMICS:
         return seen * use->worked_on.orders * share_of(use->worked_on.executions, use->work);
     default: return seen * share_of(use->worked_on.spread, own->worked_on.spread);

@@ -270,9 +270,10 @@ faulty() {
 
 @test "a fault in a hidden case is told with its place in the source, and no address" {
     small
-    faulty 'args.shape.seq_len < 16 \&\& args.shape.heads < 4' # in one kind of case, whatever is drawn
+    # In one kind of case, whatever is drawn.
+    faulty 'args.shape.seq_len < 16 \&\& args.shape.heads < 4 \&\& args.shape.batch < 4'
     echo "$output"
-    [[ $output == *"correct"*"ok"*"hidden"*"13 of 14 right; an access out of bounds, attention.cu:"* ]]
+    [[ $output == *"correct"*"ok"*"hidden"*"17 of 18 right; an access out of bounds, attention.cu:"* ]]
     [[ $output != *"0x"* && $output != *"block ("* && $output != *"thread ("* ]]
     run -1 grep -q '"why": .*0x' "$BATS_TEST_TMPDIR/r.json"
     short
@@ -329,8 +330,12 @@ for path in sys.argv[1:]:
     assert any(h > 256 for b, h, s in shapes) and any(16 < h <= 256 for b, h, s in shapes), shapes
     assert any(3 < b < 13 for b, h, s in shapes), shapes
     scales = [c["scale"] for c in hidden]
-    usual = [s for s in scales if 0.0395 < s < 0.2005] # the other is where all scores are 0
-    assert len(usual) == len(scales) - 1 and len(set(usual)) > 5, scales
+    usual = [s for s in scales if 0.0395 < s < 0.2005] # the others: where all scores are 0, a low one, a high one
+    assert len(usual) == len(scales) - 3 and len(set(usual)) > 5, scales
+    low, high = [[s for c, s in zip(hidden, scales) if c["input"] == "normal" and a < s < b] for a, b in ((0, 0.031), (0.249, 0.401))]
+    assert len(low) == len(high) == 1, scales
+    assert any(b > 16 and s <= 40 for b, h, s in shapes), shapes
+    assert any(h > 64 and 128 <= s <= 160 for b, h, s in shapes), shapes
     assert len({c["schedule"] for c in hidden}) > 5
     drawn.append([(c["shape"], c["scale"], c["seed"]) for c in hidden])
 assert not set(drawn[0]) & set(drawn[1])
@@ -484,7 +489,7 @@ result = json.load(open(sys.argv[1]))
 cases = [c["pass"] for c in result["cases"] if c["item"] == "hidden"]
 assert 0 < sum(cases) < len(cases), cases
 keys = [int(c["shape"].split("x")[2]) for c in result["cases"] if c["shape"] != "small"]
-assert len(cases) == 14 and max(keys) == 512, keys # the longest that this sheet asks for
+assert len(cases) == 18 and max(keys) == 512, keys # the longest that this sheet asks for
 earned = {i["name"]: i["points"] for i in result["items"]}
 assert earned["hidden"] == round(20 * sum(cases) / len(cases), 1), earned
 races = [c["pass"] for c in result["cases"] if c["item"] == "races"]
@@ -861,7 +866,7 @@ END
         run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --secret "$BATS_TEST_TMPDIR/secret" \
             --json "$BATS_TEST_TMPDIR/r.json" "$BATS_TEST_TMPDIR/faults.cu"
         [ "$status" -eq 0 ]
-        [ "$(grep -c '"item": "hidden"' "$BATS_TEST_TMPDIR/r.json")" -eq 14 ]
+        [ "$(grep -c '"item": "hidden"' "$BATS_TEST_TMPDIR/r.json")" -eq 18 ]
         published+=("$(grep -A4 '"item": "correct"' "$BATS_TEST_TMPDIR/r.json" | grep -E '"(shape|seed)"')")
         shapes+=("$(grep -A1 '"item": "hidden"' "$BATS_TEST_TMPDIR/r.json" | grep shape)")
         whys+=("$(grep '"why"' "$BATS_TEST_TMPDIR/r.json")")

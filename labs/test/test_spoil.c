@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -44,8 +45,10 @@ static const uint16_t *launch(void *of, const struct ablation *a)
     return m->never_ends && a->count ? NULL : now;
 }
 
-static struct noticed spoil(struct made_up as)
+// of_each: what changes each of a CTA's executions; NULL: all are drawn from.
+static struct noticed spoil_of(struct made_up as, const uint8_t of_each[OF_EACH])
 {
+    uint8_t changes[CTAS * OF_EACH];
     struct experiment e = {.what = SPOIL_PRODUCTS, .draws = DRAWS, .enough = ENOUGH};
     const struct spoiling s = {.experiment = &e,
                                .log = executions,
@@ -62,9 +65,16 @@ static struct noticed spoil(struct made_up as)
         e.drawn[i] = 1000 * i + 7;
     for (uint64_t i = 0; i < CTAS * OF_EACH; ++i) // each CTA runs one, and then each the other
         executions[i] = (struct execution){.cta = i % CTAS};
+    for (int i = 0; i < CTAS * OF_EACH && of_each; ++i)
+        changes[i] = of_each[i / CTAS];
     for (uint64_t i = 0; i < OUTPUTS; ++i)
         writers[i] = i / 2 + 1;
-    return spoil_all(&s);
+    return of_each ? spoil_each(&s, changes) : spoil_all(&s);
+}
+
+static struct noticed spoil(struct made_up as)
+{
+    return spoil_of(as, NULL);
 }
 
 // Several in a launch, and the first draws stand for all.
@@ -123,31 +133,81 @@ static void what_differs_by_itself(void **state)
     assert_false(spoil((struct made_up){.differs = true}).repeats);
 }
 
-// Four operations of so many CTAs, at one address or each CTA at its own; or all find the same.
-static double orders(int ctas, bool apart, bool same)
+static struct worked_on worked_on(enum spoils what, struct execution *log, size_t count)
 {
-    enum { COUNT = 4 };
-    struct execution log[COUNT] = {{.cta = 0}};
-    const size_t ends[] = {COUNT};
-    const struct ablation a = {.log = log, .logged = COUNT};
+    const size_t ends[] = {count, 2 * count};
+    const struct ablation a = {.what = what, .log = log, .logged = 2 * count, .work = 2 * 100};
+    uint8_t *changes;
+    const struct worked_on w = worked_on_of(&a, ends, 2, &changes);
+
+    free(changes);
+    return w;
+}
+
+// Operations of so many CTAs, each of which asks with so many others at one address; or all find the same.
+static double orders(int ctas, int together, bool same)
+{
+    enum { COUNT = 16 };
+    struct execution log[2 * COUNT] = {{.cta = 0}};
 
     for (uint64_t i = 0; i < COUNT; ++i) {
         log[i].cta = i % (uint64_t)ctas;
-        log[i].of[0] = apart ? log[i].cta : 0;
+        log[i].of[0] = log[i].cta / (uint64_t)together;
         log[i].of[1] = same ? 7 : 10 + i;
     }
-    return worked_on_of(&a, ends, 1).orders;
+    return worked_on(SPOIL_ATOMICS, log, COUNT).orders;
 }
 
-static void queues_are_asked_by_several(void **state)
+static void queues_are_asked_by_half(void **state)
 {
     (void)state;
-    assert_true(orders(4, false, false) == 1);
-    assert_true(orders(4, false, true) == 0.25);
-    assert_true(orders(4, true, false) == 0);
-    assert_true(orders(2, false, false) == 1); // all that there are
-    assert_true(orders(2, true, false) == 0);
-    assert_true(orders(1, false, false) == 0);
+    assert_true(orders(16, 16, false) == 1);
+    assert_true(orders(16, 8, false) == 1);
+    assert_true(orders(16, 4, false) == 0); // four deal out what is theirs
+    assert_true(orders(4, 4, false) == 1);
+    assert_true(orders(4, 4, true) == 1. / 16);
+    assert_true(orders(4, 2, false) == 0);
+    assert_true(orders(2, 2, false) == 1); // all that there are
+    assert_true(orders(2, 1, false) == 0);
+    assert_true(orders(1, 1, false) == 0);
+}
+
+// Four products that change with V, of which two have the same operands.
+static void products_count_once(void **state)
+{
+    (void)state;
+    struct execution log[8] = {{{1, 1}, 0, 10, 0}, {{2, 1}, 0, 10, 0}, {{1, 1}, 1, 10, 0},
+                               {{1, 2}, 0, 10, 0}, {{8, 8}, 0, 10, 0}, {{8, 8}, 0, 10, 0},
+                               {{8, 8}, 0, 10, 0}, {{8, 8}, 0, 10, 0}};
+    assert_true(worked_on(SPOIL_PRODUCTS, log, 4).work[CHANGES_V] == 30);
+    assert_true(worked_on(SPOIL_LOADS, log, 4).work[CHANGES_V] == 40);
+}
+
+// Ten copies of 8 bytes, each for so many instructions on its way: the longest one is left out.
+static void bytes_are_under_way(void **state)
+{
+    (void)state;
+    struct execution log[20] = {{.cta = 0}};
+    for (int i = 0; i < 10; ++i)
+        log[i] = (struct execution){.work = 8, .under_way = 8 * 5};
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100.);
+    log[3].under_way = 8 * 5000;
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100.);
+    log[4].under_way = 8 * 50;
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100. + 8 * 45 / 100.);
+}
+
+// Of a CTA's two executions one is on what changes with V, the other on what changes with K.
+static void each_tensor_must_be_used(void **state)
+{
+    (void)state;
+    const uint8_t both[] = {CHANGES_V, CHANGES_K}, one[] = {CHANGES_V, 0};
+    for (int k = 0; k < 4; ++k) {
+        const struct noticed n = spoil_of((struct made_up){.used = {k & 1, k & 2}}, both);
+        assert_int_equal(n.noticed, k == 3 ? n.draws : 0);
+        assert_true(n.draws > 0 && n.repeats);
+    }
+    assert_int_equal(spoil_of((struct made_up){.used = {true, true}}, one).draws, 0);
 }
 
 int main(void)
@@ -159,7 +219,10 @@ int main(void)
         cmocka_unit_test(used_by_others),
         cmocka_unit_test(what_does_not_end),
         cmocka_unit_test(what_differs_by_itself),
-        cmocka_unit_test(queues_are_asked_by_several),
+        cmocka_unit_test(queues_are_asked_by_half),
+        cmocka_unit_test(products_count_once),
+        cmocka_unit_test(bytes_are_under_way),
+        cmocka_unit_test(each_tensor_must_be_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

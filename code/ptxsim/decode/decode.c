@@ -34,6 +34,25 @@ static bool divides(const struct decoder *d)
     return false;
 }
 
+// A product of integers that are both in registers: what is multiplied by an immediate is an address, most often.
+static bool multiplies(const struct decoder *d, enum op_class class)
+{
+    const char *name = d->spelling->opcode->name;
+    const struct operand *operands = d->insn->operands;
+    return class == CLASS_INT && d->insn->count >= 3 &&
+           (strncmp(name, "mul", 3) == 0 || strncmp(name, "mad", 3) == 0 ||
+            strncmp(name, "dp", 2) == 0) &&
+           operands[1].kind == OPERAND_REGISTER && operands[2].kind == OPERAND_REGISTER;
+}
+
+// prmt whose selector is in a register.
+static bool selects(const struct decoder *d)
+{
+    const struct insn *insn = d->insn;
+    return strcmp(d->spelling->opcode->name, "prmt") == 0 && insn->count == 4 &&
+           insn->operands[3].kind == OPERAND_REGISTER;
+}
+
 static void add_insn(struct decoder *d, const struct insn *insn, const struct spelling *spelling)
 {
     struct program *p = d->program;
@@ -59,6 +78,8 @@ static void add_insn(struct decoder *d, const struct insn *insn, const struct sp
         .store = is_store(d),
         .substitutes = divides(d) || class == CLASS_FP64,
         .signals = spelling->opcode->control == CONTROL_BARRIER || class == CLASS_ATOMIC,
+        .multiplies = multiplies(d, class),
+        .selects = selects(d),
         .family = spelling->opcode->family,
         .is_volatile = has(d, MOD_volatile),
         .swaps = has(d, MOD_cas),

@@ -9,6 +9,7 @@
 #include "ptxsim/ops/async.h"
 #include "ptxsim/ops/scalars.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const uint64_t HASH_START = 0xcbf29ce484222325;
@@ -104,7 +105,7 @@ static void note_execution(const struct cta *cta, uint64_t first, uint64_t secon
     if (!a->logs)
         return;
     a->log = array_grow(a->log, a->logged, &a->room, sizeof *a->log);
-    a->log[a->logged++] = (struct execution){{first, second}, cta->place, work};
+    a->log[a->logged++] = (struct execution){{first, second}, cta->place, work, 0};
 }
 
 static uint64_t hash_matrix(const char *r, const struct matrix *m)
@@ -127,22 +128,33 @@ static void note_product(const struct cta *cta, const char *r, const struct op *
                        real ? (uint32_t)(2 * o->m * o->n * o->k) : 0);
 }
 
-// Sectors of global memory that an instruction loads; 0 for others.
-static uint64_t sectors_loaded(const char *r, const struct op *op, const struct insn_info *insn,
-                               uint32_t on)
+// Bytes that a lane loads, stores or copies.
+static uint32_t bytes_of(const struct op *op)
+{
+    return op->bytes * (op->vector ? op->vector : 1u);
+}
+
+// The place that a lane asks: the source of a copy, the address of any other access.
+static uint64_t asked_by(const char *r, const struct op *op, int lane)
 {
     const struct copy_operands *copy = op->family == FAMILY_COPY ? op->operands : NULL;
-    const bool loads = op->family == FAMILY_ACCESS && insn->op_class == CLASS_GLOBAL_LOAD;
-    const uint32_t lanes = copy ? on : loads ? global_lanes(r, op, op->a, op->imm, on) : 0;
-    uint64_t at[WARP];
 
-    for (uint32_t left = lanes; left; left &= left - 1) {
-        const int i = __builtin_ctz(left);
-        at[i] = copy ? address_in(r, copy->from, copy->from_wide, copy->from_offset, i)
-                     : address_in(r, op->a, op->wide_address, op->imm, i);
-    }
-    const uint32_t size = op->bytes * (op->vector ? op->vector : 1u);
-    return lanes ? (uint64_t)global_sectors(at, (int)size, lanes) : 0;
+    return copy ? address_in(r, copy->from, copy->from_wide, copy->from_offset, lane)
+                : address_in(r, op->a, op->wide_address, op->imm, lane);
+}
+
+// Lanes that load from global memory, and from where.
+static uint32_t loading_lanes(const char *r, const struct op *op, const struct insn_info *insn,
+                              uint32_t on, uint64_t at[WARP])
+{
+    const bool loads = op->family == FAMILY_ACCESS && insn->op_class == CLASS_GLOBAL_LOAD;
+    const uint32_t lanes = op->family == FAMILY_COPY ? on
+                           : loads                   ? global_lanes(r, op, op->a, op->imm, on)
+                                                     : 0;
+
+    for (uint32_t left = lanes; left; left &= left - 1)
+        at[__builtin_ctz(left)] = asked_by(r, op, __builtin_ctz(left));
+    return lanes;
 }
 
 // Sectors that a warp loads from global memory, or a product of its. What it loads before its first product counts as
@@ -150,7 +162,9 @@ static uint64_t sectors_loaded(const char *r, const struct op *op, const struct 
 static void note_roles(struct ablation *a, struct warp *w, const char *r, const struct op *op,
                        const struct insn_info *insn, uint32_t on)
 {
-    const uint64_t sectors = sectors_loaded(r, op, insn, on);
+    uint64_t at[WARP];
+    const uint32_t lanes = loading_lanes(r, op, insn, on, at);
+    const uint64_t sectors = lanes ? (uint64_t)global_sectors(at, (int)bytes_of(op), lanes) : 0;
 
     w->multiplies = w->multiplies || (is_product(op) && on);
     w->loaded += sectors;
@@ -161,22 +175,24 @@ static void note_roles(struct ablation *a, struct warp *w, const char *r, const 
     }
 }
 
-// A load, an atomic operation or a shuffle, by the places or lanes that it asks. Of one CTA in four, which stands for the
-// others: they are many.
+// What may look something up: a load, a copy, an atomic operation, a shuffle or a choice of bytes, by the places, lanes
+// or bytes that it asks. Of one CTA in four, which stands for the others: they are many.
 static void note_lookup(const struct cta *cta, const char *r, const struct op *op,
                         const struct insn_info *insn, uint32_t on)
 {
     enum { ONE_OF = 4 };
     const bool shuffles = op->family == FAMILY_SHUFFLE;
-    const bool loads = (op->family == FAMILY_ACCESS && !insn->store) || op->family == FAMILY_ATOMIC;
+    const bool loads = (op->family == FAMILY_ACCESS && !insn->store) ||
+                       op->family == FAMILY_ATOMIC || op->family == FAMILY_COPY;
     uint64_t hash = hash_more(HASH_START, &op->insn, sizeof op->insn);
 
-    if (!(shuffles || loads) || cta->place % ONE_OF != 0)
+    if (!(shuffles || loads || insn->selects) ||
+        (cta->number + cta->launch->ablation->drawn) % ONE_OF != 0)
         return;
     for (uint32_t left = on; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
-        const uint64_t at = shuffles ? ((const u32 *)(r + op->b))[lane]
-                                     : address_in(r, op->a, op->wide_address, op->imm, lane);
+        const uint64_t at =
+            loads ? asked_by(r, op, lane) : ((const u32 *)(r + (shuffles ? op->b : op->c)))[lane];
         hash = hash_more(hash, &at, sizeof at);
     }
     note_execution(cta, hash, hash, ONE_OF * (uint32_t)__builtin_popcount(on));
@@ -242,6 +258,169 @@ static void note_signal(struct ablation *a, const struct warp *w, const char *r,
     s->times = 0;
 }
 
+// What a CTA loads of K and V, by whatever instruction; of a fragment, all that is in its registers.
+static void note_parts(struct cta *cta, const char *r, const struct op *op,
+                       const struct insn_info *insn, uint32_t on)
+{
+    struct ablation *a = cta->launch->ablation;
+    const bool asks =
+        op->family == FAMILY_COPY || op->family == FAMILY_ATOMIC ||
+        ((op->family == FAMILY_ACCESS || op->family == FAMILY_FRAGMENT) && !insn->store);
+    uint64_t at[WARP];
+
+    for (size_t k = 0; asks && k < sizeof a->parts / sizeof *a->parts; ++k) {
+        const struct part_of_memory *p = &a->parts[k];
+        uint32_t lanes = 0;
+        for (uint32_t left = on; left; left &= left - 1) {
+            const int i = __builtin_ctz(left);
+            at[i] = asked_by(r, op, i);
+            if (at[i] - p->first >= p->bytes)
+                continue;
+            lanes |= 1u << i;
+            const uint64_t sector = (at[i] - p->first) / 32;
+            a->distinct += !p->seen[sector];
+            p->seen[sector] = 1;
+        }
+        if (op->family == FAMILY_FRAGMENT)
+            cta->loaded +=
+                lanes ? ((const struct matrix_memory *)op->operands)->matrix.distinct * 4u : 0;
+        else if (lanes)
+            cta->loaded += (uint64_t)global_sectors(at, (int)bytes_of(op), lanes);
+    }
+    a->busiest = cta->loaded > a->busiest ? cta->loaded : a->busiest;
+}
+
+// ---- Passages through shared memory -------------------------------------------------------------
+// Each byte of shared memory has beside it which thread has stored it. What a thread reads that it has stored itself has
+// not been passed on.
+
+// Of a thread, which another has in common only 255 threads away. 0: nobody, or no thread alone.
+static uint8_t name_of(const struct warp *w, int lane)
+{
+    return (uint8_t)(1 + (w->index * WARP + lane) % 255);
+}
+
+static bool in_shared(uint64_t at)
+{
+    return at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT;
+}
+
+// Registers of a load or store of a matrix; how many, and of these the ones that are no copies.
+static int matrix_registers(const struct op *op, const uint32_t **regs, int *distinct)
+{
+    if (op->family == FAMILY_TILES) {
+        const struct tiles *t = op->operands;
+        *regs = t->regs;
+        return *distinct = t->count;
+    }
+    const struct matrix_memory *m = op->operands;
+    *regs = m->matrix.regs;
+    *distinct = m->matrix.distinct;
+    return m->matrix.count;
+}
+
+// Runs a load or a store of a matrix on the names instead of what they are beside, and leaves its registers as they
+// were. How many bytes a load takes of other threads than those that get them.
+static uint32_t matrix_of_names(struct warp *w, char *r, const struct op *op, bool store,
+                                uint32_t mask)
+{
+    enum { MOST = 8, BYTES = 8 * WARP };
+    const uint32_t *regs;
+    int distinct, count = matrix_registers(op, &regs, &distinct);
+    const size_t bytes = op->family == FAMILY_FRAGMENT &&
+                                 ((const struct matrix_memory *)op->operands)->matrix.bytes > 4
+                             ? BYTES
+                             : BYTES / 2;
+    uint8_t before[MOST][BYTES];
+    uint8_t *shared = w->cta->shared;
+    uint32_t passed = 0;
+
+    for (int i = 0; i < count; ++i) {
+        memcpy(before[i], r + regs[i], bytes);
+        for (size_t k = 0; k < bytes && store; ++k)
+            r[regs[i] + k] = (char)name_of(w, (int)(k / (bytes / WARP)));
+    }
+    w->cta->shared = w->cta->stored_by;
+    run_op(w, r, op, mask);
+    w->cta->shared = shared;
+    for (int i = 0; i < distinct && !store; ++i)
+        for (size_t k = 0; k < bytes; k += 2) // halves
+            passed += (uint8_t)r[regs[i] + k] == name_of(w, (int)(k / (bytes / WARP))) ? 0 : 2;
+    for (int i = 0; i < count; ++i)
+        memcpy(r + regs[i], before[i], bytes);
+    return passed;
+}
+
+// Names who stores to shared memory, at the places of lanes `on`.
+static void note_stored(struct warp *w, char *r, const struct op *op, const struct insn_info *insn,
+                        uint32_t on)
+{
+    const struct copy_operands *copy = op->family == FAMILY_COPY ? op->operands : NULL;
+    const bool matrix = op->family == FAMILY_FRAGMENT || op->family == FAMILY_TILES;
+
+    if (matrix && insn->store && on &&
+        (op->space == SPACE_SHARED || in_shared(asked_by(r, op, __builtin_ctz(on)))))
+        matrix_of_names(w, r, op, true, on);
+    if (!copy && !(op->family == FAMILY_ACCESS && insn->store) && op->family != FAMILY_ATOMIC)
+        return;
+    for (uint32_t left = on; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        uint64_t at = copy ? address_in(r, copy->to, copy->to_wide, copy->to_offset, lane)
+                           : asked_by(r, op, lane);
+        if (!copy && op->space != SPACE_SHARED && !in_shared(at))
+            continue;
+        at -= in_shared(at) ? SHARED_WINDOW : 0;
+        if (at < w->cta->shared_bytes && bytes_of(op) <= w->cta->shared_bytes - at)
+            memset(w->cta->stored_by + at, name_of(w, lane), bytes_of(op));
+    }
+}
+
+// Bytes that lanes load which other threads have stored, each once.
+static uint32_t passed_to(struct warp *w, const char *r, const struct op *op, uint32_t lanes)
+{
+    uint64_t seen[WARP];
+    uint32_t passed = 0;
+    int count = 0;
+
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        uint64_t at = asked_by(r, op, lane);
+        at -= in_shared(at) ? SHARED_WINDOW : 0;
+        int i = count;
+        while (i > 0 && seen[i - 1] != at)
+            --i;
+        if (i > 0 || at >= w->cta->shared_bytes || bytes_of(op) > w->cta->shared_bytes - at)
+            continue;
+        seen[count++] = at;
+        for (uint32_t k = 0; k < bytes_of(op); ++k)
+            passed += w->cta->stored_by[at + k] != name_of(w, lane);
+    }
+    return passed;
+}
+
+// A load from shared memory, by what it brings: runs it.
+static void note_load(struct warp *w, char *r, const struct op *op, uint32_t mask, uint32_t lanes)
+{
+    const bool matrix = op->family == FAMILY_FRAGMENT || op->family == FAMILY_TILES;
+    const uint32_t passed =
+        matrix ? matrix_of_names(w, r, op, false, mask) : passed_to(w, r, op, lanes);
+    const uint32_t *regs = op->regs;
+    int count = op->vector;
+    uint64_t hash = HASH_START;
+
+    run_op(w, r, op, mask);
+    if (matrix)
+        (void)matrix_registers(op, &regs, &count);
+    for (int i = 0; i < count; ++i) {
+        const char *brought = r + (!matrix && count == 1 ? op->d : regs[i]);
+        for (uint32_t left = lanes; left; left &= left - 1)
+            hash =
+                hash_more(hash, brought + (size_t)__builtin_ctz(left) * (matrix ? 4u : op->width),
+                          matrix ? 4 : op->width);
+    }
+    note_execution(w->cta, hash, hash, passed);
+}
+
 // ---- Spoiling -----------------------------------------------------------------------------------
 
 // An atomic operation that is spoiled. global: its lanes in global memory, of those that run it (`mask`). An update that
@@ -271,6 +450,7 @@ static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t 
         uint32_t bytes = 0;
         const uint64_t hash = op->family == FAMILY_COPY ? copies_hash(w, copies, &bytes) : 0;
         note_execution(w->cta, hash, hash, bytes);
+        copies_note(w, copies, w->cta->launch->ablation->logged - 1);
     }
     if (chosen && op->family == FAMILY_WGMMA)
         wgmma_spoil(w, products);
@@ -286,14 +466,16 @@ static uint32_t shared_lanes(const char *r, const struct op *op, const struct in
 {
     if (insn->op_class == CLASS_SHARED_LOAD)
         return on;
-    const bool generic = op->family == FAMILY_ACCESS && !insn->store && op->space == SPACE_GENERIC;
+    const bool matrix = op->family == FAMILY_FRAGMENT || op->family == FAMILY_TILES;
+    const bool generic =
+        (op->family == FAMILY_ACCESS || matrix) && !insn->store && op->space == SPACE_GENERIC;
     uint32_t lanes = 0;
     for (uint32_t left = generic ? on : 0; left; left &= left - 1) {
         const int i = __builtin_ctz(left);
         const uint64_t at = address_in(r, op->a, op->wide_address, op->imm, i);
-        lanes |= (uint32_t)(at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) << i;
+        lanes |= (uint32_t)in_shared(at) << i;
     }
-    return lanes;
+    return matrix && lanes ? on : lanes; // the first lane's address is a fragment's
 }
 
 static void spoil_load(struct warp *w, char *r, const struct op *op, uint32_t mask)
@@ -321,13 +503,17 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
     const uint32_t on = guarded(r, op, mask);
     const struct insn_info *insn = &w->cta->program->insns[op->insn];
     const bool stores = insn->store;
-    uint32_t global;
+    uint32_t global, shared;
 
     note_signal(a, w, r, op, insn, on);
     if (a->logs && a->what == SPOIL_PRODUCTS && on)
         note_roles(a, w, r, op, insn, on);
     if (a->logs && a->what == SPOIL_LOOKUPS && on)
         note_lookup(w->cta, r, op, insn, on);
+    if (a->logs && a->what == SPOIL_LOADS && on)
+        note_stored(w, r, op, insn, on);
+    if (a->logs && a->what == SPOIL_STORES && on)
+        note_parts(w->cta, r, op, insn, on);
     if (a->logs && stores && a->writers)
         note_writer(w->cta, r, op, global_lanes(r, op, op->a, op->imm, on));
     if (a->what == SPOIL_PRODUCTS && is_product(op) && on) {
@@ -346,11 +532,12 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
         else
             run_op(w, r, op, mask);
         note_atomic(w->cta, r, op, address, lane);
-    } else if (a->what == SPOIL_LOADS && shared_lanes(r, op, insn, on)) {
-        if (a->writers) // of the first launch alone: they are many
-            note_execution(w->cta, 0, 0, 0);
-        if (is_next_chosen(w))
+    } else if (a->what == SPOIL_LOADS && (shared = shared_lanes(r, op, insn, on)) != 0) {
+        const bool chosen = is_next_chosen(w);
+        if (chosen)
             spoil_load(w, r, op, mask);
+        else if (a->logs)
+            note_load(w, r, op, mask, shared);
         else
             run_op(w, r, op, mask);
     } else if (a->what == SPOIL_STORES && stores && is_chosen(w->cta, 0)) {
@@ -366,10 +553,16 @@ bool ablation_start(struct cta *cta)
     bool spoiled = false;
 
     cta->place = a->ctas + cta->number;
-    cta->executions = cta->work = 0;
+    cta->executions = cta->loaded = 0;
     for (int i = 0; i < cta->warps; ++i) {
-        cta->warp[i].loaded = 0;
+        cta->warp[i].loaded = cta->warp[i].ran = 0;
         cta->warp[i].multiplies = false;
+    }
+    if (a->what == SPOIL_LOADS && a->logs) {
+        cta->stored_by = realloc(cta->stored_by, cta->shared_bytes + 64);
+        if (!cta->stored_by)
+            abort();
+        memset(cta->stored_by, 0, cta->shared_bytes + 64);
     }
     if (a->what == SPOIL_STORES)
         note_execution(cta, 0, 0, 0);
@@ -383,12 +576,10 @@ void run_ablated(struct warp *w, char *r, const struct basic_block *b, uint32_t 
     struct ablation *a = w->cta->launch->ablation;
 
     a->work += b->insns;
-    w->cta->work += b->insns;
-    a->busiest = w->cta->work > a->busiest ? w->cta->work : a->busiest;
     uint32_t insn = UINT32_MAX;
     for (const struct op *op = &w->cta->program->ops[b->first], *end = op + b->count; op < end;
          ++op) {
-        a->under_way += op->insn != insn && a->what == SPOIL_COPIES && copies_open(w) > 0;
+        w->ran += op->insn != insn;
         insn = op->insn;
         ablate_op(w, r, op, mask);
     }

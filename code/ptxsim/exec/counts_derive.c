@@ -17,6 +17,8 @@ static void add_insn(struct counts *to, const struct insn_info *insn, const stru
     to->mufu_threads += insn->mufu * threads;
     if (insn->substitutes)
         to->mufu_substitutes += threads;
+    if (insn->multiplies)
+        to->integer_products += warps;
     if (insn->barrier)
         to->barriers += warps;
     if (insn->signals)

@@ -104,6 +104,7 @@ static void free_one(struct cta *cta)
     }
     free(cta->warp);
     free(cta->shared);
+    free(cta->stored_by);
     free(cta->written);
     free(cta);
 }

@@ -69,7 +69,8 @@ struct warp {
     struct {
         uint64_t effects, count, since, ahead; // ahead: cycles that it has not run (ops/special.c)
     } look;                                    // at the clock
-    uint64_t loaded; // sectors of global memory, until it makes a product (struct ablation)
+    // Of a launch with an ablation: sectors of global memory, until it makes a product; instructions that it has run.
+    uint64_t loaded, ran;
     bool multiplies;
     uint64_t steps;         // basic blocks that it ran
     const struct op *polls; // the load by which a warp in such a loop waits, or NULL
@@ -124,8 +125,9 @@ struct cta {
     bool watched; // accesses to shared memory are checked or traced
     bool singly;  // each operation is looked at: it is traced, or some are spoiled
     uint64_t place,
-        executions; // of a launch with an ablation: its number there, and of its executions so far
-    uint64_t work;  // and warp instructions that it has run
+        executions;  // of a launch with an ablation: its number there, and of its executions so far
+    uint64_t loaded; // and sectors of K and V that it has loaded
+    uint8_t *stored_by; // and of each byte of `shared` the thread that stored it; NULL: not asked
     struct fault fault;
     uint64_t rounds;
     uint64_t clock;      // the latest that one of its warps has read

@@ -149,6 +149,8 @@ struct program {
         uint8_t mufu; // values that a thread asks the special unit for: two of a pair of halves
         bool barrier, store;
         bool substitutes, signals; // counts.mufu_substitutes, counts.signals
+        bool multiplies;           // counts.integer_products
+        bool selects;              // bytes by a selector in a register (prmt)
         uint8_t family;            // enum family
         uint8_t scope;             // enum scope, of a load, a store or an atomic operation
         bool is_volatile, swaps;   // swaps: it compares and swaps (.cas)

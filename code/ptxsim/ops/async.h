@@ -11,9 +11,10 @@ void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase);
 // The phases before `phases` of an mbarrier are complete: writes the bytes of copies bound to them.
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
 // copies_open: how many copies a warp has on their way. copies_spoil: spoils those from `first` on
-// (struct ablation).
+// (struct ablation). copies_note: these are execution `execution` of the log, which is told when they come.
 size_t copies_open(const struct warp *w);
 void copies_spoil(struct warp *w, size_t first);
+void copies_note(struct warp *w, size_t first, size_t execution);
 // Of the same a hash of what they bring, and how many bytes that is.
 uint64_t copies_hash(const struct warp *w, size_t first, uint32_t *bytes);
 void copies_start(struct cta *cta);

@@ -18,6 +18,8 @@ struct copies {          // of a warp
         uint32_t meeting; // 1 + the mbarrier's, 0: none
         uint32_t phase;   // complete when the mbarrier has completed more than these
         uint8_t lane, data[16];
+        size_t execution; // 1 + that of an ablation's log, 0: none
+        uint64_t issued;  // when its warp had run so many instructions
     } * list;
 };
 
@@ -41,6 +43,9 @@ static void copies_drop(struct warp *w)
 static void arrive_copy(struct warp *w, const struct copy *c, uint32_t stamp)
 {
     memcpy(w->cta->shared + c->at, c->data, c->bytes);
+    if (c->execution)
+        w->cta->launch->ablation->log[c->execution - 1].under_way +=
+            (float)c->bytes * (float)(w->ran - c->issued);
     race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, 0, stamp);
 }
 
@@ -202,6 +207,14 @@ void copies_spoil(struct warp *w, size_t first)
     for (size_t i = first; i < copies_open(w); ++i)
         for (uint32_t k = 0; k < w->copies->list[i].bytes; ++k)
             w->copies->list[i].data[k] ^= 0x80;
+}
+
+void copies_note(struct warp *w, size_t first, size_t execution)
+{
+    for (size_t i = first; i < copies_open(w); ++i) {
+        w->copies->list[i].execution = execution + 1;
+        w->copies->list[i].issued = w->ran;
+    }
 }
 
 uint64_t copies_hash(const struct warp *w, size_t first, uint32_t *bytes)

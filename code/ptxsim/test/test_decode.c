@@ -278,6 +278,37 @@ static void what_may_stand_in_is_known(void **state)
     }
 }
 
+// Products of two integers, of which none is an immediate; bytes that a register selects.
+static void products_and_choices_are_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body;
+        bool multiplies, selects;
+    } list[] = {
+        {"mul.lo.u32 %r1, %r2, %r3;", true, false},
+        {"mad.lo.u32 %r1, %r2, %r3, %r9;", true, false},
+        {"mul.wide.s32 %d1, %r2, %r3;", true, false},
+        {"mul24.lo.u32 %r1, %r2, %r3;", true, false},
+        {"dp4a.u32.u32 %r1, %r2, %r3, %r9;", true, false},
+        {"mul.wide.s32 %d1, %r2, 4;", false, false}, // an address
+        {"add.u32 %r1, %r2, %r3;", false, false},
+        {"mul.f32 %f1, %f2, %f3;", false, false},
+        {"prmt.b32 %r1, %r2, %r3, %r9;", false, true},
+        {"prmt.b32 %r1, %r2, %r3, 0x5410;", false, false},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
+        struct module *module;
+        struct insn_info insn;
+        struct basic_block block;
+        struct program *p = decode_one(&module, list[i].body, &insn, &block);
+        if (insn.multiplies != list[i].multiplies || insn.selects != list[i].selects)
+            fail_msg("%s: multiplies %d, selects %d", list[i].body, insn.multiplies, insn.selects);
+        program_free(p);
+        module_free(module);
+    }
+}
+
 // The place of the mask by which a block waits, however many operations its instruction has.
 static void blocks_know_whom_they_wait_for(void **state)
 {
@@ -463,6 +494,7 @@ int main(void)
         cmocka_unit_test(classes_and_what_is_counted),
         cmocka_unit_test(blocks_know_whom_they_wait_for),
         cmocka_unit_test(what_may_stand_in_is_known),
+        cmocka_unit_test(products_and_choices_are_known),
         cmocka_unit_test(a_barrier_after_a_call),
         cmocka_unit_test(refused_by_name),
         cmocka_unit_test(files_have_their_own_names),

@@ -543,7 +543,7 @@ static void products_are_noted(void **state)
     free(a.log);
 }
 
-// A copy's bytes, and how many instructions ran before it had arrived: those that wait for it, and the others.
+// A copy's bytes, and how many instructions ran for each of them before it had arrived, that which waits among them.
 static void copies_are_noted(void **state)
 {
     (void)state;
@@ -555,10 +555,11 @@ static void copies_are_noted(void **state)
     assert_int_equal(a.logged, 2);
     assert_int_equal(a.log[0].work, 128);
     assert_true(a.log[0].of[0] != a.log[1].of[0]);
-    assert_int_equal(a.under_way, 3);
+    assert_true(a.log[0].under_way == 128 * 2);
+    assert_true(a.log[1].under_way == 128);
     free(a.log);
     a = note(1, SPOIL_COPIES, NOTED(""));
-    assert_int_equal(a.under_way, 2);
+    assert_true(a.log[0].under_way == 128);
     free(a.log);
 #undef NOTED
 }
@@ -626,16 +627,50 @@ static void writers_are_noted(void **state)
     free(a.log);
 }
 
-// Of two CTAs one does twice as much.
+// Of two CTAs one loads three sectors of the part that is looked at, by whatever asks it, the other one of these.
 static void the_busiest_is_known(void **state)
 {
     (void)state;
-    struct ablation a = note(2, SPOIL_PRODUCTS,
-                             "mov.u32 %r0, %ctaid.x;\nsetp.ne.u32 %p1, %r0, 0;\n"
-                             "@%p1 bra E;\nadd.u32 %r1, %r1, 1;\n"
-                             "add.u32 %r1, %r1, 1;\nadd.u32 %r1, %r1, 1;\nE: ret;");
-    assert_true(a.busiest > a.work / 2 && a.busiest < a.work);
-    assert_int_equal(2 * a.busiest - a.work, 3);
+    uint8_t seen[4] = {0};
+    struct ablation a = {
+        .what = SPOIL_STORES,
+        .logs = true,
+        .parts = {{.first = (uint64_t)(uintptr_t)&out[8], .bytes = 3 * 32, .seen = seen}}};
+    ablation = &a;
+    struct fault f = run(2, 32, 0, "few",
+                         "mov.u32 %r0, %ctaid.x;\nsetp.ne.u32 %p1, %r0, 0;\n"
+                         "ld.global.u32 %r1, [%out+32];\nld.global.u32 %r1, [%out];\n"
+                         "st.global.u32 [%out+64], 0;\n@%p1 bra E;\n"
+                         "cp.async.ca.shared.global [%s], [%out+64], 4;\n"
+                         "atom.global.or.b32 %r1, [%out+96], 0;\nE: ret;");
+    ablation = NULL;
+    assert_int_equal(f.kind, FAULT_NONE);
+    assert_int_equal(a.distinct, 3);
+    assert_int_equal(a.busiest, 3);
+    free(a.log);
+    free(a.signalled);
+}
+
+// What a load brings that other threads have stored: words from the next lane, its own, one for all; and fragments of
+// which each lane gets what it has stored, or what others have.
+static void passages_are_noted(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1], %t;\nxor.b32 %r2, %r1, 4;\n"
+        "ld.shared.u32 %r0, [%r2];\nld.shared.u32 %r0, [%r1];\nld.shared.u32 %r0, [%s];\n"
+        "ld.shared.u16 %r0, [%r2];\n"
+        "cp.async.ca.shared.global [%r1], [%o], 4;\ncp.async.wait_all;\n"
+        "ld.shared.u32 %r0, [%r1];\n"
+        "and.b32 %r2, %t, 7;\nmad.lo.u32 %r2, %r2, 16, %s;\n"
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2];\n"
+        "ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%r3}, [%r2];";
+    static const uint32_t passed[] = {128, 0, 0, 64, 0, 0, 112};
+    struct ablation a = note(1, SPOIL_LOADS, text);
+    assert_int_equal(a.logged, sizeof passed / sizeof *passed);
+    for (size_t i = 0; i < a.logged; ++i)
+        assert_int_equal(a.log[i].work, passed[i]);
+    assert_true(a.log[1].of[0] != a.log[0].of[0]);
     free(a.log);
 }
 
@@ -695,16 +730,17 @@ static void who_loads_is_noted(void **state)
 #undef PRODUCT
 }
 
-// Loads, the parameter's first, atomic operations and shuffles; the same places have the same hash.
+// Loads, the parameter's first, atomic operations, copies, shuffles and chosen bytes; the same places have the same hash.
 static void lookups_are_noted(void **state)
 {
     (void)state;
 #define LOOKUPS(index)                                                                             \
     "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1], 1;\nld.shared.u32 %r0, [%r1];\n"             \
     "shfl.sync.bfly.b32 %r2, %r0, 1, 31, -1;\nshfl.sync.idx.b32 %r2, %r0, " index ", 31, -1;\n"    \
-    "atom.shared.or.b32 %r2, [%r1], 0;"
+    "atom.shared.or.b32 %r2, [%r1], 0;\ncp.async.ca.shared.global [%r1], [%o], 4;\n"               \
+    "cp.async.wait_all;\nprmt.b32 %r2, %r0, %r1, " index ";\nprmt.b32 %r2, %r0, %r1, 0x5410;"
     struct ablation a = note(1, SPOIL_LOOKUPS, LOOKUPS("%t"));
-    enum { PARAMETER, LOAD, BUTTERFLY, SHUFFLE, ATOMIC, ALL };
+    enum { PARAMETER, LOAD, BUTTERFLY, SHUFFLE, ATOMIC, COPY, CHOICE, ALL };
     assert_int_equal(a.logged, ALL);
     assert_int_equal(a.log[PARAMETER].work, 4 * 32); // of one CTA in four
     struct execution before[ALL];
@@ -714,7 +750,7 @@ static void lookups_are_noted(void **state)
     a = note(1, SPOIL_LOOKUPS, LOOKUPS("%r1"));
     assert_int_equal(a.logged, ALL);
     for (int i = PARAMETER; i < ALL; ++i)
-        assert_int_equal(a.log[i].of[0] == before[i].of[0], i != SHUFFLE);
+        assert_int_equal(a.log[i].of[0] == before[i].of[0], i != SHUFFLE && i != CHOICE);
     free(a.log);
     free(a.signalled);
 #undef LOOKUPS
@@ -759,6 +795,7 @@ int main(void)
         TEST(the_busiest_is_known),
         TEST(stores_are_spoiled),
         TEST(loads_are_spoiled),
+        TEST(passages_are_noted),
         TEST(who_loads_is_noted),
         TEST(lookups_are_noted),
     };
