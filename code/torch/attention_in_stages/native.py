@@ -54,10 +54,10 @@ def _launched(said):
 def _program(stage, device):
     """The stage's program that runs on this GPU: a Hopper's form only there."""
     capability = torch.cuda.get_device_capability(device)
-    for name in STAGES[stage].programs:
-        if not name.endswith("_hopper") or capability[0] == 9:
+    for i, name in enumerate(STAGES[stage].programs):
+        if i >= STAGES[stage].hopper or capability[0] == 9:
             return _library(name)
     others = _listed(n for n, s in STAGES.items()
-                     if not s.cache and not all(p.endswith("_hopper") for p in s.programs))
+                     if not s.cache and s.hopper < len(s.programs))
     raise RuntimeError(f"attention_in_stages: stage {stage} is for Hopper alone, compute capability 9.0, and this "
                        f"GPU has {capability[0]}.{capability[1]}: stages {others} run here")

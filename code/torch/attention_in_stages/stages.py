@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 class Stage(NamedTuple):
     programs: tuple  # of code/, the one to be preferred first
+    hopper: int = 0  # so many of them, the first, run on compute capability 9.0 alone
     causal: bool = False  # a query sees no key past its own place
     ragged: bool = False  # takes a length for each sequence
     cache: bool = False  # asks a cache: decode() or prompt() is its operator
@@ -13,9 +14,9 @@ class Stage(NamedTuple):
 STAGES = {
     "registers": Stage(("ch15_registers",)),
     "fp8_mma": Stage(("ch16_fp8_mma",)),
-    "hopper": Stage(("ch18_room",)),
-    "causal": Stage(("ch20_room", "ch20_causal"), causal=True, ragged=True),
-    "decode": Stage(("ch21_hopper", "ch21_decode"), cache=True),
+    "hopper": Stage(("ch18_room",), hopper=1),
+    "causal": Stage(("ch20_room", "ch20_causal"), hopper=1, causal=True, ragged=True),
+    "decode": Stage(("ch21_hopper", "ch21_decode"), hopper=1, cache=True),
     "prompt": Stage(("ch22_prompt",), causal=True, cache=True),
 }
 # Numbers of chapters, which stage= took before it took names.

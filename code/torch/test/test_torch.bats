@@ -52,7 +52,7 @@ field() { # NAME: a text of pyproject.toml
     done
 }
 
-@test "each row of stages.py has its last program's name, programs of one chapter, and their libraries" {
+@test "each row of stages.py has its portable program's name, programs of one chapter, and their libraries" {
     make_toolkit 13.0
     python3 libraries.py "$BATS_TEST_TMPDIR/out"
     run python3 - "$BATS_TEST_TMPDIR/out" <<'EOF'
@@ -62,10 +62,12 @@ stages = module["STAGES"]
 made = {"cpu.so", "quantise.so"}
 assert list(module["OLD_NUMBERS"].values()) == [name for name, stage in stages.items() if not stage.cache]
 for name, stage in stages.items():
-    assert stage.programs[-1][4:] == "_" + name and name.isidentifier(), (name, stage)
-    for program in stage.programs:
+    for portable in stage.programs[stage.hopper:]:
+        assert portable[4:] == "_" + name and name.isidentifier(), (name, stage)
+    for i, program in enumerate(stage.programs):
         assert program[:4] == stage.programs[0][:4], program
         text = open(f"../{program}.cu").read()
+        assert ("cluster" in text) == (i < stage.hopper), program
         assert (".mask = MASK_CAUSAL" in text) == stage.causal, program
         assert (".launch_ragged = launch_ragged" in text) == stage.ragged, program
         assert (".launch_cache = launch" in text or ".launch_prompt = launch" in text) == stage.cache, program
