@@ -20,7 +20,7 @@ constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
 constexpr int BLOCK_N = 128;   // keys of a tile
 constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight: the first sums up P
 
-// ---- Leave to the launch what depends on the shape, with more registers ----
+// ---- Leave to the launch what the shape decides ----
 
 // A warpgroup that has at most FEW tiles of keys takes the maximum of each.
 constexpr int FEW = 4;
