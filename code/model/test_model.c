@@ -412,9 +412,9 @@ static void the_program_answers(void **state)
 // What the program says with an option of a text on its standard input; its exit status is left in *status.
 static char *said_of(const char *input, const char *option, int *status)
 {
-    FILE *pipe = popen(
-        text("printf '%s' | %s/../../../ask %s %s 2>&1", input, own_folder(), tiny_path, option),
-        "r");
+    FILE *pipe = popen(text("printf '%s' | \"%s/../../../ask\" \"%s\" %s 2>&1", input, own_folder(),
+                            tiny_path, option),
+                       "r");
     assert_non_null(pipe);
     char *all = read_stream(pipe, NULL);
     *status = WEXITSTATUS(pclose(pipe));
