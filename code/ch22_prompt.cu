@@ -326,7 +326,7 @@ __device__ void put_keys(granule<D> &to, granule_scales &scales,
         scales_in_cache->k_and_v[quad][CACHE_K][token % 4] = (uint8_t)scale;
 }
 
-// The same of V: a lane has every eighth column of four tokens.
+// Quantises values: a lane has every eighth column of four tokens.
 template <int D>
 __device__ void put_values(granule<D> &to, granule_scales &scales,
                            granule<D> *in_cache,

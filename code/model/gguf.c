@@ -145,7 +145,7 @@ static void take_value(struct cursor *c, struct value *value)
     skip(c, value->of, value->count);
 }
 
-// Bytes of a row; 0 where it has no whole number of blocks, or the type is none of ours.
+// Bytes of a row; 0 where it has no whole number of blocks, or the type is unknown here.
 static size_t bytes_of_row(uint64_t type, uint64_t columns)
 {
     const uint64_t blocks = columns / QUANT_BLOCK;

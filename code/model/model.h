@@ -83,7 +83,7 @@ int tokens_named(const struct tokens *tokens, const char *name);
 // and *count is where.
 int *tokens_of(const struct tokens *tokens, const char *text, size_t bytes, size_t *count);
 
-// The bytes of a token; none of a special one.
+// The bytes of a token; empty for a special one.
 struct span token_bytes(const struct tokens *tokens, int token);
 
 // The letter that a byte has in names of tokens, in UTF-8 with a NUL behind.

@@ -210,7 +210,7 @@ def _append(k, v, codes, scales, table, lengths, asked):
     for sequence, (length, tokens) in enumerate(zip(lengths.tolist(), asked.tolist())):
         pages = table[sequence, :(length - 1) // page + 1]
         _require(0 <= pages.min() and pages.max() < codes.shape[0],
-                 lambda: f"table[{sequence}] names a page that is none of {codes.shape[0]}: {pages.tolist()}")
+                 lambda: f"table[{sequence}] names a page that the pool of {codes.shape[0]} has not: {pages.tolist()}")
         for i in range(tokens):
             at, slot = divmod(length - tokens + i, page)
             place = pages[at], slice(None), slot // 16, slot % 16 // 4, slot % 4

@@ -395,7 +395,7 @@ def test_a_page_that_is_none_is_refused_where_it_can_be_seen(page):
     cache.table[0, 2] = page  # a page that no sequence has: 41 tokens need two pages of 32
     decode(q, k, v, cache)
     cache.table[0, 1] = page
-    with pytest.raises(ValueError, match=rf"table\[0\] names a page that is none of 6: \[\d, {page}\]"):
+    with pytest.raises(ValueError, match=rf"table\[0\] names a page that the pool of 6 has not: \[\d, {page}\]"):
         decode(q, k, v, cache)
 
 

@@ -229,7 +229,7 @@ def test_refused_in_one_line(change, line):
 def test_a_page_that_is_none_is_refused_where_it_can_be_seen():
     cache, q, k, v, asked = case("cpu")
     cache.table[0, 1] = 9
-    with pytest.raises(ValueError, match=r"table\[0\] names a page that is none of 6: \[\d, 9\]"):
+    with pytest.raises(ValueError, match=r"table\[0\] names a page that the pool of 6 has not: \[\d, 9\]"):
         prompt(q, k, v, cache, asked=asked)
 
 
