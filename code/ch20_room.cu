@@ -527,7 +527,7 @@ constexpr float ROOM = 7;
 // But the first tile's mean keeps this code, where it can: unless it is so low
 // already that all scores like it are lost.
 constexpr float LEAST = 16, LOST = -24;
-// A score so many codes above its tile's mean carries its row.
+// A score so many codes above its tile's mean, or more, carries its row.
 constexpr float HEAVY = 64;
 
 // ---- Compute two to the power of x ----
@@ -626,13 +626,20 @@ __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
     return __hmax2(both, __shfl_xor_sync(0xffffffff, both, 2));
 }
 
-// The codes of each row, in the halves as above.
-__device__ __half2 summed(const uint32_t (&codes)[BLOCK_N / 4])
+// ---- Add up a sample of a row's codes ----
+
+// How many of a row's 128 codes are in the sample: those of keys 0 to 7 of 32.
+constexpr int SAMPLE = 32;
+
+// The sum of each row's sample, in the halves as above.
+__device__ __half2 sampled(const uint32_t (&codes)[BLOCK_N / 4])
 {
     __half2 sum[2] = {halves(codes[0]), halves(codes[1])}; // row i % 2
 #pragma unroll
-    for (int i = 2; i < BLOCK_N / 4; ++i)
-        sum[i % 2] = __hadd2(sum[i % 2], halves(codes[i]));
+    for (int i = 8; i < BLOCK_N / 4; i += 8) {
+        sum[0] = __hadd2(sum[0], halves(codes[i]));
+        sum[1] = __hadd2(sum[1], halves(codes[i + 1]));
+    }
     __half2 both = __hadd2(__lows2half2(sum[0], sum[1]),
                            __highs2half2(sum[0], sum[1]));
     both = __hadd2(both, __shfl_xor_sync(0xffffffff, both, 1));
@@ -647,12 +654,13 @@ __device__ float mean_code(const row_state &rows, int h, float scale)
     return fmaf(rows.mean[h] - rows.ref[h], 8 * scale, BIAS);
 }
 
-// Whether row h has a score that does not fit and carries it.
-__device__ bool heavy(float high, float sum, const row_state &rows, int h,
-                      float scale)
+// Up to which highest code, in UNIT, row h gets lower by codes: up to 2048, or
+// up to HEAVY above this tile's mean while the first tile's mean has a code.
+__device__ float most(float sum, const row_state &rows, int h, float scale)
 {
-    return high > 126 * UNIT && high - sum / BLOCK_N > HEAVY * UNIT &&
-           mean_code(rows, h, scale) > LOST;
+    float light = fmaxf(126 * UNIT, sum / SAMPLE + HEAVY * UNIT);
+    return mean_code(rows, h, scale) > 0 ? fminf(light, 2048 * UNIT)
+                                         : 2048 * UNIT;
 }
 
 // By how much the codes of a row get lower whose highest is `high`, and whose
@@ -716,11 +724,10 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         pack(p, codes);
         if (!__any_sync(0xffffffff, past))
             return false;
+        float2 sum = __half22float2(sampled(codes));
         float2 high = __half22float2(highest(codes));
-        float2 sum = __half22float2(summed(codes));
-        bool again = fmaxf(high.x, high.y) > 2048 * UNIT ||
-                     heavy(high.x, sum.x, rows, 0, scale) ||
-                     heavy(high.y, sum.y, rows, 1, scale);
+        bool again = (high.x > most(sum.x, rows, 0, scale)) |
+                     (high.y > most(sum.y, rows, 1, scale)); // no || : it branches
         if (!__any_sync(0xffffffff, again)) {
             lower(codes, high, rows, scale);
             pack(p, codes);

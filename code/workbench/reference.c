@@ -168,11 +168,12 @@ static double raised(struct p_rounding p, double maximum, double highest, double
 static bool carries(struct p_rounding p, const double *weights, int keys, double maximum,
                     double highest, double mean)
 {
+    if (p.offset + log2(mean / maximum) <= -7)
+        return false;
     double sum = -7 * (p.tile - keys); // where no key is left
     for (int j = 0; j < keys; ++j)
         sum += fmax(p.offset + log2(weights[j] / maximum), -7);
-    return p.offset + log2(mean / maximum) > p.lost &&
-           p.offset + log2(highest / maximum) - sum / p.tile > p.heavy;
+    return p.offset + log2(highest / maximum) - sum / p.tile > p.heavy;
 }
 
 // Rounds the weights, which are relative to the row's final maximum, to what P is in the kernel.

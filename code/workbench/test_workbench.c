@@ -911,7 +911,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                         powers +=
                             i < seq_len ? fmax(log2(weights[i] / maximum) + how.offset, -7) : -7;
                     bool heavy =
-                        log2(first_mean / maximum) + how.offset > how.lost &&
+                        log2(first_mean / maximum) + how.offset > -7 &&
                         log2(highest / maximum) + how.offset > powers / how.tile + how.heavy;
                     if (too_high && how.room > 0 && !heavy) {
                         double high = highest / maximum, fits = exp2(how.lag);

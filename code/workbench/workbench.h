@@ -227,9 +227,9 @@ struct p_rounding {
     // weights, so that P is 1 at most where a score is the tile's mean.
     bool mean;
     // A tile that raises the maximum leaves `room` powers of two before the next one does, but no
-    // more than keep P of the first tile's mean at 2^kept, unless it is below 2^lost already. Where it
-    // is not, a score of more than 2^heavy times its tile's mean (with P of 2^-7 at least) raises the
-    // maximum to itself, as the first tile does. Room 0: all do.
+    // more than keep P of the first tile's mean at 2^kept, unless it is below 2^lost already. While
+    // that P is above 2^-7, the smallest in the kernel, a score of more than 2^heavy times its tile's
+    // mean raises the maximum to itself, as the first tile does. Room 0: all do.
     double room, kept, lost, heavy;
 };
 
