@@ -2,15 +2,21 @@
 //   ask FILE QUESTION [--most N]   its answer: after each token the likeliest one; at most N
 //   ask FILE --logits TOKENS       numbers of tokens, "1 42 7": the logits behind the last of them, a line each
 //   ask FILE --perplexity          of the text on standard input, in pieces of 512 tokens
+//   ask FILE --tensors FOLDER      of the text on standard input: queries, keys and values of each layer, for --tensors
+//                                  of the book's programs (code/workbench/workbench.h)
 //   --cache e4m3                   with these: keys and values are rounded as chapter 21's cache rounds them
 //   ask FILE --tokens              the numbers of the tokens of each line of standard input
 #include "model.h"
 
 #include "host/host.h"
 
+#include "workbench/workbench.h"
+
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void print_tokens(const struct model *m)
 {
@@ -93,17 +99,71 @@ static double surprise(const double *logits, int words, int token)
     return most + log(sum) - logits[token];
 }
 
+static int *tokens_of_input(const struct model *m, size_t *count)
+{
+    size_t bytes;
+    char *words = read_stream(stdin, &bytes);
+    if (!words)
+        fail(EXIT_MACHINE, "standard input cannot be read: %m");
+    int *tokens = tokens_of(m->tokens, words, bytes, count);
+    if (!tokens)
+        fail(EXIT_USAGE, "the text is no UTF-8 at byte %zu", *count);
+    free(words);
+    return tokens;
+}
+
+static void write_layer(const struct reference *r, const struct model *m, int layer, int count,
+                        const char *folder)
+{
+    char *path = text("%s/%d.half", folder, layer);
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        fail(EXIT_MACHINE, "%s: %s", path, strerror(errno));
+    fprintf(file, "tensors %d %d %d %d\n", m->heads, m->key_heads, count, HEAD_COLUMNS);
+    for (enum of_head of = QUERIES; of <= VALUES; ++of)
+        for (int h = 0; h < (of == QUERIES ? m->heads : m->key_heads); ++h) {
+            int stride;
+            const double *x = reference_head(r, layer, of, h, &stride);
+            for (int t = 0; t < count; ++t, x += stride)
+                for (int d = 0; d < HEAD_COLUMNS; ++d) {
+                    const uint16_t half = half_from_float((float)x[d]);
+                    fwrite(&half, sizeof half, 1, file);
+                }
+        }
+    if (fclose(file) != 0)
+        fail(EXIT_MACHINE, "%s cannot be written: %m", path);
+    free(path);
+}
+
+static void write_tensors(const struct model *m, const char *folder, enum kept kept)
+{
+    enum { STEP = 32 }; // tokens at a time
+    size_t count;
+    int *tokens = tokens_of_input(m, &count);
+    if (count < 1 || count > (size_t)m->context)
+        fail(EXIT_USAGE, "the text has %zu tokens; the model reads 1 to %d", count, m->context);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        fail(EXIT_MACHINE, "cannot make %s: %s", folder, strerror(errno));
+    struct reference *r = reference_open(m, (int)count, kept);
+    reference_keep_queries(r);
+    for (int at = 0; at < (int)count; at += STEP) {
+        const int step = (int)count - at < STEP ? (int)count - at : STEP;
+        doing("token %d of %zu", at + 1, count);
+        reference_run(r, tokens + at, step, step, NULL);
+    }
+    done();
+    for (int layer = 0; layer < m->layers; ++layer)
+        write_layer(r, m, layer, (int)count, folder);
+    reference_close(r);
+    free(tokens);
+}
+
 // Each token is foretold from those before it in its piece; the first of a piece is not.
 static void print_perplexity(const struct model *m, enum kept kept)
 {
     enum { PIECE = 512, STEP = 32 }; // STEP: tokens whose logits are kept at a time
-    size_t bytes, count, told = 0;
-    char *words = read_stream(stdin, &bytes);
-    if (!words)
-        fail(EXIT_MACHINE, "standard input cannot be read: %m");
-    int *tokens = tokens_of(m->tokens, words, bytes, &count);
-    if (!tokens)
-        fail(EXIT_USAGE, "the text is no UTF-8 at byte %zu", count);
+    size_t count, told = 0;
+    int *tokens = tokens_of_input(m, &count);
     if (count < 2)
         fail(EXIT_USAGE, "the text has %zu tokens; a second one is the first to be foretold",
              count);
@@ -130,29 +190,29 @@ static void print_perplexity(const struct model *m, enum kept kept)
     reference_close(r);
     free(logits);
     free(tokens);
-    free(words);
 }
 
 int main(int argc, char **argv)
 {
     int most = 1 << 20;
     bool tokens = false, perplexity = false;
-    const char *of = NULL, *cache = "exact";
+    const char *of = NULL, *cache = "exact", *tensors = NULL;
     const struct option_row options[] = {
         {.name = "most", .argument = "N", .number = &most, .least = 1, .most = 1 << 20},
         {.name = "tokens", .flag = &tokens},
         {.name = "perplexity", .flag = &perplexity},
         {.name = "logits", .argument = "TOKENS", .word = &of},
+        {.name = "tensors", .argument = "FOLDER", .word = &tensors},
         {.name = "cache", .argument = "exact|e4m3", .word = &cache},
         {0}};
 
     speaker = "ask";
     const int first = options_read(argc, argv, options, false);
-    const int modes = tokens + perplexity + (of != NULL);
+    const int modes = tokens + perplexity + (of != NULL) + (tensors != NULL);
     if (argc - first != (modes ? 1 : 2) || modes > 1)
-        fail(
-            EXIT_USAGE,
-            "usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits TOKENS");
+        fail(EXIT_USAGE,
+             "usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits TOKENS "
+             "| --tensors FOLDER");
     const enum kept kept = strcmp(cache, "e4m3") ? KEPT_EXACT : KEPT_E4M3;
     if (kept == KEPT_EXACT && strcmp(cache, "exact"))
         fail(EXIT_USAGE, "--cache: \"%s\" is neither exact nor e4m3", cache);
@@ -161,6 +221,8 @@ int main(int argc, char **argv)
         print_tokens(m);
     else if (perplexity)
         print_perplexity(m, kept);
+    else if (tensors)
+        write_tensors(m, tensors, kept);
     else if (of)
         print_logits(m, of, kept);
     else

@@ -145,6 +145,13 @@ void reference_close(struct reference *reference);
 // The next tokens of the sequence. logits: [count - from][words], what comes after each from number `from` on.
 void reference_run(struct reference *reference, const int *tokens, int count, int from,
                    double *logits);
+// Before the first token: queries are kept as keys and values are.
+void reference_keep_queries(struct reference *reference);
+// What one head of a layer has of the first token, [64]; that of the next one is *stride numbers on. Queries and keys are
+// turned by their places.
+enum of_head { QUERIES, KEYS, VALUES };
+const double *reference_head(const struct reference *reference, int layer, enum of_head of,
+                             int head, int *stride);
 // Forgets all tokens but the first `length`.
 void reference_cut(struct reference *reference, int length);
 

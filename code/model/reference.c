@@ -13,6 +13,7 @@ struct reference {
     enum kept kept;
     int room, length;      // tokens: that fit, and that are there
     double *keys, *values; // [layers][room][key_heads * 64], keys turned by their places
+    double *queries;       // [layers][room][width], or NULL: not kept
 };
 
 struct reference *reference_open(const struct model *m, int room, enum kept kept)
@@ -31,7 +32,23 @@ void reference_close(struct reference *r)
 {
     free(r->keys);
     free(r->values);
+    free(r->queries);
     free(r);
+}
+
+void reference_keep_queries(struct reference *r)
+{
+    const struct model *m = r->model;
+    r->queries =
+        need(malloc((size_t)m->layers * (size_t)r->room * (size_t)m->width * sizeof *r->queries));
+}
+
+const double *reference_head(const struct reference *r, int layer, enum of_head of, int head,
+                             int *stride)
+{
+    const double *all = of == QUERIES ? r->queries : of == KEYS ? r->keys : r->values;
+    *stride = of == QUERIES ? r->model->width : r->model->key_heads * HEAD_COLUMNS;
+    return all + (size_t)layer * (size_t)r->room * (size_t)*stride + head * HEAD_COLUMNS;
 }
 
 void reference_cut(struct reference *r, int length)
@@ -171,6 +188,10 @@ static void add_attention(struct reference *r, int number, double *x, int count)
     product(&layer->output, out, count, in);
     for (int i = 0; i < count * m->width; ++i)
         x[i] += in[i];
+    if (r->queries)
+        memcpy(r->queries +
+                   ((size_t)number * (size_t)r->room + (size_t)r->length) * (size_t)m->width,
+               queries, (size_t)count * (size_t)m->width * sizeof *queries);
     free(in);
     free(queries);
     free(out);

@@ -6,6 +6,8 @@
 // and Flood, 2014) are cut into twelve 16-bit uniforms, whose sum has variance 12/12 = 1. The sum
 // is an integer of 20 bits, so that subtracting its mean and scaling by 2^-16 is exact in float. It
 // is nearly normal: its fourth moment is 2.9 instead of 3, and nothing is beyond 6.
+#include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
@@ -205,8 +207,8 @@ double shape_cache_bytes(const struct shape *shape)
 
 const char *input_kind_name(enum input_kind kind)
 {
-    static const char *const names[INPUT_KINDS_ALL] = {"normal", "mean",   "peaky",
-                                                       "sink",   "rising", "falling"};
+    static const char *const names[INPUT_KINDS_ALL] = {"normal", "mean",    "peaky", "sink",
+                                                       "rising", "falling", "model"};
     return names[kind];
 }
 
@@ -294,8 +296,84 @@ static void draw_places(const struct problem *problem, int tensor, size_t rows, 
     }
 }
 
-static void draw(const struct problem *problem, int tensor, float *out)
+const char *tensors_folder;
+
+struct tensors { // of a layer of a model
+    int heads, key_heads, tokens;
+    long start; // of Q in the file, in bytes
+};
+
+// The file of a layer, at Q. NULL, and one line in `why`: it is not there, or not as it should be.
+static FILE *tensors_open(uint64_t layer, struct tensors *t, char *why, size_t size)
 {
+    char path[4096];
+    int columns = 0;
+
+    snprintf(path, sizeof path, "%s/%" PRIu64 ".half", tensors_folder, layer);
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        snprintf(why, size, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    bool good =
+        fscanf(file, "tensors %d %d %d %d", &t->heads, &t->key_heads, &t->tokens, &columns) == 4 &&
+        fgetc(file) == '\n' && columns == HEAD_DIM && t->tokens > 0 && t->key_heads > 0 &&
+        t->tokens <= 1 << 20 && t->heads <= 1 << 10 && t->heads >= t->key_heads &&
+        t->heads % t->key_heads == 0;
+    t->start = ftell(file);
+    long bytes = (long)(t->heads + 2L * t->key_heads) * t->tokens * HEAD_DIM * 2;
+    if (!good || fseek(file, 0, SEEK_END) != 0 || ftell(file) != t->start + bytes) {
+        snprintf(why, size, "%s is no layer of a model, as build/ask --tensors writes it", path);
+        fclose(file);
+        return NULL;
+    }
+    return file;
+}
+
+bool tensors_fit(const struct shape *shape, uint64_t layer, char *why, size_t size)
+{
+    struct tensors t;
+    FILE *file = tensors_open(layer, &t, why, size);
+
+    if (!file)
+        return false;
+    fclose(file);
+    if (shape->batch == 1 && shape->heads == t.heads && shape->seq_len <= t.tokens &&
+        !shape->page && !shape->ragged)
+        return true;
+    snprintf(why, size, "layer %" PRIu64 " has %d heads and %d tokens: write 1x%dxS, S at most %d",
+             layer, t.heads, t.tokens, t.heads, t.tokens);
+    return false;
+}
+
+static bool read_tensors(const struct problem *problem, int tensor, float *out)
+{
+    char why[1];
+    struct tensors t;
+    FILE *file = tensors_open(problem->seed, &t, why, sizeof why);
+    size_t elements = (size_t)problem->shape.seq_len * HEAD_DIM;
+    uint16_t *halves = malloc(elements * sizeof *halves);
+    bool good = file && halves;
+
+    for (int h = 0; good && h < problem->shape.heads; ++h) {
+        long head = tensor == 0 ? h : h / (t.heads / t.key_heads);
+        head += tensor == 0 ? 0 : t.heads + (tensor - 1L) * t.key_heads;
+        good = fseek(file, t.start + head * t.tokens * HEAD_DIM * 2, SEEK_SET) == 0 &&
+               fread(halves, sizeof *halves, elements, file) == elements;
+        for (size_t i = 0; good && i < elements; ++i)
+            out[(size_t)h * elements + i] = half_to_float(halves[i]);
+    }
+    free(halves);
+    if (file)
+        fclose(file);
+    return good;
+}
+
+static bool draw(const struct problem *problem, int tensor, float *out)
+{
+    if (problem->kind == INPUT_MODEL)
+        return read_tensors(problem, tensor, out);
+
     // Hashing twice keeps neighbouring seeds and the three tensors apart.
     uint64_t stream = splitmix64(splitmix64(problem->seed) + tensor);
     size_t elements =
@@ -311,6 +389,7 @@ static void draw(const struct problem *problem, int tensor, float *out)
         out[i] = normal(stream, i) * scale + mean[i % dim];
     if (problem->kind >= INPUT_SINK && tensor < 2)
         draw_places(problem, tensor, elements / dim, out);
+    return true;
 }
 
 // One scale a head, over all batches: its largest magnitude becomes the largest code.
@@ -435,11 +514,10 @@ bool problem_create(struct problem *problem, const struct shape *shape, enum inp
         *values[t] = malloc(elements * sizeof(float));
         *codes[t] = malloc(elements);
         *scales[t] = malloc(shape->heads * sizeof(float));
-        if (!*values[t] || !*codes[t] || !*scales[t]) {
+        if (!*values[t] || !*codes[t] || !*scales[t] || !draw(problem, t, *values[t])) {
             problem_destroy(problem);
             return false;
         }
-        draw(problem, t, *values[t]);
         quantise(shape, *values[t], *codes[t], *scales[t]);
     }
     return true;

@@ -51,7 +51,9 @@ static void help(const struct program *program)
          "                    keys carry each row; default: all three, or in the\n"
          "                    simulator, which is slow, normal. Besides, sink: the first\n"
          "                    key carries each row; rising, falling: scores grow, or\n"
-         "                    shrink, along the keys\n"
+         "                    shrink, along the keys; model: a language model's, of the\n"
+         "                    layers that --seeds names\n"
+         "  --tensors FOLDER  where these are, as build/ask --tensors writes them\n"
          "  --no-timing       check only\n"
          "\n"
          "How to time (on a GPU; the simulator has no time to tell)\n"
@@ -152,8 +154,8 @@ static bool add_kind(const char *item, enum input_kind *kinds, int *count, char 
         kinds[(*count)++] = kind;
         return true;
     }
-    snprintf(why, size, "\"%s\" is no input: write normal, mean, peaky, sink, rising or falling",
-             item);
+    snprintf(why, size,
+             "\"%s\" is no input: write normal, mean, peaky, sink, rising, falling or model", item);
     return false;
 }
 
@@ -221,6 +223,42 @@ static void set_defaults(const struct program *program, struct options *o)
         o->timed[o->timed_count++] = INPUT_NORMAL;
 }
 
+static bool names_model(const enum input_kind *kinds, int count)
+{
+    for (int i = 0; i < count; ++i)
+        if (kinds[i] == INPUT_MODEL)
+            return true;
+    return false;
+}
+
+// A model's inputs have to be there before anything runs. Only layers that are named are timed.
+static bool check_tensors(struct options *o)
+{
+    char why[4400];
+    bool timed = names_model(o->timed, o->timed_count);
+
+    if (!timed && !names_model(o->inputs, o->input_count))
+        return true;
+    if (!tensors_folder) {
+        complain("--inputs: model: in which folder? Add --tensors FOLDER");
+        return false;
+    }
+    if (timed && (o->timed_count > 1 || !names_model(o->inputs, o->input_count))) {
+        complain("--time-inputs: model is timed alone, and of --inputs, too");
+        return false;
+    }
+    for (int i = 0; i < o->shape_count * o->seed_count; ++i) {
+        if (!tensors_fit(&o->shapes[i / o->seed_count], o->seeds[i % o->seed_count], why,
+                         sizeof why)) {
+            complain("--tensors: %s", why);
+            return false;
+        }
+    }
+    if (timed && o->seed_count < o->rotations)
+        o->rotations = o->seed_count;
+    return true;
+}
+
 bool options_parse(const struct program *program, int argc, char **argv, struct options *o,
                    int *status)
 {
@@ -229,6 +267,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         SEEDS,
         INPUTS,
         TIME_INPUTS,
+        TENSORS,
         ITERS,
         WARMUP,
         ROTATIONS,
@@ -250,6 +289,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         {"seeds", required_argument, NULL, SEEDS},
         {"inputs", required_argument, NULL, INPUTS},
         {"time-inputs", required_argument, NULL, TIME_INPUTS},
+        {"tensors", required_argument, NULL, TENSORS},
         {"iters", required_argument, NULL, ITERS},
         {"warmup", required_argument, NULL, WARMUP},
         {"rotations", required_argument, NULL, ROTATIONS},
@@ -283,6 +323,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         case SEEDS: good = parse_list(o, optarg, add_seed, why, sizeof why); break;
         case INPUTS: good = parse_list(o, optarg, add_input, why, sizeof why); break;
         case TIME_INPUTS: good = parse_list(o, optarg, add_timed, why, sizeof why); break;
+        case TENSORS: tensors_folder = optarg; break;
         case ITERS: good = parse_count(optarg, 1, 1000000, &o->iters, why, sizeof why); break;
         case WARMUP: good = parse_count(optarg, 0, 1000000, &o->warmup, why, sizeof why); break;
         case ROTATIONS:
@@ -327,6 +368,8 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         return false;
     }
     set_defaults(program, o);
+    if (!check_tensors(o))
+        return false;
     if (o->on_demand && !o->timing) {
         complain("--on-demand and --no-timing exclude each other");
         return false;

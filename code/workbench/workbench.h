@@ -130,10 +130,19 @@ enum input_kind {
     INPUT_SINK = INPUT_KINDS, // 12 for key 0, as in language models
     INPUT_RISING,  // from 0 for key 0, linearly, to 40 for the last: each tile has a new maximum
     INPUT_FALLING, // from 40 to 0: the first tile has it
+    INPUT_KINDS_DRAWN,
+    INPUT_MODEL = INPUT_KINDS_DRAWN, // a language model's own, from a file; the seed is the layer
     INPUT_KINDS_ALL
 };
 
 const char *input_kind_name(enum input_kind kind); // "normal", "mean", "peaky", "sink" …
+
+// Layer 7 of a model is FOLDER/7.half (build/ask --tensors writes it): a line "tensors 9 3 2000 64", of query heads,
+// heads of K and V, tokens and columns, then halves: Q [heads][tokens][columns], and so K and V. Query heads in
+// order share a head of K and V.
+extern const char *tensors_folder; // NULL: none was named
+// Whether the layer is there and has the heads of a shape without a cache, and its tokens; else one line in `why`.
+bool tensors_fit(const struct shape *shape, uint64_t layer, char *why, size_t size);
 
 enum cache_tensor { CACHE_K, CACHE_V };
 

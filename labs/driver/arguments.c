@@ -102,7 +102,7 @@ static void check_seed(const char *option, const char *word)
 
 static void check_input(const char *option, const char *word)
 {
-    for (enum input_kind kind = 0; kind < INPUT_KINDS_ALL; ++kind)
+    for (enum input_kind kind = 0; kind < INPUT_KINDS_DRAWN; ++kind)
         if (strcmp(word, input_kind_name(kind)) == 0)
             return;
     fail(EXIT_USAGE, "%s: \"%s\" is no kind of input: normal, mean, peaky, sink, rising or falling",

@@ -50,7 +50,7 @@ struct entry {
 static struct entry entries[MAX_ENTRIES];
 static struct shape shapes[MAX_SHAPES];
 static const char
-    *kinds[INPUT_KINDS_ALL]; // of inputs; of all but the first, replayed graphs are timed only
+    *kinds[INPUT_KINDS_DRAWN]; // of inputs; of all but the first, replayed graphs are timed only
 static int entry_count, shape_count, kind_count, kind, rounds = 9, wrong_ones;
 static struct process pytorch;
 static bool pytorch_here, causal;
@@ -147,7 +147,7 @@ static void add_shape(const char *name)
 
 static void add_kind(const char *name)
 {
-    for (int k = 0; k < INPUT_KINDS_ALL; ++k) {
+    for (int k = 0; k < INPUT_KINDS_DRAWN; ++k) {
         if (strcmp(input_kind_name((enum input_kind)k), name) != 0)
             continue;
         for (int i = 0; i < kind_count; ++i)
