@@ -373,7 +373,7 @@ constexpr float UNIT = 1.0f / (1 << 24);
 
 // By how many powers of two a later score may be past a row's highest so far
 // before the reference rises again.
-constexpr float ROOM = 7;
+constexpr float ROOM = 5;
 // But the first tile's mean keeps this code, where it can: unless it is so low
 // already that all scores like it are lost.
 constexpr float LEAST = 16, LOST = -24;

@@ -3,6 +3,7 @@
 #include "model.h"
 
 #include "host/host.h"
+#include "workbench/workbench.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -432,6 +433,76 @@ static void the_program_prints_tokens(void **state)
     assert_int_equal(status, 2);
 }
 
+// Layer 0's queries of a token at place 0, which are not turned: the weights times the normed embedding.
+static void check_queries_of_the_first(int token, const double *head, int number)
+{
+    float x[1024], weight[1024], row[1024];
+    double squares = 0;
+    assert_true(model->width <= 1024);
+    tensor_row(&model->embedding, token, x);
+    tensor_row(&model->layer[0].attention_norm, 0, weight);
+    for (int c = 0; c < model->width; ++c)
+        squares += (double)x[c] * x[c];
+    for (int d = 0; d < HEAD_COLUMNS; ++d) {
+        double sum = 0;
+        tensor_row(&model->layer[0].query, number * HEAD_COLUMNS + d, row);
+        for (int c = 0; c < model->width; ++c)
+            sum += (double)row[c] * x[c] * weight[c];
+        sum /= sqrt(squares / model->width + model->epsilon);
+        assert_true(fabs(head[d] - sum) < 1e-9);
+    }
+}
+
+static void the_program_writes_queries_keys_and_values(void **state)
+{
+    (void)state;
+    const int two[] = {260, 262};
+    const char *layers = text("%s/layers", folder);
+    int status;
+    assert_string_equal(said_of(" the is", text("--tensors \"%s\"", layers), &status), "");
+    assert_int_equal(status, 0);
+    struct reference *r = reference_open(model, 2, KEPT_EXACT);
+    reference_keep_queries(r);
+    reference_run(r, two, 2, 2, NULL);
+    for (int l = 0; l < model->layers; ++l) {
+        const char *path = text("%s/%d.half", layers, l);
+        FILE *file = fopen(path, "rb");
+        int heads, key_heads, tokens, columns;
+        assert_non_null(file);
+        assert_int_equal(fscanf(file, "tensors %d %d %d %d", &heads, &key_heads, &tokens, &columns),
+                         4);
+        assert_int_equal(fgetc(file), '\n');
+        assert_int_equal(heads, model->heads);
+        assert_int_equal(key_heads, model->key_heads);
+        assert_int_equal(tokens, 2);
+        assert_int_equal(columns, HEAD_COLUMNS);
+        for (enum of_head of = QUERIES; of <= VALUES; ++of)
+            for (int h = 0; h < (of == QUERIES ? heads : key_heads); ++h) {
+                int stride;
+                const double *x = reference_head(r, l, of, h, &stride);
+                if (l == 0 && of == QUERIES)
+                    check_queries_of_the_first(two[0], x, h);
+                for (int t = 0; t < 2; ++t)
+                    for (int d = 0; d < HEAD_COLUMNS; ++d) {
+                        uint16_t half;
+                        assert_int_equal(fread(&half, sizeof half, 1, file), 1);
+                        assert_int_equal(half, half_from_float((float)x[t * stride + d]));
+                    }
+            }
+        assert_int_equal(fgetc(file), EOF);
+        fclose(file);
+        unlink(path);
+    }
+    reference_close(r);
+    assert_string_equal(said_of("", text("--tensors \"%s\"", layers), &status),
+                        "ask: the text has 0 tokens; the model reads 1 to 160\n");
+    assert_int_equal(status, 2);
+    rmdir(layers);
+    assert_string_equal(said_of("a", "--tensors /dev/null/x", &status),
+                        "ask: cannot make /dev/null/x: Not a directory\n");
+    assert_int_equal(status, 3);
+}
+
 // The mean surprise of tokens from `from` to before `to`, which are a piece.
 static double surprise_of(const int *tokens, int from, int to)
 {
@@ -496,10 +567,10 @@ static void the_program_says_what_it_cannot_do(void **state)
         {{"--logits", " "}, "ask: 0 tokens; the model reads 1 to 160\n"},
         {{"--logits", "1", "--tokens"},
          "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits "
-         "TOKENS\n"},
+         "TOKENS | --tensors FOLDER\n"},
         {{NULL},
          "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits "
-         "TOKENS\n"},
+         "TOKENS | --tensors FOLDER\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         const struct output ended =
@@ -836,6 +907,7 @@ int main(void)
         cmocka_unit_test(of_equal_logits_the_first_is_the_likeliest),
         cmocka_unit_test(the_program_answers),
         cmocka_unit_test(the_program_prints_tokens),
+        cmocka_unit_test(the_program_writes_queries_keys_and_values),
         cmocka_unit_test(the_program_tells_perplexity_in_pieces_of_the_context),
         cmocka_unit_test(the_program_says_what_it_cannot_do),
         cmocka_unit_test(damage_is_told_in_one_line),

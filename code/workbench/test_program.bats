@@ -105,11 +105,32 @@ bats_require_minimum_version 1.5.0
     refused 2 '--seeds: "x" is no seed' --seeds 0,x
     refused 2 '--seeds: "-1" is no seed' --seeds -1
     refused 2 '--seeds: "18446744073709551616" is no seed' --seeds 18446744073709551616
-    refused 2 '--inputs: "flat" is no input: write normal, mean, peaky, sink, rising or falling' --inputs flat
+    refused 2 '--inputs: "flat" is no input: write normal, mean, peaky, sink, rising, falling or model' --inputs flat
     refused 2 '--time-inputs: "peak" is no input' --time-inputs peak
     refused 2 '--iters: "0": write a whole number from 1 to' --iters 0
     refused 2 '--rotations: "4.5"' --rotations 4.5
     refused 2 '--warmup: ""' --warmup ''
+}
+
+@test "a language model's queries, keys and values are inputs, a layer by its seed" {
+    refused 2 '--inputs: model: in which folder? Add --tensors FOLDER' --inputs model
+    mkdir ../layers
+    refused 2 '--tensors: ../layers/3.half: No such file or directory' --inputs model --seeds 3 --tensors ../layers
+    "$root/build/tiny-model" ../tiny.gguf
+    head -c 600 "$BATS_TEST_FILENAME" | "$root/build/ask" ../tiny.gguf --tensors ../layers
+    read -r _ heads _ tokens _ <../layers/1.half
+    refused 2 "layer 1 has $heads heads and $tokens tokens: write 1x${heads}xS, S at most $tokens" \
+        --inputs model --seeds 0,1 --shapes "1x${heads}x32,1x${heads}x$((tokens + 1))" --tensors ../layers
+    refused 2 '--time-inputs: model is timed alone, and of --inputs, too' \
+        --inputs model --time-inputs normal,model --tensors ../layers
+    run --separate-stderr "$program" --inputs model --seeds 0,1 --shapes "1x${heads}x$tokens" --tensors ../layers --record of.json
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(jq -c '[.shapes[].correctness[] | [.input, .seed, .pass]]' of.json)" = '[["model",0,true],["model",1,true]]' ]
+    rm of.json
+    truncate -s -1 ../layers/1.half
+    refused 2 '--tensors: ../layers/1.half is no layer of a model, as build/ask --tensors writes it' \
+        --inputs model --seeds 0,1 --shapes "1x${heads}x8" --tensors ../layers
 }
 
 @test "a time is a graph's, plain or cold" {
