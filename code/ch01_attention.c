@@ -230,7 +230,7 @@ static void naive_row(const struct head *h, int row, int keys, double *p,
 }
 
 // ---- Attention of the sampled rows, naively ----
-enum { ROWS = 32 }; // of each head; up to S = 32 this is every row
+enum { ROWS = 32 }; // sampled rows of a head; at S <= 32, all of them
 
 static int sampled_row(int i, int seq_len)
 {
@@ -284,7 +284,7 @@ static struct head draw(int seq_len, enum input_kind kind)
     if (!problem_create(&p, &shape, kind, 0))
         give_up("out of memory");
     struct head h = {seq_len, p.q, p.k, p.v};
-    p.q = p.k = p.v = NULL; // ours now
+    p.q = p.k = p.v = NULL; // h has them now
     problem_destroy(&p);
     return h;
 }
@@ -481,7 +481,7 @@ static double through_half(double x)
     return half_to_float(half_from_float((float)x));
 }
 
-// Error of tiled() against `exact`, its output stored as half or kept.
+// Error of tiled()'s output against `exact`; `half`: stored as half first.
 static struct error tiled_error(const struct coded_head *coded,
                                 double (*exact)[HEAD_DIM], bool half)
 {
@@ -503,8 +503,8 @@ static struct error tiled_error(const struct coded_head *coded,
 
 // ---- Causes of error ----
 
-// Of each format: the error of the values of K, and of the output. Of E4M3
-// alone: that of the tiles, and of the tiles with their output stored as half.
+// Errors of each format: in K's values and in the output. Of E4M3 alone: in
+// tiled()'s output, kept as float or stored as half.
 enum { VALUE, OUTPUT = VALUE + FORMATS, TILED = OUTPUT + FORMATS, HALF };
 enum { CAUSES = HALF + 1 };
 
@@ -589,16 +589,16 @@ enum unit { FP32, TENSOR, EXP, SHARED, DRAM, UNITS };
 
 static const char *const units[] = {"fp32", "tensor", "exp", "shared", "dram"};
 
-// Least time of each unit, in us. The binding one is the largest, fp32
-// aside: that is what a kernel pays that does without tensor cores.
+// Least time of each unit, in us. Returns the unit with the largest, FP32 left
+// out: only a kernel without tensor cores needs that time.
 static enum unit find_floors(const struct gpu *gpu, const struct shape *shape,
                              double us[UNITS])
 {
     double elements = shape_elements(shape);
     double flops = shape_flops(shape);
     double pairs = elements / HEAD_DIM * shape->seq_len; // (query, key)
-    double tile_bytes = 2 * 2 * (2.0 * HEAD_DIM) / BLOCK_M; // of each pair
-    double clocks = gpu->sms * gpu->clock_ghz * 1e3; // of all SMs in a us
+    double tile_bytes = 2 * 2 * (2.0 * HEAD_DIM) / BLOCK_M; // per pair
+    double clocks = gpu->sms * gpu->clock_ghz * 1e3; // cycles of all SMs per us
     enum unit binding = TENSOR;
 
     us[FP32] = flops / (gpu->fp32_tflops * 1e6);

@@ -58,7 +58,7 @@ struct alignas(128) tiles {
 };
 
 // ---- Keep the rows' maxima and sums in registers ----
-struct row_state { // of this warp's rows, the same in every lane
+struct row_state { // the state of this warp's rows, the same in every lane
     float max[ROWS_PER_WARP];
     float sum[ROWS_PER_WARP];
 };
@@ -111,7 +111,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Convert a staged tile to half ----
@@ -204,7 +204,7 @@ __device__ void accumulate(tiles &t, int warp, int lane)
         float sum[ROWS_PER_WARP];
         for (int r = 0; r < ROWS_PER_WARP; ++r)
             sum[r] = t.accum[first + r][d];
-#pragma unroll 4 // the probabilities of four keys are one load
+#pragma unroll 4 // one load brings the probabilities of four keys
         for (int key = 0; key < BLOCK_N; ++key) {
             float v = __half2float(t.v[key][d]);
             for (int r = 0; r < ROWS_PER_WARP; ++r)

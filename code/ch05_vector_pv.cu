@@ -4,9 +4,9 @@
 //
 //   make chapter5 && ./lab5
 //
-// Chapter 4's program with other owners of the output: a lane has two columns
-// that are neighbours, so a probability is loaded once for both and a load of V
-// brings two values. The sums are chapter 4's, bit for bit.
+// Chapter 4's program with the output divided otherwise: a lane has two
+// neighbouring columns, so that a probability is loaded once for both and a
+// load of V brings two values. The sums are chapter 4's, bit for bit.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -58,7 +58,7 @@ struct alignas(128) tiles {
 };
 
 // ---- Keep the rows' maxima and sums in registers ----
-struct row_state { // of this warp's rows, the same in every lane
+struct row_state { // the state of this warp's rows, the same in every lane
     float max[ROWS_PER_WARP];
     float sum[ROWS_PER_WARP];
 };
@@ -111,7 +111,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Convert a staged tile to half ----
@@ -200,11 +200,11 @@ __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
 __device__ void accumulate(tiles &t, int warp, int lane)
 {
     int first = warp * ROWS_PER_WARP;
-    int d = 2 * lane; // and d + 1
+    int d = 2 * lane; // this lane's columns are d and d + 1
     float2 sum[ROWS_PER_WARP];
     for (int r = 0; r < ROWS_PER_WARP; ++r)
         sum[r] = *(float2 *)&t.accum[first + r][d];
-#pragma unroll 4 // the probabilities of four keys are one load
+#pragma unroll 4 // one load brings the probabilities of four keys
     for (int key = 0; key < BLOCK_N; ++key) {
         // Add one key to both columns
         float2 v = __half22float2(*(__half2 *)&t.v[key][d]);

@@ -6,7 +6,7 @@
 //
 // Chapter 5's program with the second product on the tensor cores, too. The
 // softmax leaves its probabilities as half; each warp multiplies 16 rows of
-// them with 32 columns of V, onto the output so far.
+// them with 32 columns of V, and adds the product to the output so far.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -59,7 +59,7 @@ struct alignas(128) tiles {
 };
 
 // ---- Keep the rows' maxima and sums in registers ----
-struct row_state { // of this warp's rows, the same in every lane
+struct row_state { // the state of this warp's rows, the same in every lane
     float max[ROWS_PER_WARP];
     float sum[ROWS_PER_WARP];
 };
@@ -112,7 +112,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Convert a staged tile to half ----
@@ -221,7 +221,7 @@ __device__ void accumulate(tiles &t, int warp)
             wmma::load_matrix_sync(v, &t.v[key][d], HEAD_DIM);
             wmma::mma_sync(sum, p, v, sum);
         }
-        __syncwarp(); // to be safe: a warp's load and its store meet anyway
+        __syncwarp(); // to be safe: all lanes meet in the load and in the store
         wmma::store_matrix_sync(&t.accum[row][d], sum, HEAD_DIM,
                                 wmma::mem_row_major);
     }

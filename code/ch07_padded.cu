@@ -1,11 +1,11 @@
 // Tangled from chapters/07-reuse-scores.md; edit that, then `make tangle`.
 
-// Chapter 7, the control: the same with padded rows of scores.
+// Chapter 7, the control: ch07_reuse_scores with padded rows.
 //
 //   make chapter7 && build/ch07_padded
 //
-// As ch07_reuse_scores, but the rows of scores and P are 144 bytes apart, so
-// that eight rows begin in eight different banks. 512 bytes more.
+// The rows of scores and P are 144 bytes apart, so that eight rows begin in
+// eight different banks. That takes 512 bytes more.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -41,7 +41,7 @@ constexpr int COPY_BYTES = 16; // the most that one cp.async moves
 static_assert(HEAD_DIM % COPY_BYTES == 0, "whole copies in a row");
 
 // ---- Fix the pitch of a row of scores ----
-constexpr int PITCH = BLOCK_N + 4; // floats; 4 banks from row to row
+constexpr int PITCH = BLOCK_N + 4; // floats; a row begins 4 banks on
 
 static_assert(PITCH * sizeof(float) % 16 == 0, "as WMMA wants a stride");
 static_assert(FRAG * PITCH * sizeof(float) % 32 == 0, "and its addresses");
@@ -63,7 +63,7 @@ struct alignas(128) tiles {
 };
 
 // ---- Keep the rows' maxima and sums in registers ----
-struct row_state { // of this warp's rows, the same in every lane
+struct row_state { // the state of this warp's rows, the same in every lane
     float max[ROWS_PER_WARP];
     float sum[ROWS_PER_WARP];
 };
@@ -116,7 +116,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Convert a staged tile to half ----
@@ -226,7 +226,7 @@ __device__ void accumulate(tiles &t, int warp)
             wmma::load_matrix_sync(v, &t.v[key][d], HEAD_DIM);
             wmma::mma_sync(sum, p, v, sum);
         }
-        __syncwarp(); // to be safe: a warp's load and its store meet anyway
+        __syncwarp(); // to be safe: all lanes meet in the load and in the store
         wmma::store_matrix_sync(&t.accum[row][d], sum, HEAD_DIM,
                                 wmma::mem_row_major);
     }

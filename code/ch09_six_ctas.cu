@@ -51,7 +51,7 @@ struct alignas(128) staging { // K and V as they lie in global memory
 struct alignas(128) tiles {
     staging codes[STAGES];
     __half q[BLOCK_M][HEAD_DIM];
-    union { // V is converted when all warps have their scores
+    union { // V replaces K when all warps have their scores
         __half k[BLOCK_N][HEAD_DIM];
         __half v[BLOCK_N][HEAD_DIM];
     };
@@ -144,7 +144,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Convert a staged tile to half ----

@@ -6,7 +6,7 @@
 //
 // Chapter 8's program one level below WMMA: each lane says where a row of a
 // matrix lies, and layouts are the manual's. The rows lie where they always
-// did, so the bank conflicts stay: the half of the change that gains nothing.
+// did, so the bank conflicts stay: this half of the change gains nothing.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -164,7 +164,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Convert a staged tile to half ----

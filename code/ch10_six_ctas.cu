@@ -49,7 +49,7 @@ struct alignas(128) staging { // K and V as they lie in global memory
 struct alignas(128) tiles {
     staging codes[STAGES];
     __half q[BLOCK_M][HEAD_DIM];
-    union { // V is converted when all warps have their scores
+    union { // V replaces K when all warps have their scores
         __half k[BLOCK_N][HEAD_DIM];
         __half v[BLOCK_N][HEAD_DIM];
     };
@@ -63,11 +63,11 @@ static_assert(sizeof(tiles) <= 102400 / 6 / 128 * 128 - 1024, "six CTAs");
 
 // ---- Swizzle a row's chunks ----
 
-// Where element d of a row of 64 halves lies in the row: its eight chunks
-// change places, differently in each of eight rows that follow each other.
+// Where element d of a row of 64 halves lies in it: the row's eight chunks
+// change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
-// The same for a row of 32 halves, of which two share the 32 banks.
+// As swizzle(), for a row of 32 halves: two such rows share the 32 banks.
 __device__ int swizzle_p(int row, int key)
 {
     return key ^ row / 2 % 4 * CHUNK;
@@ -175,7 +175,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Convert a staged tile to half ----

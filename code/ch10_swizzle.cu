@@ -4,8 +4,8 @@
 //
 //   make chapter10 && ./lab10
 //
-// The chunks of 16 bytes of a row change places, in each of eight consecutive
-// rows differently, so that the eight rows of a matrix lie in all 32 banks. No
+// A row's chunks of 16 bytes change places, differently in each of eight
+// consecutive rows, so that the eight rows of a matrix lie in all 32 banks. No
 // byte more, no conflict left, the same arithmetic as ch10_ldmatrix.
 
 #include <cuda_fp16.h>
@@ -60,11 +60,11 @@ struct alignas(128) tiles {
 
 // ---- Swizzle a row's chunks ----
 
-// Where element d of a row of 64 halves lies in the row: its eight chunks
-// change places, differently in each of eight rows that follow each other.
+// Where element d of a row of 64 halves lies in it: the row's eight chunks
+// change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
-// The same for a row of 32 halves, of which two share the 32 banks.
+// As swizzle(), for a row of 32 halves: two such rows share the 32 banks.
 __device__ int swizzle_p(int row, int key)
 {
     return key ^ row / 2 % 4 * CHUNK;
@@ -172,7 +172,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Convert a staged tile to half ----

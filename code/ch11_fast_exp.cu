@@ -60,11 +60,11 @@ struct alignas(128) tiles {
 
 // ---- Swizzle a row's chunks ----
 
-// Where element d of a row of 64 halves lies in the row: its eight chunks
-// change places, differently in each of eight rows that follow each other.
+// Where element d of a row of 64 halves lies in it: the row's eight chunks
+// change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
-// The same for a row of 32 halves, of which two share the 32 banks.
+// As swizzle(), for a row of 32 halves: two such rows share the 32 banks.
 __device__ int swizzle_p(int row, int key)
 {
     return key ^ row / 2 % 4 * CHUNK;
@@ -129,13 +129,13 @@ __device__ float quad_sum(float x)
 __device__ float exponential(float x)
 {
     constexpr float LOG2_E = 1.44269504f;
-    constexpr float MAGIC = 12582912; // 1.5 * 2^23: adding it rounds to whole
+    constexpr float MAGIC = 12582912; // 1.5 * 2^23: adding it rounds
 
     // Hold the argument where a float has exponents
     float held = fmaxf(x, -87.0f);
 
     float shifted = fmaf(held, LOG2_E, MAGIC);     // n, in the low bits
-    float f = fmaf(held, LOG2_E, MAGIC - shifted); // what is left of 2^n
+    float f = fmaf(held, LOG2_E, MAGIC - shifted); // the fraction, |f| <= 1/2
 
     // Evaluate the cubic
     float p = 0.0550089512f;
@@ -195,7 +195,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Convert a staged tile to half ----

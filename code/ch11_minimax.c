@@ -57,9 +57,9 @@ static void solve(int n, double a[MOST][MOST + 1], double x[MOST])
 // ---- A cubic and its error ----
 struct cubic {
     double c[4];
-    bool through_one;  // p(0) = 1 is asked for
-    double error;      // at the peaks, all of the same size
-    double peak[MOST]; // where they are, from left to right
+    bool through_one;  // p(0) = 1 is required
+    double error;      // its size, the same at all peaks
+    double peak[MOST]; // where the peaks are, from left to right
 };
 
 static double error_at(const struct cubic *p, double f)
@@ -68,8 +68,8 @@ static double error_at(const struct cubic *p, double f)
     return (c[0] + f * (c[1] + f * (c[2] + f * c[3]))) / exp2(f) - 1;
 }
 
-// What the error is multiplied by before its signs are looked at: with
-// p(0) = 1 it is error / f whose peaks alternate, and f < 0 turns a sign.
+// A factor for the error that makes its signs alternate from peak to peak:
+// with p(0) = 1 those of error / f do, so f < 0 turns the error's sign.
 static double side(const struct cubic *p, double f)
 {
     return p->through_one && f < 0 ? -1 : 1;
@@ -84,14 +84,14 @@ static int unknowns(const struct cubic *p)
 static void fit(struct cubic *p)
 {
     double a[MOST][MOST + 1], x[MOST];
-    int n = unknowns(p), first = p->through_one; // of those to be found
+    int n = unknowns(p), first = p->through_one; // first to be found
 
     for (int i = 0; i < n; ++i) {
         double f = p->peak[i];
         for (int j = first; j < 4; ++j)
             a[i][j - first] = pow(f, j) / exp2(f);
         a[i][n - 1] = (i % 2 ? 1 : -1) * side(p, f);
-        a[i][n] = 1 - first / exp2(f); // less the coefficient that is fixed
+        a[i][n] = 1 - first / exp2(f); // minus the fixed coefficient's part
     }
     solve(n, a, x);
     p->c[0] = 1;
@@ -187,9 +187,8 @@ static double taylor(double x)
     return sum;
 }
 
-// An exponential with e^0 = c multiplies what was summed up by c at each tile
-// that brings no new maximum. Returns the relative spread of the weights that
-// equal tiles get.
+// If e^0 is c, each tile without a new maximum multiplies by c what was summed
+// up before. Returns the relative spread of the weights that equal tiles get.
 static double drift(double c, int tiles)
 {
     double sum = 0, squares = 0, factor = 1;
@@ -276,7 +275,7 @@ static void check_ends(void)
 {
     int near = 0;
 
-    for (uint32_t bits = 0; bits < FIRST; bits += 64) // down to 0
+    for (uint32_t bits = 0; bits < FIRST; bits += 64) // x from -0 to -2^-16
         near += !(fabsf(exponential(-from_bits(bits)) - 1) < 2e-5f);
     check(exponential(0) == 1 && exponential(-0.0f) == 1, "one",
           "e^0 is 1 exactly");

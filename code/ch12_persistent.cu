@@ -60,11 +60,11 @@ struct alignas(128) tiles {
 
 // ---- Swizzle a row's chunks ----
 
-// Where element d of a row of 64 halves lies in the row: its eight chunks
-// change places, differently in each of eight rows that follow each other.
+// Where element d of a row of 64 halves lies in it: the row's eight chunks
+// change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
-// The same for a row of 32 halves, of which two share the 32 banks.
+// As swizzle(), for a row of 32 halves: two such rows share the 32 banks.
 __device__ int swizzle_p(int row, int key)
 {
     return key ^ row / 2 % 4 * CHUNK;
@@ -172,7 +172,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Convert a staged tile to half ----
@@ -390,13 +390,13 @@ __device__ unsigned next_item; // 0 before and after each launch
 // The next query tile of this CTA; `items` or more when there is none.
 __device__ unsigned take_item(unsigned &item, unsigned items)
 {
-    __syncthreads(); // the last one may be overwritten
+    __syncthreads(); // all have read the last number
 
     // Ask the queue, one thread for all
-    if (threadIdx.x == 0) // wraps to 0: each CTA asks once in vain
+    if (threadIdx.x == 0) // after items + gridDim.x requests it is 0 again
         item = atomicInc(&next_item, items + gridDim.x - 1);
 
-    __syncthreads(); // it is there, and all are done with the last tile
+    __syncthreads(); // the number is there, and all are done with the last tile
     return item;
 }
 

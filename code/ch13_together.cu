@@ -58,11 +58,11 @@ struct alignas(128) tiles {
 
 // ---- Swizzle a row's chunks ----
 
-// Where element d of a row of 64 halves lies in the row: its eight chunks
-// change places, differently in each of eight rows that follow each other.
+// Where element d of a row of 64 halves lies in it: the row's eight chunks
+// change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
-// The same for a row of 32 halves, of which two share the 32 banks.
+// As swizzle(), for a row of 32 halves: two such rows share the 32 banks.
 __device__ int swizzle_p(int row, int key)
 {
     return key ^ row / 2 % 4 * CHUNK;
@@ -151,7 +151,7 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
 
 // ---- Load a piece of a tile into registers ----
 
-// Loads of LOAD_BYTES: of a row of a tile, and of a lane for a tile of K or V.
+// Loads of LOAD_BYTES: for a row of a tile; of a lane, for a tile of K or V.
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int LOADS = BLOCK_N * PER_ROW / (32 * PRODUCERS);
 
@@ -370,7 +370,7 @@ attention(const __grid_constant__ attention_args args)
         fetch(k_codes, k, next, seq_len, threadIdx.x);
         convert(t.ring[stage].v, v_codes, threadIdx.x);
         fetch(v_codes, v, next, seq_len, threadIdx.x);
-        __syncthreads(); // the tile is complete; the one before is done with
+        __syncthreads(); // the tile is complete; nobody reads the one before
 
         // Work on one key tile
         float s[KEYS / MMA_N][4]; // [16 rows][KEYS]

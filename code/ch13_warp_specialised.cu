@@ -73,8 +73,8 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-// Waits until the phase of this parity has ended; sees what the others did
-// before they arrived.
+// Waits until the phase of this parity has ended. What the others did before
+// they arrived is visible then.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
 {
     unsigned done = 0;
@@ -88,7 +88,7 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// This lane's arrival: what it has done so far is done for those who wait.
+// This lane arrives: those who wait will see what it has done so far.
 __device__ void barrier_arrive(uint64_t *barrier)
 {
     asm volatile("{ .reg .b64 state;\n"
@@ -100,11 +100,11 @@ __device__ void barrier_arrive(uint64_t *barrier)
 
 // ---- Swizzle a row's chunks ----
 
-// Where element d of a row of 64 halves lies in the row: its eight chunks
-// change places, differently in each of eight rows that follow each other.
+// Where element d of a row of 64 halves lies in it: the row's eight chunks
+// change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
-// The same for a row of 32 halves, of which two share the 32 banks.
+// As swizzle(), for a row of 32 halves: two such rows share the 32 banks.
 __device__ int swizzle_p(int row, int key)
 {
     return key ^ row / 2 % 4 * CHUNK;
@@ -193,7 +193,7 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
 
 // ---- Load a piece of a tile into registers ----
 
-// Loads of LOAD_BYTES: of a row of a tile, and of a lane for a tile of K or V.
+// Loads of LOAD_BYTES: for a row of a tile; of a lane, for a tile of K or V.
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int LOADS = BLOCK_N * PER_ROW / (32 * PRODUCERS);
 
@@ -247,7 +247,7 @@ __device__ void produce(tiles &t, const uint8_t *k, const uint8_t *v,
         int next = (tile + 1) * BLOCK_N; // loaded while the consumers work
 
         // Wait until the stage is empty
-        int round = tile / STAGES; // the first finds every stage empty
+        int round = tile / STAGES; // round 0 finds every stage empty
         barrier_wait(&t.empty[stage], (round + 1) % 2);
 
         convert(t.ring[stage].k, k_codes, thread);
@@ -453,7 +453,7 @@ attention(const __grid_constant__ attention_args args)
             barrier_init(&t.empty[i], 32 * WARPS);
         }
     load_tile(t.q, args.q + base, first_row, seq_len);
-    __syncthreads(); // the last one that all warps meet at
+    __syncthreads(); // the last barrier that all warps meet at
     if (threadIdx.x >= 32 * WARPS)
         produce(t, args.k + base, args.v + base, seq_len);
     else

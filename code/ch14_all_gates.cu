@@ -1,7 +1,7 @@
 // Tangled from chapters/14-autotune.md; edit that, then `make tangle`.
 
-// Chapter 14, inside every limit: ch14_autotune's kernel with the knobs that a
-// search found which was held to an occupancy of half of an L4's warps.
+// Chapter 14, inside every limit: ch14_autotune's kernel with the knobs that
+// were found by a search held to an occupancy of half of an L4's warps.
 //
 //   make chapter14 && ./lab14 code/ch14_all_gates.cu
 
@@ -41,7 +41,7 @@ constexpr int BLOCK_M = KNOB.block_m;
 constexpr int BLOCK_N = KNOB.block_n;
 constexpr int WARPS_M = BLOCK_M / MMA_M; // warps below each other
 constexpr int WARPS_N = KNOB.warps_n;    // warps that share a row
-constexpr int WARPS = WARPS_M * WARPS_N; // that multiply
+constexpr int WARPS = WARPS_M * WARPS_N; // warps that multiply
 constexpr int KEYS = BLOCK_N / WARPS_N;  // keys of a tile that a warp scores
 constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
 constexpr int THREADS = 32 * (WARPS + KNOB.producers);
@@ -101,8 +101,8 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-// Waits until the phase of this parity has ended; sees what the others did
-// before they arrived.
+// Waits until the phase of this parity has ended. What the others did before
+// they arrived is visible then.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
 {
     unsigned done = 0;
@@ -116,7 +116,7 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// This lane's arrival: what it has done so far is done for those who wait.
+// This lane arrives: those who wait will see what it has done so far.
 __device__ void barrier_arrive(uint64_t *barrier)
 {
     asm volatile("{ .reg .b64 state;\n"
@@ -196,13 +196,13 @@ namespace polynomial {
 __device__ float exponential(float x)
 {
     constexpr float LOG2_E = 1.44269504f;
-    constexpr float MAGIC = 12582912; // 1.5 * 2^23: adding it rounds to whole
+    constexpr float MAGIC = 12582912; // 1.5 * 2^23: adding it rounds
 
     // Hold the argument where a float has exponents
     float held = fmaxf(x, -87.0f);
 
     float shifted = fmaf(held, LOG2_E, MAGIC);     // n, in the low bits
-    float f = fmaf(held, LOG2_E, MAGIC - shifted); // what is left of 2^n
+    float f = fmaf(held, LOG2_E, MAGIC - shifted); // the fraction, |f| <= 1/2
 
     // Evaluate the cubic
     float p = 0.0550089512f;
@@ -246,7 +246,7 @@ __device__ void load_q(__half (*tile)[HEAD_DIM], const uint8_t *codes,
 
 // ---- Load a piece of a tile into registers ----
 
-// Loads of LOAD_BYTES: of a row of a tile, and of a lane for a tile of K or V.
+// Loads of LOAD_BYTES: for a row of a tile; of a lane, for a tile of K or V.
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int LOADS = BLOCK_N * PER_ROW / (32 * PRODUCERS);
 
@@ -347,7 +347,7 @@ __device__ void softmax(tiles &t, row_state &rows,
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = fmaxf(rows.max[h], tile_max[h]);
-        rescale[h] = exponential(rows.max[h] - new_max); // 0 on the first
+        rescale[h] = exponential(rows.max[h] - new_max); // 0 on the first tile
         rows.max[h] = new_max;
         rows.sum[h] *= rescale[h];
     }
@@ -443,7 +443,7 @@ __device__ void work(tiles &t, const half_tiles &half, running &r, int warp,
     row_barrier(warp); // P comes from the warps that share the rows
     accumulate(t, half.v, r.out, warp, lane);
     if constexpr (WARPS_N == 1)
-        __syncwarp(); // before the next tile's P
+        __syncwarp(); // P has been read: the next tile's may come
 }
 
 // ---- All warps copy, convert and compute ----
@@ -470,8 +470,8 @@ __device__ void together(tiles &t, running &r, const uint8_t *k,
     }
 }
 
-// Produces key tiles. `before` of them, of earlier query tiles, have gone
-// through the ring.
+// Produces key tiles; `before` tiles, those of earlier query tiles, have gone
+// through the ring already.
 __device__ void produce(tiles &t, const uint8_t *k, const uint8_t *v,
                         int seq_len, unsigned before)
 {
@@ -525,7 +525,7 @@ __device__ void query_tile(tiles &t, const attention_args &args,
     load_q(t.q, args.q + base, first_row, seq_len);
     running r;
     if constexpr (SPECIALISED) {
-        __syncthreads(); // Q, and once the barriers, for all warps
+        __syncthreads(); // Q is there for all warps; at first, the barriers too
         if (threadIdx.x >= 32 * WARPS) {
             produce(t, k, v, seq_len, before);
             return;
@@ -544,13 +544,13 @@ __device__ unsigned next_item; // 0 before and after each launch
 // The next query tile of this CTA; `items` or more when there is none.
 __device__ unsigned take_item(unsigned &item, unsigned items)
 {
-    __syncthreads(); // the last one may be overwritten
+    __syncthreads(); // all have read the last number
 
     // Ask the queue, one thread for all
-    if (threadIdx.x == THREADS - 1) // wraps to 0: a CTA asks once in vain
+    if (threadIdx.x == THREADS - 1) // 0 again after items + gridDim.x requests
         item = atomicInc(&next_item, items + gridDim.x - 1);
 
-    __syncthreads(); // it is there, and all are done with the last tile
+    __syncthreads(); // the number is there, and all are done with the last tile
     return item;
 }
 
@@ -560,7 +560,7 @@ constexpr int WANTED = (48 * OCCUPANCY + 99) / 100 * 32; // threads on an SM
 constexpr int CTAS = (WANTED + THREADS - 1) / THREADS;
 #define LIMITS __launch_bounds__(THREADS, CTAS)
 #else
-// Registers of a thread with which a CTA fits on an SM; 120 is the limit.
+// Registers a thread may have so that a CTA fits on an SM; 120 at most.
 constexpr int FITTING = 512 / ((THREADS + 127) / 128) / 8 * 8;
 #define LIMITS __maxnreg__(FITTING < 120 ? FITTING : 120)
 #endif

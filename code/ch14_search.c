@@ -62,9 +62,9 @@ struct candidate {
     int knob[KNOBS];
     int generation;
     enum verdict verdict;
-    double score;    // p50 in us, or the simulator's floor; if timed
+    double score;    // in us, if timed: p50, or the simulator's floor
     char code[20];   // hash of the machine code
-    char said[LINE]; // why it was refused, what it is the same as
+    char said[LINE]; // why it was refused, or what it equals
 };
 
 enum { ELITE = 3, LITTER = 8, NEIGHBOURS = 24, MOST = 1000 };
@@ -116,7 +116,7 @@ static void knobs_text(const int k[KNOBS], char text[NAME])
         at += snprintf(text + at, NAME - (size_t)at, i ? "-%d" : "%d", k[i]);
 }
 
-// FOLDER/KNOBS is the program, its other files have an ending.
+// FOLDER/KNOBS is the program; the names of its other files add an ending.
 static void file_of(const struct candidate *c, const char *ending,
                     char path[PATH])
 {
@@ -125,7 +125,7 @@ static void file_of(const struct candidate *c, const char *ending,
     snprintf(path, PATH, "%s/%s%s", options.folder, knobs, ending);
 }
 
-// Makes of what a program says one line of ASCII for the journal.
+// Makes a line of a program's output fit for the journal: ASCII alone.
 static void plain_ascii(char *line)
 {
     line[strcspn(line, "\n")] = 0;
@@ -156,7 +156,7 @@ static int draw(int below)
     return (int)((z ^ z >> 31) % (uint64_t)below);
 }
 
-// The exit status of a shell command; its last line of output in `line`.
+// Runs a shell command; returns its exit status, its last line in `line`.
 static int run(char line[LINE], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static int run(char line[LINE], const char *format, ...)
@@ -179,7 +179,7 @@ static int run(char line[LINE], const char *format, ...)
     int ended = pclose(pipe);
     int status = ended < 0 || ended & 127 ? 128 : ended >> 8 & 255;
     plain_ascii(line);
-    if (status == 130 || (ended & 127) == SIGINT) // it was meant for us
+    if (status == 130 || (ended & 127) == SIGINT) // Ctrl-C was meant for us
         exit(130);
     if (status && !line[0])
         snprintf(line, LINE, "exit status %d", status);
@@ -236,7 +236,7 @@ static void journal_open(const char *head)
 {
     char path[PATH + 16], *text = NULL;
     size_t size = 0;
-    long whole = 0; // bytes of complete lines: the last may be half a line
+    long whole = 0; // bytes of complete lines; a last half line is cut off
     snprintf(path, sizeof path, "%s/journal.jsonl", options.folder);
     journal = fopen(path, "a+e");
     if (!journal)
@@ -269,10 +269,10 @@ static void journal_open(const char *head)
 }
 
 // ---- Look up what was measured before ----
-static struct candidate known[MOST]; // of the journal that answers
+static struct candidate known[MOST]; // what the replayed journal says
 static int known_count;
 
-// Asks who is at the other end of stdin and stdout.
+// Asks the program at the other end of stdin and stdout.
 static void ask(const char *knobs, struct candidate *answer)
 {
     char *text = NULL;
@@ -287,7 +287,7 @@ static void ask(const char *knobs, struct candidate *answer)
     free(text);
 }
 
-// In place of judging a candidate: what the journal says of it.
+// Takes what the journal says of a candidate, instead of judging it.
 static void look_up(struct candidate *c)
 {
     struct candidate answer = {.verdict = UNTRIED,
@@ -457,7 +457,7 @@ static void judge(struct candidate *c)
 
 // ---- Make new candidates ----
 
-// The stages of the chapters before, as far as they are knobs.
+// The programs of earlier chapters, as far as the knobs describe them.
 static const int ancestors[][KNOBS] = {
     {32, 32, 2, 2, 0, 0, 0, 0}, {32, 32, 2, 2, 0, 0, 0, 1},
     {32, 32, 2, 3, 0, 0, 0, 1}, {32, 32, 2, 2, 0, 0, 1, 1},
@@ -484,8 +484,8 @@ static bool in_litter(const struct candidate *litter, int count,
     return false;
 }
 
-// Fills a litter: always the same one of a generation, also when a search goes
-// on and has tried a part of it.
+// Fills the litter of a generation: always the same litter, even if a search
+// that goes on has tried a part of it.
 static int breed(int generation, struct candidate litter[LITTER])
 {
     struct candidate *elite[ELITE];
@@ -570,8 +570,8 @@ static void compile(const struct candidate *litter, int count)
         fail(3, "%s failed", command);
 }
 
-// Tries the candidates of a litter that were not tried before, `most` at most;
-// returns how many.
+// Tries the candidates of a litter that were not tried before, at most `most`
+// of them; returns how many.
 static int try_all(struct candidate *litter, int count, int most)
 {
     int fresh = 0;
@@ -602,8 +602,8 @@ static int try_all(struct candidate *litter, int count, int most)
     return fresh;
 }
 
-// Tries every single change of the best, and of what is then the best, until
-// none of them is new: the best is better than all.
+// Tries every single change of the best candidate, then of what is the best by
+// then, until all single changes of the best have been tried.
 static void search_around_best(void)
 {
     struct candidate *elite[ELITE], litter[NEIGHBOURS];
@@ -628,7 +628,7 @@ static void final_run(const struct candidate *c, json_t *said)
     file_of(c, "", program);
     file_of(c, ".json", path);
     bool listed = strstr(" small mission long ", options.shape);
-    if (access(program, X_OK)) // it came with a journal from elsewhere
+    if (access(program, X_OK)) // not built here: another's journal
         compile(c, 1);
     if (run(line, "%s --shapes small,mission,long%s%s --seeds 0,1,2 "
             "--iters %d --record %s", program, listed ? "" : ",",
@@ -780,7 +780,7 @@ static void report_replay(void)
            best, elite[0]->score, tried_count, missing);
 }
 
-// What mutate makes of a candidate, a line a child.
+// Prints what mutate() makes of a candidate, one child a line.
 static int show_children(void)
 {
     enum { CHILDREN = 500 };
@@ -840,7 +840,7 @@ static int integer(const char *option, const char *text, int least, int most)
     return (int)n;
 }
 
-// A text that is fit to be part of a shell command.
+// Returns `text` if it is safe in a shell command; else ends the program.
 static const char *plain(const char *option, const char *text)
 {
     for (const char *p = text; *p; ++p)
@@ -885,7 +885,7 @@ static void read_options(int argc, char **argv)
 
 // ---- Find the machine and open the journal ----
 
-// Where the search runs: `machine` and `on_gpu`.
+// Finds where the search runs: sets `machine` and `on_gpu`.
 static void find_machine(void)
 {
     bool simulate = options.on && !strcmp(options.on, "simulator");
@@ -901,7 +901,7 @@ static void find_machine(void)
     }
 }
 
-// Returns the kernel's hash; `elite` is where the best three will go.
+// Opens the journal; returns the kernel's hash, and in `elite` the file's name.
 static const char *start(char elite[PATH])
 {
     static char hash[LINE];
@@ -909,7 +909,7 @@ static const char *start(char elite[PATH])
     struct shape shape;
     if (!shape_parse(options.shape, &shape, why, sizeof why))
         fail(2, "--shape: %s", why);
-    signal(SIGPIPE, SIG_IGN); // labs/candidates says itself what is missing
+    signal(SIGPIPE, SIG_IGN); // if labs/candidates ends, it says why itself
     find_machine();
     if (run(hash, "sed -n 's/^ch14_autotune.any\\t//p' build/hashes.tsv") ||
         !hash[0])

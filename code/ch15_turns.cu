@@ -18,7 +18,7 @@ constexpr int CHUNK = 8;          // halves in 16 bytes
 constexpr int LOAD_BYTES = 16;    // the most that a lane loads at a time
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int RING = 3;           // tiles of K and V
-constexpr size_t ENOUGH = 100;    // CTAs of the wide form
+constexpr size_t ENOUGH = 100;    // from here on, the wide form
 constexpr float LOG2_E = 1.44269504f;
 constexpr float NOTHING = 1e30f;  // base before the first key: 2^(s + base)
                                   // is infinite, and 0 for a masked key
@@ -115,8 +115,8 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-// Waits until the phase of this parity has ended; sees what the others did
-// before they arrived.
+// Waits until the phase of this parity has ended. What the others did before
+// they arrived is visible then.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
 {
     unsigned done = 0;
@@ -130,7 +130,7 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// This lane's arrival: what it has done so far is done for those who wait.
+// This lane arrives: those who wait will see what it has done so far.
 __device__ void barrier_arrive(uint64_t *barrier)
 {
     asm volatile("{ .reg .b64 state;\n"
@@ -233,7 +233,7 @@ __device__ void convert(__half (*tile)[HEAD_DIM],
     for (int i = 0; i < F.loads; ++i) {
         int row = (threadIdx.x + i * F.threads) / PER_ROW;
         int chunk = threadIdx.x % PER_ROW * 2;
-        const uint4 &c = codes[i]; // four codes to each quad lane
+        const uint4 &c = codes[i]; // a word for each lane of the quad
 
         // Deal the columns out to the lanes
         uint4 low = {two_halves<0>(c.x), two_halves<0>(c.y), two_halves<0>(c.z),
@@ -324,7 +324,7 @@ __device__ void raise(running<F> &r, const step_scores<F> &s, float scale)
             float base = fminf(r.base[m][h], -quad_max(largest) * scale);
 
             // Rescale what was summed up so far
-            float factor = exp2_approx(base - r.base[m][h]); // 0 on the first
+            float factor = exp2_approx(base - r.base[m][h]); // 0 on the first tile
             r.base[m][h] = base;
             r.sum[m][h] *= factor;
             for (int n = 0; n < HEAD_DIM / MMA_N; ++n)
@@ -359,8 +359,8 @@ __device__ void accumulate(running<F> &r, const step_p<F> &p,
 
 // ---- Take turns with the other group ----
 
-// Waits for the turn of this group: of warps 0 to 3, one on each scheduler, or
-// of warps 4 to 7.
+// Waits for this group's turn. Group 0 is warps 0 to 3, one on each scheduler;
+// group 1 is warps 4 to 7.
 __device__ void take_turn(int group, int threads)
 {
     asm volatile("barrier.cta.sync %0, %1;"
@@ -369,7 +369,7 @@ __device__ void take_turn(int group, int threads)
                  : "memory");
 }
 
-// Says that it is the other group's turn, and goes on.
+// Gives the turn to the other group, without waiting.
 __device__ void pass_turn(int group, int threads)
 {
     asm volatile("barrier.cta.arrive %0, %1;"
@@ -518,7 +518,7 @@ attention(const __grid_constant__ attention_args args)
             pass_turn(group, F.threads);
 
         // Convert two steps ahead, load three ahead
-        barrier_wait(&t.done, (tile + 1) % 2); // by all lanes of the CTA
+        barrier_wait(&t.done, (tile + 1) % 2); // all lanes have ended it
         convert<F>(t.tiles[(tile + 2) % RING].k, k_codes);
         convert<F>(t.tiles[(tile + 1) % RING].v, v_codes);
         k += TILE, v += TILE, bytes_left -= TILE;

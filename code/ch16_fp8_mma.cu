@@ -7,7 +7,7 @@
 // K and V stay the bytes they are, and P becomes bytes: mma.sync m16n8k32
 // multiplies E4M3 by E4M3. P is packed where it lies, its keys permuted as V's
 // are; V is transposed on its way into registers. Needs sm_89; for sm_90 the
-// compiler turns the products into those of half.
+// compiler makes products of half of them.
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
@@ -40,8 +40,8 @@ struct alignas(128) tiles { // codes, swizzled
     } ring[STAGES];
 };
 
-// Where byte d of a row lies in it: two rows share the 32 banks, so the four
-// chunks change places once in two rows.
+// Where byte d of a row lies in it: two rows share the 32 banks, so the order
+// of the four chunks changes every two rows.
 __device__ int swizzle(int row, int d)
 {
     return d ^ row / 2 % 4 * CHUNK; // an order for each pair of rows
@@ -61,7 +61,7 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
 
 // Four matrices of eight rows of 16 bytes: lane 8 i + r points at row r of
 // matrix i. A lane gets bytes 4 t to 4 t + 3 of row g, with g = lane / 4 and
-// t = lane % 4; transposed, in pairs, bytes 2 g, 2 g + 1 of rows 2 t, 2 t + 1.
+// t = lane % 4; transposed, bytes 2 g and 2 g + 1 of rows 2 t and 2 t + 1.
 __device__ void load_matrices(uint32_t (&m)[4], const uint8_t *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
@@ -151,7 +151,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(t.ring[tile % STAGES].k, k, key, seq_len);
         copy_rows(t.ring[tile % STAGES].v, v, key, seq_len);
     }
-    __pipeline_commit(); // an empty group, too, so that the wait can count
+    __pipeline_commit(); // even an empty group, so that the wait counts right
 }
 
 // ---- Load a warp's queries into fragments ----
@@ -190,8 +190,8 @@ __device__ void score(const uint8_t (*k_tile)[HEAD_DIM],
     }
 }
 
-// Finds the new maxima, what to multiply the output so far by, and what to
-// add to a scaled score: 2 to its power is 2^P_OFFSET where it is the maximum.
+// Finds the new maxima; `rescale`, the factors for the output so far; `shift`,
+// which, added to scaled scores, makes the maximum P_OFFSET, a power of two.
 __device__ void softmax(row_state &rows, float (&s)[KEY_BLOCKS][4],
                         float (&rescale)[2], float (&shift)[2], int lane,
                         float scale, int keys_left)
@@ -317,7 +317,7 @@ attention(const __grid_constant__ attention_args args)
 
     for (int tile = 0; tile < tiles_n; ++tile) {
         __pipeline_wait_prior(STAGES - 2); // this thread's part of the tile
-        __syncthreads(); // everybody's; and the tile before is done with
+        __syncthreads(); // everybody's part; nobody reads the tile before
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
 
         // Work on one key tile
@@ -365,7 +365,7 @@ int main(int argc, char **argv)
         .chapter = 16,
         .kernel = (const void *)attention,
         .threads = THREADS,
-        .p = {P_E4M3, P_OFFSET, false}, // the sum is of P before its rounding
+        .p = {P_E4M3, P_OFFSET, false}, // row sums are of P before its rounding
         .tensor_flops_share = 1,
         .launch = launch,
         PROGRAM_BUILD,

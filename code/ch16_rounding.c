@@ -1,6 +1,6 @@
 // Tangled from chapters/16-fp8.md; edit that, then `make tangle`.
 
-// ch16_rounding.c: what rounding P to E4M3 costs, and short accumulators.
+// ch16_rounding.c: the cost of rounding P to E4M3, and of short accumulators.
 //
 //   build/ch16_rounding                prints the errors, then checks
 //   build/ch16_rounding --record FILE  also writes them as a run record (JSON)
@@ -84,7 +84,7 @@ static json_t *rounding_errors(const struct problem *p)
 
 // ---- Truncate at a bit ----
 
-// x without what is below 2^lowest.
+// x without its bits below 2^lowest.
 static double truncated(double x, int lowest)
 {
     return ldexp(trunc(ldexp(x, -lowest)), lowest);
@@ -96,8 +96,8 @@ static int leading(double x) // exponent of the leading bit
     return frexp(x, &exponent) == 0 ? -1000 : exponent - 1;
 }
 
-// One mma.sync as SageAttention2 and DeepSeek found it: everything is shifted
-// to the largest exponent and cut off `bits` below its leading bit.
+// One mma.sync as SageAttention2 and DeepSeek found it: all terms are shifted
+// to the largest exponent and cut off `bits` bits below its leading bit.
 static double short_step(double sum, const double *p, const double *v,
                          int count, int bits)
 {
@@ -161,7 +161,7 @@ static void short_row(const double *p, const double *v, int seq_len,
     }
 }
 
-// Of one head: the error beside the wide sums of the same P.
+// One head's errors relative to wide sums of the same P.
 static json_t *short_sums(const struct problem *pr)
 {
     int seq_len = pr->shape.seq_len;

@@ -5,10 +5,10 @@
 //   make chapter17 && ./lab17
 //
 // Q K by wgmma in E4M3, P V by wgmma in half. A warpgroup of producers keeps
-// the TMA loading tiles of K and V, and makes V's codes halves; two or three
-// warpgroups of consumers multiply with wgmma and take turns. Three make P
-// where the scores were. Heads of one tile of keys have a kernel of their own.
-// A row's maximum is looked for where it begins, and where P no longer fits.
+// the TMA loading tiles of K and V, and converts V to half; two or three
+// warpgroups of consumers multiply with wgmma and take turns. With three, P
+// replaces the scores in registers. Heads of one tile of keys have a kernel of
+// their own. A row's maximum is sought at first, and where P no longer fits.
 
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -19,14 +19,14 @@
 // ---- Fix the sizes ----
 constexpr int WARPGROUP = 128; // threads
 constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
-constexpr int MMA_N = 64;      // columns that it makes
-constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
-constexpr int HALF_K = 16;     // and halves
+constexpr int MMA_N = 64;      // columns of its result
+constexpr int MMA_K = 32;      // bytes of a row, the depth of a product
+constexpr int HALF_K = 16;     // and of one of halves
 constexpr int BLOCK_N = 128;   // keys of a tile
 constexpr int HALF_ROW = HEAD_DIM * (int)sizeof(__half); // bytes of V's row
 static_assert(HALF_ROW == 128, "a row of V is the swizzle's");
 
-typedef float scores[BLOCK_N / 2];            // [64][BLOCK_N], of a lane
+typedef float scores[BLOCK_N / 2];            // a lane's part of [64][BLOCK_N]
 typedef uint32_t halves[BLOCK_N / HALF_K][4]; // the same, as operand A
 
 // What the launch chooses by the shape.
@@ -37,7 +37,7 @@ template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
     static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
     static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
     static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
-    // Three have no registers for a P of its own beside the scores.
+    // Three consumers have no registers for P beside the scores.
     static constexpr bool IN_PLACE = CONSUMERS == 3;
     // setmaxnreg: what a producer gives up, a consumer gets.
     static constexpr int PRODUCER_REGISTERS = CONSUMERS == 3 ? 32 : 40;
@@ -57,12 +57,12 @@ template <class T> struct alignas(1024) tiles {
     uint8_t q[2][T::BLOCK_M * HEAD_DIM];      // this query tile and the next
     float other[T::KEY_GROUPS - 1][HEAD_DIM / 2 + 4][WARPGROUP]; // see merge()
     uint64_t q_full[2];           // the TMA has brought Q
-    uint64_t q_empty[2];          // and its last scores are there
+    uint64_t q_empty[2];          // all scores of this Q are there
     uint64_t k_full[T::STAGES];   // the TMA has brought K
     uint64_t v_full[T::STAGES];   // the TMA has brought V
-    uint64_t empty[T::STAGES];    // K's scores are P, V is half
+    uint64_t empty[T::STAGES];    // free: K's scores are P, V is half
     uint64_t vh_full[T::STAGES];  // V is half
-    uint64_t vh_empty[T::STAGES]; // and multiplied
+    uint64_t vh_empty[T::STAGES]; // the half V has been multiplied
 };
 
 // ---- Synchronise with mbarriers ----
@@ -88,7 +88,7 @@ __device__ void barrier_arrive(uint64_t *barrier)
                  : "memory");
 }
 
-// Arrives, and makes the phase wait for so many bytes of the TMA as well.
+// Arrives, and makes the phase wait for `bytes` bytes of the TMA as well.
 __device__ void barrier_expect(uint64_t *barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
@@ -113,7 +113,7 @@ __device__ void barrier_wait(uint64_t *barrier, int parity)
 
 // ---- Arrive for a warp ----
 
-// A warp's arrival, after all its lanes.
+// Arrives for the warp, after all of its lanes.
 __device__ void release(uint64_t *barrier)
 {
     __syncwarp();
@@ -124,8 +124,8 @@ __device__ void release(uint64_t *barrier)
 // The parity of the phase in which a stage's n-th tile passes a barrier.
 template <class T> __device__ int parity(int n) { return n / T::STAGES & 1; }
 
-// Has the TMA copy a box of rows of a head, rows past the end as zeros, and
-// their bytes counted at the barrier. The map says how they are swizzled.
+// Has the TMA copy a box of a head's rows, with zeros for rows past the end,
+// and count its bytes at the barrier. The map says how rows are swizzled.
 __device__ void tma_load(void *to, const CUtensorMap *map, uint64_t *barrier,
                          int row, int head)
 {
@@ -137,7 +137,7 @@ __device__ void tma_load(void *to, const CUtensorMap *map, uint64_t *barrier,
                  : "memory");
 }
 
-// What ordinary stores wrote is for the tensor cores and the TMA from here on.
+// Makes earlier ordinary stores visible to the tensor cores and the TMA.
 __device__ void proxy_fence()
 {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
@@ -184,13 +184,13 @@ __device__ void multiply_halves(float (&d)[HEAD_DIM / 2],
 
 // ---- Queue products and wait for them ----
 
-// Registers that were written may be multiplied from here on.
+// From here on products may read registers that were written before.
 __device__ void wgmma_fence()
 {
     asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
 }
 
-// What was queued since the last time is a group.
+// Makes a group of the products queued since the last commit.
 __device__ void wgmma_commit()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
@@ -223,7 +223,7 @@ template <int N> __device__ void pin(uint32_t (&registers)[N][4])
 
 // ---- Describe an operand in shared memory ----
 
-// Says where a tile of B lies: rows of ROW bytes, swizzled over as much.
+// The descriptor of a tile: rows of ROW bytes, with a swizzle of ROW bytes.
 template <int ROW> __device__ uint64_t describe(const void *tile)
 {
     constexpr uint64_t SWIZZLE = ROW == 128 ? 1 : 2; // 128 or 64 bytes
@@ -233,7 +233,7 @@ template <int ROW> __device__ uint64_t describe(const void *tile)
     return start | (uint64_t)1 << 16 | eight_rows << 32 | SWIZZLE << 62;
 }
 
-// The same, n times BYTES further on.
+// The descriptor of what lies n * BYTES further on.
 template <int BYTES> __device__ uint64_t advance(uint64_t tile, int n)
 {
     return tile + (uint64_t)(n * (BYTES >> 4));
@@ -252,7 +252,7 @@ __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
     tma_load(t.v[stage], v_map, &t.v_full[stage], tile * BLOCK_N, head);
 }
 
-// The i-th query tile of a CTA, its item `item`.
+// Loads a CTA's i-th query tile, which is item `item`.
 template <class T>
 __device__ void load_q(tiles<T> &t, const CUtensorMap *q_map, int i, int item,
                        int tiles_m)
@@ -276,11 +276,11 @@ template <int I> __device__ uint32_t two_halves(uint32_t codes)
 
 // A lane takes sixteen columns of a row. Of each four the first two go to one
 // chunk of 16 bytes and the others to the next, so that a lane of the output
-// has columns 4 i ... 4 i + 3. THREADS of them convert a tile.
+// has columns 4 i ... 4 i + 3. THREADS lanes convert a tile.
 template <int THREADS> __device__ void make_half(const uint8_t *v, __half *vh)
 {
     int thread = threadIdx.x, c = thread % 4;
-#pragma unroll 2 // more take more registers than producers have
+#pragma unroll 2 // more unrolling takes more registers than producers have
     for (int i = 0; i < 4 * BLOCK_N / THREADS; ++i) {
         int row = THREADS / 4 * i + thread / 4;
         uint4 codes =
@@ -357,7 +357,7 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *q_map,
 // ---- Choose the scale of P ----
 constexpr float LOG2_E = 1.44269504f;
 constexpr float NOTHING = 1e30f;     // base before the first key
-constexpr float TOP = -4;            // P is 2^TOP where a base is chosen
+constexpr float TOP = -4;            // a new base makes the largest P 2^TOP
 constexpr float LARGEST_SUM = 32768; // of a lane's P: none overflows a half
 
 // ---- Compute two to the power of x ----
@@ -384,8 +384,8 @@ __device__ void make_halves(uint32_t (&p)[4], const float *floats)
     }
 }
 
-// Makes P where the scores were, or as halves in registers of its own, and
-// adds it up: of either row two numbers.
+// Makes P in place of the scores, or as halves in registers of its own, and
+// adds it up: two sums for each of the two rows.
 template <bool IN_PLACE>
 __device__ void probabilities(halves &p, scores &s, float (&sum)[4],
                               const row_state &rows, float scale)
@@ -409,11 +409,11 @@ __device__ void probabilities(halves &p, scores &s, float (&sum)[4],
 
 // ---- Ask the whole warpgroup ----
 
-// Named barriers: the one of merge(), and one for each warpgroup's turn and
-// vote.
+// Named barriers: one for merge(); from TURN on and from VOTE on, one for each
+// warpgroup.
 constexpr int MERGE = 2, TURN = 3, VOTE = 6;
 
-// Whether it is so for any thread of the warpgroup.
+// Whether `so` is true in any thread of the warpgroup.
 __device__ bool any_of_group(bool so, int group)
 {
     int any;
@@ -441,7 +441,7 @@ template <class T> __device__ void take_turn(int group)
                      : "memory");
 }
 
-// Passes it on to the next one.
+// Passes the turn on to the next warpgroup.
 template <class T> __device__ void give_turn(int group)
 {
     if (T::ROW_GROUPS > 1)
@@ -462,8 +462,8 @@ __device__ void mask(scores &s, int keys_left)
             s[i] = -INFINITY;
 }
 
-// Chooses bases with which no P of the tile is past 2^TOP, unless those there
-// are lower, and `factor`, which makes what was summed up before follow.
+// Lowers bases until no P of the tile is past 2^TOP. `factor` rescales what was
+// summed up with the old bases.
 __device__ void raise(float (&factor)[2], const scores &s, row_state &rows,
                       float scale)
 {
@@ -476,7 +476,7 @@ __device__ void raise(float (&factor)[2], const scores &s, row_state &rows,
         m = fmaxf(m, __shfl_xor_sync(0xffffffff, m, 1));
         m = fmaxf(m, __shfl_xor_sync(0xffffffff, m, 2));
         float base = fminf(rows.base[h], TOP - m * scale);
-        factor[h] = exp2_approx(base - rows.base[h]); // 0 on the first
+        factor[h] = exp2_approx(base - rows.base[h]); // 0 on the first tile
         rows.base[h] = base;
         rows.sum[h] *= factor[h];
     }
@@ -557,8 +557,8 @@ __device__ bool merge(tiles<T> &t, float (&out)[HEAD_DIM / 2], row_state &rows,
     return true;
 }
 
-// Normalises and stores [64][64]: a lane has four columns that follow each
-// other, 16 b + 4 (lane % 4), of two rows, since V's columns lie so.
+// Normalises and stores [64][64]: a lane has four consecutive columns, from
+// 16 b + 4 (lane % 4) on, of two rows: see make_half().
 __device__ void store(const float (&out)[HEAD_DIM / 2], const row_state &rows,
                       __half *to, int row, int seq_len, float v_scale)
 {
@@ -581,8 +581,7 @@ __device__ void store(const float (&out)[HEAD_DIM / 2], const row_state &rows,
     }
 }
 
-// The i-th query tile of a CTA. `n` counts the key tiles that passed the
-// stages before.
+// Computes a CTA's i-th query tile. `n` key tiles have passed the stages.
 template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int i, int tiles_m, int tiles_n, int n)
@@ -661,7 +660,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         if (rose) { // seldom
             if (T::IN_PLACE) {
                 // Multiply the scores again
-                wgmma_wait<0>(); // for the output, too: its time is lost
+                wgmma_wait<0>(); // waits for the output, too: nothing overlaps here
                 scores_of(next);
                 wgmma_wait<0>();
                 pin(s);
@@ -745,7 +744,7 @@ attention(const __grid_constant__ attention_args args,
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; ++i) {
             barrier_init(&t.q_full[i], 1);
-            barrier_init(&t.q_empty[i], 4 * T::CONSUMERS); // warps
+            barrier_init(&t.q_empty[i], 4 * T::CONSUMERS); // one arrival a warp
         }
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.k_full[i], 1);
@@ -891,7 +890,7 @@ typedef CUresult (*encode_function)(
     CUtensorMapFloatOOBfill);
 
 // Describes Q, K or V [pairs][seq_len][HEAD_DIM] to the TMA, in boxes of
-// BLOCK_N rows of one head, 64 bytes swizzled.
+// BLOCK_N rows of one head, with a swizzle of 64 bytes.
 template <int BLOCK_N>
 static cudaError_t describe_tensor(CUtensorMap *map, const uint8_t *codes,
                                    const struct shape *shape)
@@ -936,7 +935,7 @@ static cudaError_t launch_as(kernel_of_maps *kernel,
                              cudaStream_t stream)
 {
     // Ask for a CTA's shared memory
-    static bool raised; // the limit, of this kernel
+    static bool raised; // this kernel's limit has been raised
     if (!raised) {
         cudaError_t error = cudaFuncSetAttribute(
             kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared));
@@ -966,7 +965,7 @@ typedef tiling<3, 1, 5> three_groups;
 
 // ---- Choose a tiling by the shape ----
 
-// Query tiles of a tiling, and how many of them the busiest SM has.
+// Counts the query tiles of a tiling; returns how many the busiest SM gets.
 template <class T>
 static size_t rounds(size_t pairs, int seq_len, size_t sms, size_t *items)
 {
@@ -1022,7 +1021,7 @@ int main(int argc, char **argv)
         .kernel = (const void *)attention<three_groups>,
         .threads = three_groups::THREADS,
         .dynamic_shared_bytes = sizeof(tiles<three_groups>),
-        .tolerance = 4e-3, // scores are sums of thirteen bits
+        .tolerance = 4e-3, // scores are summed with thirteen bits
         .tensor_flops_share = 1,
         .launch = launch,
         PROGRAM_BUILD,

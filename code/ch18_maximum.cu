@@ -73,7 +73,7 @@ __device__ void barrier_arrive(uint64_t *barrier)
                  : "memory");
 }
 
-// Arrives, and makes the phase wait for so many bytes of the TMA as well.
+// Arrives, and makes the phase wait for `bytes` bytes of the TMA as well.
 __device__ void barrier_expect(uint64_t *barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
@@ -98,7 +98,7 @@ __device__ void barrier_wait(uint64_t *barrier, int parity)
 
 // ---- Arrive for a warp ----
 
-// A warp's arrival, after all its lanes.
+// Arrives for the warp, after all of its lanes.
 __device__ void release(uint64_t *barrier)
 {
     __syncwarp();
@@ -109,8 +109,8 @@ __device__ void release(uint64_t *barrier)
 // The parity of the phase in which a stage's n-th tile passes a barrier.
 template <class T> __device__ int parity(int n) { return n / T::STAGES & 1; }
 
-// Has the TMA copy a box of rows of a head, rows past the end as zeros, and
-// their bytes counted at the barrier. The map says how they are swizzled.
+// Has the TMA copy a box of a head's rows, with zeros for rows past the end,
+// and count its bytes at the barrier. The map says how rows are swizzled.
 __device__ void tma_load(void *to, const CUtensorMap *map, uint64_t *barrier,
                          int row, int head)
 {
@@ -122,7 +122,7 @@ __device__ void tma_load(void *to, const CUtensorMap *map, uint64_t *barrier,
                  : "memory");
 }
 
-// What ordinary stores wrote is for the tensor cores and the TMA from here on.
+// Makes earlier ordinary stores visible to the tensor cores and the TMA.
 __device__ void proxy_fence()
 {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
@@ -197,13 +197,13 @@ __device__ void multiply(float (&d)[OUT_COLS / 2], const uint32_t (&a)[4],
 
 // ---- Queue products and wait for them ----
 
-// Registers that were written may be multiplied from here on.
+// From here on products may read registers that were written before.
 __device__ void wgmma_fence()
 {
     asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
 }
 
-// What was queued since the last time is a group.
+// Makes a group of the products queued since the last commit.
 __device__ void wgmma_commit()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
@@ -236,7 +236,7 @@ template <int N> __device__ void pin(uint32_t (&registers)[N][4])
 
 // ---- Describe an operand in shared memory ----
 
-// Says where a tile of B lies: rows of ROW bytes, swizzled over as much.
+// The descriptor of a tile: rows of ROW bytes, with a swizzle of ROW bytes.
 template <int ROW> __device__ uint64_t describe(const void *tile)
 {
     constexpr uint64_t SWIZZLE = ROW == 128 ? 1 : 2; // 128 or 64 bytes
@@ -246,7 +246,7 @@ template <int ROW> __device__ uint64_t describe(const void *tile)
     return start | (uint64_t)1 << 16 | eight_rows << 32 | SWIZZLE << 62;
 }
 
-// The same, n times BYTES further on.
+// The descriptor of what lies n * BYTES further on.
 template <int BYTES> __device__ uint64_t advance(uint64_t tile, int n)
 {
     return tile + (uint64_t)(n * (BYTES >> 4));

@@ -116,8 +116,8 @@ __global__ void products_fp8(float *out, int rounds)
     "," EIGHT(8) "," EIGHT(9) "," EIGHT(10) "," EIGHT(11) "," EIGHT(12) ","   \
     EIGHT(13) "," EIGHT(14) "," EIGHT(15) "," EIGHT(16) "}, %1, %2, p, 1, 1;\n"
 
-// A warpgroup's products read both factors from shared memory. NaN where the
-// code is not for Hopper.
+// A warpgroup's products read both factors from shared memory. All results are
+// NaN where the code is not for Hopper.
 __global__ void products_wgmma(float *out, int rounds)
 {
     float sum = NAN;
@@ -130,8 +130,8 @@ __global__ void products_wgmma(float *out, int rounds)
         b[i] = 0x10101010;
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
-    // Blocks of 8 rows and 16 bytes, one after the other: 128 bytes to the next
-    // of the row, 256 to the next rows.
+    // Blocks of 8 rows by 16 bytes, one after the other: a row's next block is 128
+    // bytes further on, the next 8 rows' block 256 bytes.
     uint64_t strides = (uint64_t)(128 >> 4) << 16 | (uint64_t)(256 >> 4) << 32;
     uint64_t a_tile = strides | (uint32_t)__cvta_generic_to_shared(a) >> 4;
     uint64_t b_tile = strides | (uint32_t)__cvta_generic_to_shared(b) >> 4;
@@ -179,7 +179,7 @@ static const struct unit {
     const char *key, *sum_key, *title;
     void (*kernel)(float *out, int rounds);
     int threads, ctas_per_sm;
-    double work;            // of a CTA in a round: exponentials, flop
+    double work;            // of a CTA a round, in exponentials or flop
     float at_once, a_round; // what a thread's result is: at_once + a_round * n
 } units[] = {
     {"exp", "", "exponentials", exponentials, 256, 8, 256.0 * CHAINS,
@@ -193,7 +193,7 @@ static const struct unit {
 };
 constexpr int UNITS = sizeof units / sizeof *units;
 
-// False where the unit is not there: all of its results are NaN.
+// False if a result is wrong, or if the unit is missing: all are NaN then.
 static bool check(const unit *u, const float *out, int count, int rounds)
 {
     float wanted = u->at_once + u->a_round * rounds;
@@ -215,7 +215,7 @@ static bool check(const unit *u, const float *out, int count, int rounds)
 // ---- Measure a unit ----
 constexpr int FEW = 64, MANY = 4096; // rounds to check, and to time
 
-// One run, and its time; the results come to the host.
+// Runs a kernel, copies its results to the host; returns us for MANY rounds.
 static double run(const unit *u, int ctas, int rounds, float *results)
 {
     size_t bytes = (size_t)ctas * u->threads * sizeof *results;
@@ -234,7 +234,7 @@ static double run(const unit *u, int ctas, int rounds, float *results)
 }
 
 // Work a second; 0 where the unit is missing or wrong, or nothing is timed.
-// *sum: what MANY rounds have added up to, in rounds.
+// *sum: what the last run has added up to, in rounds.
 static double rate(const unit *u, bool timed, double *sum)
 {
     int ctas = timed ? gpu.multiProcessorCount * u->ctas_per_sm : 1;

@@ -21,7 +21,7 @@ constexpr int CHUNK = 8;          // halves in 16 bytes
 constexpr int LOAD_BYTES = 16;    // the most that a lane loads at a time
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int RING = 3;           // tiles of K and V
-constexpr size_t ENOUGH = 100;    // CTAs of the wide form
+constexpr size_t ENOUGH = 100;    // from here on, the wide form
 constexpr float LOG2_E = 1.44269504f;
 constexpr float NOTHING = 1e30f;  // base before the first key: 2^(s + base)
                                   // is infinite, and 0 for a masked key
@@ -126,8 +126,8 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-// Waits until the phase of this parity has ended; sees what the others did
-// before they arrived.
+// Waits until the phase of this parity has ended. What the others did before
+// they arrived is visible then.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
 {
     unsigned done = 0;
@@ -141,7 +141,7 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// This lane's arrival: what it has done so far is done for those who wait.
+// This lane arrives: those who wait will see what it has done so far.
 __device__ void barrier_arrive(uint64_t *barrier)
 {
     asm volatile("{ .reg .b64 state;\n"
@@ -244,7 +244,7 @@ __device__ void convert(__half (*tile)[HEAD_DIM],
     for (int i = 0; i < F.loads; ++i) {
         int row = (threadIdx.x + i * F.threads) / PER_ROW;
         int chunk = threadIdx.x % PER_ROW * 2;
-        const uint4 &c = codes[i]; // four codes to each quad lane
+        const uint4 &c = codes[i]; // a word for each lane of the quad
 
         // Deal the columns out to the lanes
         uint4 low = {two_halves<0>(c.x), two_halves<0>(c.y), two_halves<0>(c.z),
@@ -337,7 +337,7 @@ __device__ void raise(running<F> &r, const step_scores<F> &s, float scale)
             float base = fminf(r.base[m][h], -quad_max(largest) * scale);
 
             // Rescale what was summed up so far
-            float factor = exp2_approx(base - r.base[m][h]); // 0 on the first
+            float factor = exp2_approx(base - r.base[m][h]); // 0 on the first tile
             r.base[m][h] = base;
             r.sum[m][h] *= factor;
             for (int n = 0; n < HEAD_DIM / MMA_N; ++n)
@@ -515,7 +515,7 @@ __device__ void attend(const attention_args &args, int length)
             accumulate<F>(r, p, v_before);
 
         // Convert two steps ahead, load three ahead
-        barrier_wait(&t.done, (tile + 1) % 2); // by all lanes of the CTA
+        barrier_wait(&t.done, (tile + 1) % 2); // all lanes have ended it
         convert<F>(t.tiles[(tile + 2) % RING].k, k_codes);
         convert<F>(t.tiles[(tile + 1) % RING].v, v_codes);
         k += TILE, v += TILE, bytes_left -= TILE;

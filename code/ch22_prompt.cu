@@ -21,12 +21,12 @@ constexpr int GRANULE = 16;           // tokens: one step of P V
 constexpr int WARPS = 4;              // of a CTA
 constexpr int TILE = WARPS * GRANULE; // keys: each warp brings a granule
 constexpr int STAGES = 3;             // tiles: two on their way, one at work
-constexpr int SLOTS = WARPS * MMA_M;  // rows of all warps, each of a part
-constexpr int LEAST_SCALE = 95;       // 2^-32, of the smallest half
+constexpr int SLOTS = WARPS * MMA_M;  // rows of all warps' parts
+constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // of log2 P, before its reference rises
+constexpr float LARGEST_P = 8;        // its log2; past that references rise
 
 // ---- Say where an element lies in its page ----
 template <int D> struct alignas(16) granule { // as it lies in the cache
@@ -110,7 +110,7 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// The largest of lanes whose numbers differ in bits from FROM to below TO.
+// The maximum of lanes whose numbers differ only in bits FROM to TO / 2.
 template <int FROM, int TO> __device__ float lanes_max(float x)
 {
     for (int i = FROM; i < TO; i *= 2)
@@ -186,7 +186,7 @@ __device__ int query_of(const work &w, int row)
 __device__ int seen_by(const work &w, int row)
 {
     // Count the keys that a row sees
-    int query = min(query_of(w, row), w.asked - 1); // of rows past the end, too
+    int query = min(query_of(w, row), w.asked - 1); // past the end: the last query
     return w.old + query + 1;
 }
 
@@ -213,7 +213,7 @@ template <int ROWS> __device__ work find_work(const prompt_args &args)
     w.own = w.old + query_of(w, up);
     w.own_end = min(w.old + query_of(w, up + ROWS), w.length);
     if (w.head % c.queries != 0)
-        w.own_end = w.own; // a tile without the first of the heads owns none
+        w.own_end = w.own; // a tile without the group's first head owns none
 
     return w;
 }
@@ -268,7 +268,7 @@ __device__ int page_of(const prompt_args &args, const work &w, int tile)
     return page < args.cache.max_pages ? w.table[page] : 0;
 }
 
-// Where a granule is in the cache, of all heads' granules.
+// A granule's place in the cache, among those of all heads.
 __device__ size_t find(const prompt_args &args, const work &w, int first,
                        int page_id)
 {
@@ -278,8 +278,8 @@ __device__ size_t find(const prompt_args &args, const work &w, int first,
            first / GRANULE % granules;
 }
 
-// Of a granule that begins with token `first`; `in_cache` is its place there.
-// Two lanes have a token, each half of its columns.
+// Quantises keys of the granule that begins with token `first`; `in_cache` is
+// that granule. Two lanes share a token, each has half of its columns.
 template <int D>
 __device__ void put_keys(granule<D> &to, granule_scales &scales,
                          granule<D> *in_cache, granule_scales *scales_in_cache,
@@ -356,7 +356,7 @@ __device__ void put_values(granule<D> &to, granule_scales &scales,
         float four[4];
         for (int t = 0; t < 4; ++t)
             four[t] = __half2float(x[i][t]) * inverse[t];
-        uint32_t codes = pack(four); // zeros of tokens that are not new
+        uint32_t codes = pack(four); // zeros for tokens that are not new
         uint8_t *old = &in_cache->v[i / 4][lane][i % 4 * 4];
         for (int t = 0; t < 4; ++t) {
             if (at + t < w.old)
@@ -401,10 +401,10 @@ __device__ void fetch(stage<D> &to, const prompt_args &args, const work &w,
         put_keys(here, to.scales[warp], codes, scales, args, w, first);
         put_values(here, to.scales[warp], codes, scales, args, w, first);
     }
-    copy_commit(); // an empty group, too, so that the wait can count
+    copy_commit(); // even an empty group, so that the wait counts right
 }
 
-// s[tile]: keys 4 (lane % 4) + 2 tile, and + 1, of rows lane / 4 and + 8.
+// s[tile]: rows lane / 4 and + 8, keys 4 (lane % 4) + 2 tile and the next.
 template <int D>
 __device__ void score(float (&s)[2][4], const queries<D> &q,
                       const granule<D> &g)
@@ -445,8 +445,8 @@ __device__ void raise(row_state<D> &r, const float (&largest)[2])
     }
 }
 
-// s and p of N granules, every STRIDE-th of the tile. `last`: of a lane's rows,
-// the last key that they see, from the first granule on.
+// Makes p from s for N granules, every STRIDE-th of the tile. `last`: the last
+// key that each row of the lane sees, counted from the first granule.
 template <int D, int N, int STRIDE>
 __device__ void weigh(uint32_t (&p)[N][4], row_state<D> &r, float (&s)[N][2][4],
                       const granule_scales *scales, const float (&scale)[2],
@@ -518,7 +518,7 @@ __device__ void accumulate(row_state<D> &r, const uint32_t (&p)[4],
 
 // ---- Merge the warps that had the same rows ----
 
-// Columns 2 d and 2 d + 1 of a row, as a warp, a CTA or all have them.
+// Columns 2 d and 2 d + 1 of a row: a warp's part, a CTA's, or the whole.
 struct part {
     float reference, sum;
     float2 out;
@@ -558,8 +558,8 @@ __device__ part merge_warps(const shared<D> &t, int row, int d)
 
 // ---- Keep the parts of CTAs ----
 
-// What a launch has in scratch memory. A unit is a row tile of a pair; the
-// parts of one are neighbours.
+// What a launch has in scratch memory. A unit is a row tile of a pair; a unit's
+// parts are neighbours.
 template <int D> struct part_memory {
     unsigned arrived[MOST_PARTS / 2][SLOTS]; // parts of a row; 0 in the end
     float2 parts[MOST_PARTS][SLOTS][D / 2 + 1]; // out; reference, sum
@@ -600,8 +600,8 @@ __device__ bool is_last(const prompt_args &args, int unit, int row)
                      : "l"(arrived), "r"(gridDim.x - 1)
                      : "memory");
     before = __shfl_sync(0xffffffff, before, 0);
-    __syncwarp(); // the others' parts are read after it was counted
-    return before == gridDim.x - 1; // and the count is 0 again
+    __syncwarp(); // the others' parts are read only after this count
+    return before == gridDim.x - 1; // the last one sets it to 0 again
 }
 
 template <int D>
@@ -649,7 +649,7 @@ attention(const __grid_constant__ prompt_args args)
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const work w = find_work<ROWS>(args);
     if (w.first_row >= w.end)
-        return; // of a ragged batch: fewer tokens ask
+        return; // in a ragged batch some sequences have fewer new tokens
 
     // Start the first tiles, and load the queries
     int page_id = page_of(args, w, w.tile);
@@ -658,14 +658,14 @@ attention(const __grid_constant__ prompt_args args)
         page_id = page_of(args, w, w.tile + i + 1); // a tile ahead
     }
     int first_row = w.first_row + warp % ROW_WARPS * MMA_M;
-    int key_part = warp / ROW_WARPS; // the warp's granules: this one, and so on
+    int key_part = warp / ROW_WARPS; // the warp's first granule of a tile
     queries<D> q;
     load_queries(q, args, w, first_row);
     row_state<D> r = {};
     r.reference[0] = r.reference[1] = LEAST; // finite: a row may see no key here
 
     // Take a step for each tile
-    int all_see = seen_by(w, w.first_row); // so many keys
+    int all_see = seen_by(w, w.first_row); // keys that all rows see
     for (int tile = w.tile, at = 0; tile < w.end_tile; ++tile) {
         copy_wait<STAGES - 2>();
         __syncthreads(); // the tile is there for all, and the last one is done with
@@ -695,7 +695,7 @@ attention(const __grid_constant__ prompt_args args)
 
     // Merge and store
     copy_wait<0>();
-    __syncthreads(); // the parts go where the ring is
+    __syncthreads(); // the parts overwrite the ring
     put_rows(t, r);
     __syncthreads();
     int unit = blockIdx.y * gridDim.z + blockIdx.z;
@@ -725,14 +725,14 @@ static int splits_of(const struct cache_args *args, int units, int sms)
 
 // ---- Launch the form that has the rows ----
 
-// Heads of keys, or of what shares a tile, of all sequences.
+// Groups of query heads that share a tile, of all sequences.
 static int count_groups(const struct cache_args *args)
 {
     int heads = args->shape.batch * args->shape.heads * args->queries;
     return heads / heads_of_tile(*args);
 }
 
-// Warps that divide the rows; the others divide the keys.
+// How many ways the warps divide the rows; WARPS / this divide the keys.
 static int row_warps(const struct cache_args *args)
 {
     int rows = args->shape.newest * heads_of_tile(*args);
@@ -755,7 +755,7 @@ static cudaError_t count_sms(int *sms)
                                           device);
 }
 
-// 0, too, if the GPU does not answer: the launch then says so.
+// Returns 0 also if the GPU does not answer; launch() then says so.
 static size_t scratch_bytes(const struct cache_args *args)
 {
     int sms, units = count_groups(args) * row_tiles(args);
