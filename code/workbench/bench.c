@@ -1,11 +1,10 @@
-// bench.c: the device, buffers that show what was not written and what should not have been, and
-// timing.
+// bench.c: the device, buffers that show missing and stray writes, and timing.
 //
-// Timing follows three rules. Nothing is timed that was not checked, nor believed that is not right
-// afterwards (program.c). A sample is long enough for the clock: launches over all input sets are
-// captured into one graph, repeated until a replay takes SAMPLE_US or more, so that the resolution
-// of the events (0.5 µs) and the graph's own start stay near a percent. And the input sets are
-// taken in turn, so that what one launch left in the caches is not all that the next one needs.
+// Timing follows three rules. Nothing is timed before it was checked, nor believed unless it is
+// still right afterwards (program.c). A sample is long enough for the clock: launches over all
+// input sets are captured into one graph, repeated until a replay takes SAMPLE_US or more, so that
+// the resolution of the events (0.5 µs) and the graph's own start stay near a percent. And the
+// input sets are taken in turn, so that a launch does not find all that it needs in the caches.
 #include <dlfcn.h>
 #include <math.h>
 #include <nvtx3/nvToolsExt.h>
@@ -149,7 +148,7 @@ static void *upload(const void *bytes, size_t size)
     return pointer;
 }
 
-// A number of each sequence.
+// Uploads one number for each sequence.
 static int *upload_numbers(const struct shape *shape, int (*number)(const struct shape *, int))
 {
     int numbers[shape->batch];
@@ -181,7 +180,8 @@ static void *upload_halves(const float *values, size_t count)
     return pointer;
 }
 
-// The newest token of each sequence, or those that ask, of [B][H][S][D]; NaN where there are fewer.
+// Uploads the newest tokens of each sequence, of [B][H][S][D]: one, or those that ask; NaN where
+// there are fewer.
 static void *upload_newest(const struct shape *shape, const float *values)
 {
     size_t dim = (size_t)shape_head_dim(shape), room = shape->newest ? shape->newest : 1;
@@ -201,7 +201,7 @@ static void *upload_newest(const struct shape *shape, const float *values)
     return pointer;
 }
 
-// Q in half: as drawn, or of a prompt what its codes say, which halves hold without rounding.
+// Uploads Q as half: as drawn, or for a prompt the values of its codes, which halves hold exactly.
 static void *upload_queries(const struct problem *problem)
 {
     size_t count = shape_outputs(&problem->shape), dim = (size_t)shape_head_dim(&problem->shape);
@@ -216,8 +216,8 @@ static void *upload_queries(const struct problem *problem)
     return pointer;
 }
 
-// Zeros, as the first launch wants them; NULL where the program needs none. Each case has its own,
-// so that a launch of another case cannot make it right.
+// Scratch memory of zeros, as the first launch wants it; NULL where the program needs none. Each
+// case has its own, so that a launch of another case cannot make it right.
 static void *create_scratch(const struct program *program, const struct cache_args *args)
 {
     size_t bytes = program->scratch_bytes ? program->scratch_bytes(args) : 0;
@@ -266,7 +266,8 @@ static void create_cache(struct device_case *c, const struct program *program,
     c->cache.scratch = c->inputs[5];
 }
 
-// What is wrong with the cache after a launch, in the grader's words; NULL: it is as it was, with the new tokens.
+// Says what is wrong with the cache after a launch, in the grader's words; NULL if only the new
+// tokens were added.
 static const char *wrong_cache(const struct device_case *c)
 {
     const struct cache_image *image = &c->image;

@@ -4,7 +4,7 @@
 
 #include "workbench.h"
 
-// Nobody knows what a slot without a token holds: here, NaN in both formats.
+// A slot without a token may hold anything: here, NaN in both formats.
 enum { NOBODYS = 0xff };
 
 static uint64_t next_drawn(uint64_t *state)
@@ -13,7 +13,7 @@ static uint64_t next_drawn(uint64_t *state)
     return *state >> 33;
 }
 
-// All pages are dealt out in a drawn order. A short sequence leaves some that nobody has.
+// Deals out all pages in a drawn order. Those that short sequences leave over belong to nobody.
 static void draw_table(const struct problem *problem, int max_pages, int *table)
 {
     const struct shape *shape = &problem->shape;
@@ -33,7 +33,7 @@ static void draw_table(const struct problem *problem, int max_pages, int *table)
             table[(size_t)b * max_pages + i] = -1;
 }
 
-// The order in which a program has the elements of a page.
+// Where a program has the elements of a page.
 struct places {
     int page, dim;
     int *codes[2]; // [page][dim], of CACHE_K and CACHE_V

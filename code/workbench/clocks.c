@@ -2,7 +2,7 @@
 //
 // NVML tells both; its library comes with the driver. It is opened here and not linked, so that
 // programs run where there is none, and then nothing is recorded. WORKBENCH_NVML names another
-// library, for tests. A GPU whose clock falls has no time but a schedule of times: appendix B.
+// library, for tests. Times of a GPU whose clock falls depend on when they were taken: appendix B.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>

@@ -5,18 +5,18 @@
 
 #include <stdbool.h>
 
-// What was read of the SMs' clock, in MHz, and of the board's power; watts: the highest reading, 0 if
-// none was told. All zero: nothing was read.
+// Readings of the SMs' clock, in MHz, and of the board's power: `watts` is the highest, 0 if there
+// was none. All zero: nothing was read.
 struct clock_span {
     int readings;
     double low_mhz, high_mhz, watts;
 };
 
-// Makes *span that of both.
+// Extends *span to cover *other as well.
 void clock_span_join(struct clock_span *span, const struct clock_span *other);
 
-// Whether the clock moved by more than this share of its highest reading: then the times are of two
-// clocks, and their row is marked.
+// If the clock moved by more than this share of its highest reading, the times were taken at
+// different clocks, and their row is marked.
 #define CLOCK_MOVED 0.05
 bool clock_moved(const struct clock_span *span);
 

@@ -2,9 +2,9 @@
 //
 // DEBUG_PRINT("tile %d: row_max %f\n", tile, row_max); in a kernel is nothing at all, unless the
 // program is built with `make DEBUG_PRINT=1 chapterN`: then thread 0 of the first CTA prints, on a
-// GPU as well as in the simulator. A line with nothing else on it is no part of the program's
-// source_hash, so that it may stay without making measurements stale; what is built with the prints
-// calls itself "debug" there, so that nothing measured with them passes for the program's own.
+// GPU as well as in the simulator. A line with nothing else on it does not count for the program's
+// source_hash, so it may stay without making measurements stale. A program that is built with its
+// prints has the source_hash "debug", so that no measurement of it passes for the program's own.
 #ifndef WORKBENCH_DEBUG_H
 #define WORKBENCH_DEBUG_H
 

@@ -1,8 +1,8 @@
 // diagnosis.c: what is wrong with an output, in words.
 //
-// A cause is named only if it has been computed: some rows that are off are done again with what a student may have
-// left out or exchanged, and the kernel's numbers have to be those within the gate's own limit. All else is counted
-// and told as it is: how much is off, and where.
+// A cause is named only if it has been computed: some of the wrong rows are computed again with
+// what a student may have left out or exchanged, and the kernel's rows have to agree with these
+// within the gate's own limit. Everything else is only counted: how much is off, and where.
 #include "diagnosis.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static int rows_of(const struct view *v, int head)
     return shape_rows_asked(v->shape, head / shape_query_heads(v->shape));
 }
 
-static double size_of(const float *row, int dim) // the root of its mean square
+static double size_of(const float *row, int dim) // the root mean square of a row's elements
 {
     double squares = 0;
 
@@ -41,7 +41,7 @@ static double size_of(const float *row, int dim) // the root of its mean square
     return sqrt(squares);
 }
 
-// Whether an element's error is more than the gate allows a row of this row's size. NaN's is.
+// Whether an element is off by more than the gate allows in a row of this size; NaN always is.
 static bool element_off(const struct view *v, size_t base, int d, double row_size)
 {
     double error = half_to_float(v->out[base + (size_t)d]) - v->ref[base + (size_t)d];
@@ -68,7 +68,7 @@ struct off {
     double worst_error;           // of it
     bool *row;                    // of each row of a head: off in some head
     size_t column[HEAD_DIM_MOST]; // elements that are off
-    bool *head;                   // any element of it is off
+    bool *head;                   // some element of it is off
     int tried[TRIED][2];          // head and row of up to TRIED rows that are off
     int tried_count;
 };
@@ -122,7 +122,7 @@ static void forget(struct off *o)
     free(o->head);
 }
 
-// Rows to be tried, of those that are off: spread over all of them.
+// Chooses wrong rows to be tried, spread over all that are wrong.
 static void choose_rows(const struct view *v, struct off *o)
 {
     size_t seen = 0, step = o->rows_off / TRIED + 1;
@@ -139,7 +139,8 @@ static void choose_rows(const struct view *v, struct off *o)
 
 // ---- Where --------------------------------------------------------------------------------------
 
-// "rows 96 to 127", "each row n with n % 8 = 7", "" where neither fits, or all `count` are.
+// Writes "rows 96 to 127" or "each row n with n % 8 = 7"; "" if neither fits or all `count` are
+// off.
 static void pattern(const bool *off, int count, const char *name, char *words, size_t size)
 {
     int first = 0, last = count - 1;
@@ -206,25 +207,25 @@ static void say_where(const struct view *v, const struct off *o, char *words, si
 // ---- Why ----------------------------------------------------------------------------------------
 
 struct guess {        // attention with something left out or exchanged
-    double scale;     // of the scores, without K's
+    double scale;     // of the scores, without K's own scale
     bool no_k, no_v;  // K's scales, or V's, are not there
     bool v_in_sum;    // V's scales are in the sum, too
     int first, keys;  // the keys that are seen: from `first` up to `keys`, exclusive
-    int zeros;        // beside them, so many keys of zeros
-    int tile;         // keys that are taken at a time, for the next four
-    bool k_again;     // the first tile of K is each tile
-    bool v_again;     // or that of V
+    int zeros;        // and beside them this many keys of zeros
+    int tile;         // keys taken at a time, for the next four fields
+    bool k_again;     // every tile of K is the first one
+    bool v_again;     // every tile of V is the first one
     bool out_kept;    // the output so far is not rescaled when a tile has a larger score
-    bool sum_kept;    // or the sum so far
-    bool not_divided; // by the sum of the weights
+    bool sum_kept;    // nor is the sum so far
+    bool not_divided; // the output is not divided by the sum of weights
 };
 
-struct head_data { // what a head of a problem has, of a cache's tokens too
+struct head_data { // a head's data, for a cache with all of its tokens
     int dim;
     const uint8_t *q_codes, *k_codes, *v_codes;
     const float *q; // of a cache that is asked by one query; or NULL
     const float *k_scales, *v_scales;
-    bool by_token; // these are one a token
+    bool by_token; // K's and V's scales are one a token
 };
 
 static struct head_data data_of(const struct view *v, int head, int row)
@@ -254,14 +255,14 @@ static double score_of(const struct head_data *h, const struct guess *g, int j)
     double dot = 0;
 
     for (int d = 0; d < h->dim; ++d) {
-        // What a cache gets are halves.
+        // A cache's queries are halves.
         double q = h->q ? half_to_float(half_from_float(h->q[d])) : e4m3_to_float(h->q_codes[d]);
         dot += q * e4m3_to_float(k[d]);
     }
     return dot * g->scale * (g->no_k ? 1 : h->k_scales[h->by_token ? from : 0]);
 }
 
-// Adds the value of key j, `weight` times.
+// Adds `weight` times the value of key j.
 static void add_value(const struct head_data *h, const struct guess *g, int j, double weight,
                       double out[HEAD_DIM_MOST])
 {
@@ -273,7 +274,7 @@ static void add_value(const struct head_data *h, const struct guess *g, int j, d
         out[d] += weight * e4m3_to_float(value[d]);
 }
 
-// A row's output by a guess, tile after tile. A row of a wrong kernel is compared with it.
+// Computes a row as the guessed kernel would, tile after tile, to compare with the wrong row.
 static void guess_row(const struct view *v, int head, int row, const struct guess *g,
                       double out[HEAD_DIM_MOST])
 {
@@ -304,8 +305,8 @@ static void guess_row(const struct view *v, int head, int row, const struct gues
     free(scores);
 }
 
-// Whether a row of the output is this one, within the gate's limit for a row, and far nearer to it than to what is
-// right: where P is rounded to E4M3 that limit is wide.
+// Whether a row of the output is `expected`, within the gate's limit for a row, and far nearer to
+// it than to the right row: where P is rounded to E4M3 that limit is wide.
 static bool is_row(const struct view *v, int head, int row, const double expected[HEAD_DIM_MOST])
 {
     const size_t base = base_of(v, head, row);
@@ -345,7 +346,7 @@ struct cause {
         SUM_KEPT,
         BOTH_KEPT
     } what;
-    int tile; // of causes about keys: how many a tile has
+    int tile; // keys of a tile, for causes about keys
     const char *words;
 };
 
@@ -398,7 +399,7 @@ static bool guess_of(const struct view *v, int head, int row, struct cause cause
     return true;
 }
 
-// Whether a cause alone makes each row that is tried what the kernel has.
+// Whether a cause alone gives each row that is tried as the kernel has it.
 static bool explains(const struct view *v, const struct off *o, struct cause cause)
 {
     struct guess g;
@@ -424,7 +425,7 @@ static void add_cause(char *words, size_t size, const char *cause)
              used ? ", or" : "Rows that are off come out just so", cause);
 }
 
-// Causes about keys, of each size that a tile may have; several tiles may leave out the same keys.
+// Looks for causes about keys, with each size that a tile may have; several may miss the same keys.
 static void find_keys(const struct view *v, const struct off *o, char *words, size_t size)
 {
     static const struct cause causes[] = {
@@ -456,8 +457,8 @@ static void find_keys(const struct view *v, const struct off *o, char *words, si
         }
 }
 
-// The scales of the scores. Without one of them the largest score often takes all of the weight, and so it
-// does without another: then all that is known is that one is missing.
+// Looks for a missing scale of the scores. Without one of them the largest score often takes all of
+// the weight, and then without another one as well: all that is known then is that one is missing.
 static void find_scale(const struct view *v, const struct off *o, char *words, size_t size)
 {
     static const struct cause causes[] = {
@@ -507,7 +508,7 @@ static void take(const float *ref, int dim, int exchanged, double out[HEAD_DIM_M
         out[d] = ref[d ^ exchanged];
 }
 
-// Whether each row that is tried has the columns d of the reference at d ^ n: chunks that changed places.
+// Whether all tried rows have at column d what the reference has at d ^ n: chunks changed places.
 static bool find_columns(const struct view *v, const struct off *o, char *words, size_t size)
 {
     double expected[HEAD_DIM_MOST];
@@ -526,8 +527,7 @@ static bool find_columns(const struct view *v, const struct off *o, char *words,
     return false;
 }
 
-// Whether each row that is tried has the output of another row of its head, at the same distance
-// for all.
+// Whether each row that is tried has the output of another row of its head.
 static bool find_rows(const struct view *v, const struct off *o, char *words, size_t size)
 {
     double expected[HEAD_DIM_MOST];
@@ -551,7 +551,7 @@ static bool find_rows(const struct view *v, const struct off *o, char *words, si
     return o->tried_count > 0;
 }
 
-// Whether all outputs, or those of each head, are one number times what they should be.
+// Whether all outputs, or those of each head, differ from the right ones by one factor.
 static bool find_ratio(const struct view *v, char *words, size_t size)
 {
     double least = INFINITY, most = -INFINITY;

@@ -9,7 +9,7 @@
 
 #include "workbench.h"
 
-// Opens a new file beside `path`; its name, for the caller to free, goes to *name.
+// Opens a new file beside `path`; *name becomes its name, which the caller frees.
 static int open_beside(const char *path, char **name, char *why, size_t size)
 {
     struct stat status;

@@ -57,8 +57,8 @@ float e4m3_to_float(uint8_t code)
     return float_of(sign | (exponent + 127 - 7) << 23 | mantissa << 20);
 }
 
-// E8M0 is a float's exponent with its bias. 448 is 1.75 * 2^8: a float whose mantissa is past .75 takes
-// the next power. The smallest half, 2^-24, asks for the code 95; zeros get that, too.
+// The code of E8M0 is a float's biased exponent. 448 is 1.75 * 2^8: a float whose mantissa is past
+// .75 takes the next power. The smallest half, 2^-24, takes the code 95, and so does zero.
 uint8_t e8m0_for(float largest)
 {
     int code = (int)((bits_of(largest) + 0x1fffff) >> 23) - 8;

@@ -59,7 +59,7 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
             compared += dim;
             head_error += row_error;
             head_ref += row_ref;
-            if (row_error > 0) // a row of zeros that is reproduced has no error: 0, not 0/0
+            if (row_error > 0) // a reproduced row of zeros has the error 0, not 0/0
                 m.rel_row = fmax(m.rel_row, sqrt(row_error / row_ref));
         }
         if (head_error > 0)
@@ -86,7 +86,7 @@ struct error_limits gate_limits(double tolerance)
     return (struct error_limits){tolerance, GATE_ROW_FACTOR * tolerance};
 }
 
-// Twice `own`, but between least and most; NaN, so that nothing passes, if `own` is.
+// Twice `own`, clamped to least..most; NaN if `own` is, so that nothing passes.
 static double rounded_limit(double own, double least, double most)
 {
     double twice = GATE_ROUNDED_FACTOR * own;

@@ -25,7 +25,7 @@ static const struct shape named_shapes[] = {
 
 enum { MOST_SEED = 9999, MOST_QUERIES = 16, LEAST_PAGE = 16, MOST_PAGE = 256, MOST_NEWEST = 65535 };
 
-// Reads a letter and a number from 1 up, at most `most`; 0 if there is no such thing.
+// Reads `letter` and a number from 1 to `most`; returns 0 if they are not there.
 static int parse_suffix(const char **at, char letter, long most)
 {
     char *end;
@@ -44,7 +44,8 @@ static bool is_page(int page)
     return page >= LEAST_PAGE && (page & (page - 1)) == 0;
 }
 
-// BxHxS{qGROUPpPAGE{sNEWEST}}{dDIM}{rSEED}, as shape_parse reads it. False: the name has no room for it.
+// Makes the name BxHxS{qGROUPpPAGE{sNEWEST}}{dDIM}{rSEED}, as shape_parse reads it. False: too
+// long.
 static bool name_shape(struct shape *s)
 {
     char name[64];
@@ -64,7 +65,7 @@ static bool name_shape(struct shape *s)
     return true;
 }
 
-// One line that says what would be right, and false.
+// Leaves one line in `why` that says what would be right, and returns false.
 static bool refuse(char *why, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static bool refuse(char *why, size_t size, const char *format, ...)
@@ -77,7 +78,7 @@ static bool refuse(char *why, size_t size, const char *format, ...)
     return false;
 }
 
-// What may follow BxHxS. False with one line in `why`.
+// Parses what may follow BxHxS. False with one line in `why`.
 static bool parse_suffixes(const char *text, const char **at, struct shape *s, char *why,
                            size_t size)
 {
@@ -186,11 +187,11 @@ double shape_flops(const struct shape *shape)
 
 double masked_flops(const struct shape *shape, enum mask mask)
 {
-    double scores = 0; // of a head, in all sequences
+    double scores = 0; // scores of a head, in all sequences
 
     for (int b = 0; b < shape->batch; ++b) {
         double length = shape_length(shape, b), asked = shape_rows_asked(shape, b);
-        double later = asked * (asked - 1) / 2; // keys after a query's own place, of all queries
+        double later = asked * (asked - 1) / 2; // keys after their queries' own places
         scores += length * asked - (mask == MASK_CAUSAL ? later : 0);
     }
     return 4.0 * shape_query_heads(shape) * scores * shape_head_dim(shape);
@@ -269,7 +270,7 @@ static float normal(uint64_t stream, uint64_t index)
     return (float)(sum - 6 * 65535) * 0x1p-16f; // twelve uniforms of mean 65535/2
 }
 
-// What a key's place adds to its scores, in powers of two.
+// What a key adds to its scores by its place, in powers of two.
 static float score_of_place(const struct problem *problem, int key)
 {
     int last = problem->shape.seq_len - 1;
@@ -283,8 +284,8 @@ static float score_of_place(const struct problem *problem, int key)
     }
 }
 
-// Sets the last channel: one number in all queries, and in each key the number whose product with it is the
-// score of the key's place.
+// Sets the last channel so that each key's score grows by what its place adds: the channel has one
+// number in all queries, and in each key the factor to be multiplied with it.
 static void draw_places(const struct problem *problem, int tensor, size_t rows, float *out)
 {
     const float query = 1 / problem->softmax_scale, ln2 = 0.69314718f; // 8 where D is 64
@@ -392,7 +393,7 @@ static bool draw(const struct problem *problem, int tensor, float *out)
     return true;
 }
 
-// One scale a head, over all batches: its largest magnitude becomes the largest code.
+// One scale a head, the same in all batches: a head's largest magnitude becomes the largest code.
 static void quantise(const struct shape *shape, const float *values, uint8_t *codes, float *scales)
 {
     size_t head_elements = (size_t)shape->seq_len * shape_head_dim(shape);
@@ -413,7 +414,7 @@ static void quantise(const struct shape *shape, const float *values, uint8_t *co
     }
 }
 
-// A power of two for each token: the smallest by which its largest magnitude becomes a code.
+// One scale a token: the smallest power of two with which its largest magnitude still has a code.
 static void quantise_tokens(size_t tokens, size_t dim, const float *values, uint8_t *codes,
                             float *scales)
 {
@@ -429,7 +430,7 @@ static void quantise_tokens(size_t tokens, size_t dim, const float *values, uint
     }
 }
 
-// What a cache gets are halves: that is what is quantised.
+// Rounds to half what a cache gets: halves are what is quantised.
 static void round_to_half(size_t elements, float *values)
 {
     for (size_t i = 0; i < elements; ++i)
@@ -448,7 +449,7 @@ static void vary_sizes(const struct problem *problem, size_t tokens, float *valu
     }
 }
 
-// A prompt's queries in E4M3, each row as if it were a token.
+// Quantises a prompt's queries to E4M3, with a scale for each row, as for a token.
 static bool quantise_queries(struct problem *problem)
 {
     size_t elements = shape_outputs(&problem->shape);

@@ -20,7 +20,7 @@
 
 enum exit_status { EXIT_PASSED = 0, EXIT_GATE = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 
-// One line on stderr, after the program's name.
+// Prints one line on stderr, after the program's name.
 extern const char *program_name;
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -45,10 +45,10 @@ struct options {
     int iters, warmup, rotations;
     bool timing, on_demand, quiet, resources, launch_only;
     enum timing_mode mode;
-    const char *record, *summaries, *outputs, *against; // or NULL
+    const char *record, *summaries, *outputs, *against; // file and folders; NULL: not asked for
 };
 
-// True: go on. False: leave with *status (after --help or a complaint).
+// True: go on. False: leave with *status (after --help or an error message).
 bool options_parse(const struct program *program, int argc, char **argv, struct options *options,
                    int *status);
 
@@ -59,7 +59,7 @@ struct device {
     int major, minor, sms, clock_mhz, memory_clock_mhz;
     size_t l2_bytes;
     int driver, toolkit;   // 13000 for 13.0
-    const char *simulator; // its version, or NULL on a GPU
+    const char *simulator; // the simulator's version; NULL on a GPU
     cudaStream_t stream;
     struct clock_meter meter; // reads nothing in the simulator
 };
@@ -67,29 +67,30 @@ struct device {
 // Opens the device at hand; false with one line in `why`.
 bool device_open(struct device *device, char *why, size_t size);
 
-// Where there is no GPU: begins the program anew, in the simulator that was built with it, and says
-// so on stderr. Returns if there is none, if it is there already, or if WORKBENCH_ON=gpu forbids it.
+// Where there is no GPU, starts the program again in the simulator that was built with it, and says
+// so on stderr. Returns if there is none, if it runs there already, or if WORKBENCH_ON=gpu forbids
+// it.
 void into_simulator(char **argv);
 
 // A problem on the device.
 struct device_case {
     struct attention_args args;
-    struct cache_args cache; // of a cache; else zeros
-    void *inputs[6];         // q, k, v, and their scales; or what create_cache() puts there
+    struct cache_args cache; // for programs that ask a cache; else zeros
+    void *inputs[6];         // q, k, v and their scales, or what create_cache() makes
     int *lengths;            // of a ragged batch, or of a cache; else NULL
     int *asked;              // of a prompt: how many of a sequence's tokens ask; else NULL
     uint8_t *block;          // guard, output, guard
     size_t guard; // bytes of each guard; 0 in the simulator, which knows the bounds by itself
     size_t out_bytes;
-    struct cache_image image; // of a cache; else zeros
+    struct cache_image image; // for programs that ask a cache; else zeros
 };
 
-// `program` is asked where it has the elements of a cache.
+// `program` says where it keeps the elements of a cache.
 void case_create(struct device_case *c, const struct device *device, const struct program *program,
                  const struct problem *problem);
 void case_destroy(struct device_case *c);
 
-// Fills the output with NaN and the guards with a pattern; a cache gets what was in it before.
+// Fills the output with NaN, the guards with a pattern, a cache with what is in it before a launch.
 void case_poison(const struct device_case *c, const struct device *device);
 
 // Enqueues one launch.
@@ -100,7 +101,7 @@ cudaError_t case_launch(const struct device_case *c, const struct program *progr
 cudaError_t case_run(const struct device_case *c, const struct device *device,
                      const struct program *program);
 
-// Brings the output to the host. NULL, or what was written that should not have been, or was not.
+// Copies the output to the host. Returns NULL, or says which write went astray or is missing.
 const char *case_fetch(const struct device_case *c, const struct device *device, uint16_t *out);
 
 // Times launches over `count` cases in turn.
@@ -110,11 +111,11 @@ struct stopwatch {
     const struct program *program;
     const struct device_case *cases;
     int count;
-    int launches; // a sample
+    int launches; // a sample's launches
     int next;     // case of the next cold sample
     cudaGraphExec_t graph;
     cudaEvent_t start, stop;
-    void *flush; // cold L2: overwritten before each launch
+    void *flush; // cold samples overwrite it before each launch, to empty the L2 cache
     size_t flush_bytes;
 };
 
@@ -124,7 +125,7 @@ void stopwatch_create(struct stopwatch *watch, const struct device *device,
 double stopwatch_sample(struct stopwatch *watch); // µs a launch
 void stopwatch_destroy(struct stopwatch *watch);
 
-// Bytes that running `shape` takes, for the check beforehand.
+// Bytes of device memory that running `shape` takes, to be checked beforehand.
 size_t device_bytes(const struct device *device, const struct shape *shape,
                     const struct options *options);
 size_t device_free_bytes(void);
@@ -138,9 +139,9 @@ struct resources {
     int registers;
     size_t static_shared_bytes, dynamic_shared_bytes, local_bytes;
     int threads;
-    int ctas_per_sm;  // on the device at hand
-    double occupancy; // there: resident warps over the most possible
-    struct {          // of the machine code for the first of the table of GPUs that it has some for
+    int ctas_per_sm;           // on the device at hand
+    double occupancy;          // on that device: resident warps / most possible
+    struct {                   // of the machine code for the first GPU of the table that has some
         const struct gpu *gpu; // NULL: none that can be read
         int registers;
         size_t shared_bytes, local_bytes; // shared: static and dynamic
@@ -148,8 +149,8 @@ struct resources {
         double occupancy;
         const char *limited_by; // "registers", "shared memory", "warps", "CTAs", ...
     } image;
-    struct machine_code { // by the GPU's row in the table
-        bool there;       // it can be read
+    struct machine_code { // one for each row of the table of GPUs
+        bool there;       // the code can be read
         struct cubin_code code;
     } code[GPUS_MOST];
 };
@@ -164,17 +165,17 @@ struct agreement {
     int max_ulp;
 };
 
-struct result { // of one (shape, input, seed)
+struct result { // of one shape, kind of inputs and seed
     enum input_kind input;
     uint64_t seed;
     bool pass;
-    const char *fault;            // why it failed before there was anything to measure, or NULL
+    const char *fault;            // why nothing could be measured, or NULL
     char *how;                    // what is wrong with an output that was measured, or NULL
     struct error_metrics metrics; // against the dequantised reference
     struct error_metrics sources; // against FP16 of the unquantised inputs
-    struct error_metrics rounded; // of P's rounding alone; zeros for a program that tells of none
-    struct error_limits limits;   // what `metrics` may be
-    bool compared;                // --against
+    struct error_metrics rounded; // by P's rounding alone; zeros if `p` does not tell it
+    struct error_limits limits;   // upper limits of `metrics`
+    bool compared;                // `agreement` is set: --against
     struct agreement agreement;
 };
 
@@ -186,7 +187,7 @@ struct shape_run {
     struct timing { // of a kind of inputs
         bool done;
         struct summary us;
-        struct clock_span clock; // meanwhile
+        struct clock_span clock; // while timing
         int launches_per_sample;
     } timing[INPUT_KINDS_ALL];
 };
@@ -197,7 +198,7 @@ struct run {
     const struct device *device;
     const struct resources *resources;
     struct shape_run *shapes;
-    int shape_count; // so far
+    int shape_count; // shapes so far
     double tolerance;
 };
 

@@ -20,7 +20,7 @@ void complain(const char *format, ...)
 {
     va_list arguments;
 
-    fflush(stdout); // so that the two come out in order
+    fflush(stdout); // so that stdout's lines and this one keep their order
     fprintf(stderr, "%s: ", program_name);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
@@ -316,7 +316,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
     o->rotations = 4;
     o->timing = true;
     *status = EXIT_USAGE;
-    optind = 0; // GNU: start afresh
+    optind = 0; // GNU getopt: start afresh
     for (int option, at = -1; good && (option = getopt_long(argc, argv, "+:", known, &at)) != -1;) {
         switch (option) {
         case SHAPES: good = parse_list(o, optarg, add_shape, why, sizeof why); break;

@@ -12,11 +12,11 @@
 
 enum { CLOCK_READINGS = 16 }; // at most, and one at the end, while a shape is timed
 
-// An input set on the device with what is to come out; kept for timing.
+// An input set on the device with its expected output; kept for timing.
 struct checked {
     struct device_case device;
     float *ref;
-    struct error_metrics rounded; // of P's rounding alone
+    struct error_metrics rounded; // error by P's rounding alone
     struct error_limits limits;
     enum input_kind input;
     uint64_t seed;
@@ -35,7 +35,7 @@ static void *allocate(size_t bytes)
 
 // ---- Before the long work -----------------------------------------------------------------------
 
-// A ragged batch is for programs that take them, and so are a cache, a prompt and heads of 128.
+// Ragged batches, caches, prompts and heads of 128 are only for programs that take them.
 static bool takes_shapes(const struct options *o, const struct program *program)
 {
     bool prompts = program->launch_prompt != NULL;
@@ -89,7 +89,7 @@ static void case_path(char *path, size_t size, const char *folder, const struct 
              (unsigned long long)seed);
 }
 
-// All stored outputs that --against needs must be there, whole.
+// Checks that each stored output that --against needs is there, and is complete.
 static bool stored_outputs_are_there(const struct options *o)
 {
     for (int i = 0; i < o->shape_count; ++i) {
@@ -173,9 +173,9 @@ static bool memory_suffices(const struct options *o, const struct device *device
 
     for (int i = 0; i < o->shape_count; ++i) {
         size_t kept = o->timing && !device->simulator ? (size_t)o->rotations : 0;
-        // The problem (three tensors as float and as codes), the FP16 reference (or that with P
-        // rounded), the output and the stored one, and a reference for each input set; and of a cache
-        // what is in it before and then.
+        // The problem (three tensors as float and as codes), the FP16 reference (or the one with P
+        // rounded), the output and the stored one, and a reference for each input set; for a cache,
+        // its bytes before and after a launch.
         size_t elements = shape_elements(&o->shapes[i]), outputs = shape_outputs(&o->shapes[i]);
         size_t host = elements * 2 * 5 + outputs * (5 + 4 + 2 * 2 + 4 * (kept + 1));
         if (o->shapes[i].page)
@@ -200,7 +200,7 @@ static bool memory_suffices(const struct options *o, const struct device *device
 
 // ---- Checking -----------------------------------------------------------------------------------
 
-static int ordered(uint16_t half) // consecutive halves are one apart, -0 and 0 the same
+static int ordered(uint16_t half) // consecutive halves differ by 1; -0 and 0 by 0
 {
     return half & 0x8000 ? -(half & 0x7fff) : half;
 }
@@ -253,7 +253,7 @@ static void check(const struct run *run, const struct shape_run *shape, const st
     result->pass = !result->fault && gate_within(&result->metrics, result->limits);
 }
 
-// What --outputs and --against ask for; false when a file cannot be written or read.
+// Does what --outputs and --against ask for; false when a file cannot be written or read.
 static bool keep_and_compare(const struct run *run, const struct shape *shape,
                              struct result *result, const uint16_t *out)
 {
@@ -282,7 +282,8 @@ static void measure_against_fp16(const struct shape_run *shape, const struct pro
     free(fp16);
 }
 
-// Launches a case and checks its output. What is wrong with it is told, and where the launch was not the first.
+// Launches a case and checks its output. Prints what is wrong with it; `first`: it is the first
+// launch.
 static cudaError_t run_and_check(const struct run *run, const struct shape_run *shape,
                                  const struct checked *c, const struct problem *problem, bool first,
                                  uint16_t *out, struct result *result)
@@ -307,9 +308,9 @@ static cudaError_t run_and_check(const struct run *run, const struct shape_run *
     return cudaSuccess;
 }
 
-// Draws an input set, computes its reference, runs the kernel on it once and checks the output; twice where it keeps
-// something in scratch memory.
-// False when the kernel failed for good: then the device can do nothing more.
+// Draws an input set, computes its reference, runs the kernel on it once (twice if it keeps
+// something in scratch memory) and checks the output. False when the kernel failed for good: then
+// the device can do nothing more.
 static bool first_run(const struct run *run, struct shape_run *shape, struct checked *c,
                       struct result *result, bool is_listed, enum exit_status *status)
 {
@@ -330,7 +331,7 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
     case_create(&c->device, run->device, run->program, &problem);
     range_push("verify");
     cudaError_t error = run_and_check(run, shape, c, &problem, true, out, result);
-    if (error == cudaSuccess && result->pass && c->device.cache.scratch) // as the first has left it
+    if (error == cudaSuccess && result->pass && c->device.cache.scratch) // as it was left
         error = run_and_check(run, shape, c, &problem, false, out, result);
     if (error == cudaSuccess) {
         if (is_listed) {
@@ -344,7 +345,7 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
         complain("%s, %s, seed %llu: the kernel failed: %s: %s", shape->shape.name,
                  input_kind_name(c->input), (unsigned long long)c->seed, cudaGetErrorName(error),
                  cudaGetErrorString(error));
-        (void)cudaGetLastError(); // a refused launch leaves nothing behind; a fault stays
+        (void)cudaGetLastError(); // clears the error of a refused launch; a fault stays
         alive = cudaDeviceSynchronize() == cudaSuccess;
     }
     range_pop();
@@ -419,7 +420,7 @@ static void sample(struct stopwatch *watch, int count, double *samples, struct c
     range_pop();
 }
 
-// The clock as a part of an answer on demand; "" where it was not read.
+// The clock as part of an answer on standard output; "" where it was not read.
 static const char *clock_text(const struct clock_span *clock, char *text, size_t size)
 {
     *text = '\0';
@@ -447,7 +448,7 @@ static enum timing_mode read_request(const struct options *o, const char *line, 
     return o->mode;
 }
 
-// One batch for each line of standard input. Returns how many.
+// Times one batch for each line of standard input. Returns how many.
 static int time_on_demand(const struct run *run, const struct device_case *cases, int count)
 {
     const struct options *o = run->options;
@@ -480,7 +481,7 @@ static int time_on_demand(const struct run *run, const struct device_case *cases
     return batches;
 }
 
-// Times over `count` checked input sets of a kind; false if an output was wrong afterwards.
+// Times `count` checked input sets of one kind, in turn; false if an output was wrong afterwards.
 static bool time_sets(const struct run *run, struct shape_run *shape, const struct checked *sets,
                       int count)
 {
@@ -518,8 +519,8 @@ struct kept {
     int count;
 };
 
-// Times over inputs of a kind: more sets, where there were fewer seeds, are checked as the others were.
-// False when a gate failed; *alive turns false when the device is lost.
+// Times inputs of one kind. If more sets are timed than seeds were asked for, the others are
+// checked first. False when a gate failed; *alive turns false when the device is lost.
 static bool time_kind(const struct run *run, struct shape_run *shape, enum input_kind kind,
                       struct kept *kept, uint64_t seed, bool *alive, enum exit_status *status)
 {
@@ -579,8 +580,8 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
     return pass;
 }
 
-// Prints for the grader, which fills the pages, a line: the bytes of scratch memory, then the places
-// in a page of its codes (K's tokens, then V's) and of its scales, as numbers of four hexadecimal
+// Prints one line for the grader, which fills the pages: the bytes of scratch memory, then the
+// places in a page of its codes (K's tokens, then V's) and of its scales, each as four hexadecimal
 // digits.
 static void print_wants(const struct program *program, const struct cache_args *args)
 {

@@ -230,8 +230,7 @@ static json_t *timing_json(const struct run *run, const struct timing *timing)
     return object;
 }
 
-// Times of normal inputs stand in the shape itself, times of other kinds of inputs under the kind's
-// name.
+// Times of normal inputs stand in the shape's own object, those of another kind under its name.
 static void put_times(json_t *object, const struct run *run, const struct shape_run *shape)
 {
     json_t *others = json_object();
@@ -317,7 +316,7 @@ static json_t *identity_json(const struct run *run)
     return object;
 }
 
-// Writes the object and lets go of it.
+// Writes the object and releases it.
 static bool write_object(json_t *object, const char *path, char *why, size_t size)
 {
     char *dump = json_dumps(object, DUMP);
@@ -328,7 +327,7 @@ static bool write_object(json_t *object, const char *path, char *why, size_t siz
         return false;
     }
     size_t length = strlen(dump);
-    dump[length] = '\n'; // over the terminating NUL: files end in a newline, not in a NUL
+    dump[length] = '\n'; // overwrites the NUL: files end in a newline
     bool written = file_write(path, dump, length + 1, why, size);
     free(dump);
     return written;
@@ -355,7 +354,7 @@ bool record_write(const struct run *run, const char *path, char *why, size_t siz
 
 // ---- Summaries ----------------------------------------------------------------------------------
 
-// The larger; a NaN stays one.
+// The larger of two; NaN if one of them is.
 static double worse(double a, double b)
 {
     return isnan(a) || a > b ? a : b;
@@ -419,7 +418,7 @@ bool summaries_write(const struct run *run, const char *folder, char *why, size_
         put(summaries[0], "p", p_json(&run->program->p));
     put(summaries[0], "shapes", correctness);
     put(summaries[1], "device", text(run->device->name));
-    put(summaries[1], "shapes", times); // none where nothing was timed: wrong, or in the simulator
+    put(summaries[1], "shapes", times); // no times: not asked for, wrong, or in the simulator
     put(summaries[2], "device", device_json(run->device));
     put(summaries[2], "resources", resources_json(run->resources));
     for (int i = 0; i < SUMMARY_FILES; ++i) {

@@ -21,8 +21,8 @@
 #define FOR_EACH_X86
 #endif
 
-// A vector has WIDTH doubles, for which AVX2 has a register. GCC keeps a wider one in memory there, and each addition to
-// a sum in it waits for the store of the last one: that takes five times as long.
+// A vector has WIDTH doubles, as an AVX2 register has. GCC keeps a wider one in memory, and each
+// addition to a sum in it waits for the store of the one before: that takes five times as long.
 enum { LANES = 8, WIDTH = 4, PARTS = LANES / WIDTH, ROWS = 4 };
 typedef double vec __attribute__((vector_size(WIDTH * sizeof(double))));
 typedef int64_t ivec __attribute__((vector_size(WIDTH * sizeof(int64_t))));
@@ -30,16 +30,16 @@ typedef int64_t ivec __attribute__((vector_size(WIDTH * sizeof(int64_t))));
 struct work {
     const struct problem *problem;
     struct rows rows;
-    bool fp16; // the tensors as drawn, rounded to half; else the dequantised ones
+    bool fp16; // take the tensors as drawn, rounded to half; else the dequantised ones
     struct p_rounding p;
     float *out;
     atomic_int next_job;
     atomic_bool failed;
 };
 
-// What one thread needs for one job. Keys are padded to a multiple of LANES. Keys and
-// values lie as they are read, one vector after the other: rows of a power of two would fall into
-// the same few sets of the cache.
+// A thread's memory for one job. Keys are padded to a multiple of LANES. Keys and values lie in the
+// order in which they are read, one vector after the other: rows whose length is a power of two
+// would share few sets of the cache.
 struct scratch {
     int padded, dim;
     double *keys;    // [padded / LANES][dim][LANES], transposed
@@ -68,7 +68,7 @@ FOR_EACH_X86 static void scores(struct scratch *s)
     }
 }
 
-// The sum of the lanes of sums, the first first.
+// The sum of all lanes, added in their order.
 static inline double in_order(const vec sums[PARTS])
 {
     double total = 0;
@@ -94,13 +94,13 @@ FOR_EACH_X86 static void softmax(struct scratch *s)
         vec most = -INFINITY - (vec){0};
         for (int j = 0; j < s->padded; j += WIDTH) {
             vec x = *(vec *)(row + j);
-            ivec more = x > most; // never of a NaN
+            ivec more = x > most; // false for NaN
             most = (vec)(((ivec)x & more) | ((ivec)most & ~more));
         }
         double largest = -INFINITY;
         for (int lane = 0; lane < WIDTH; ++lane)
             largest = most[lane] > largest ? most[lane] : largest;
-        vec sum[PARTS] = {{0}}; // of every eighth weight
+        vec sum[PARTS] = {{0}}; // each lane: every eighth weight
         for (int j = 0; j < s->padded; j += WIDTH) {
             vec x = *(vec *)(row + j) - largest;
             ivec kept = x > -700.0; // all bits of a lane; the rest, padding included, becomes 0
@@ -120,9 +120,9 @@ FOR_EACH_X86 static void softmax(struct scratch *s)
     }
 }
 
-// Rounds `keys` weights, times scale, to E4M3: 3 bits after the leading one, but no bit below 2^-9.
-// Adding 1.5 * 2^49 times a number's leading bit, or 2^-6, leaves a double no bits but these. They
-// are stored times `back`. Returns their sum.
+// Rounds scale * weight for `keys` weights to E4M3: 3 bits after the leading one, none below 2^-9.
+// For that, adds 1.5 * 2^49 times the leading bit's value, or times 2^-6 if that is more, and
+// subtracts it again. Stores them times `back`; returns the sum of the rounded ones.
 FOR_EACH_X86 static double round_tile(double *weights, int keys, double scale, double back)
 {
     const ivec least = {0}, half_bit = least + ((int64_t)1 << 51);
@@ -130,7 +130,7 @@ FOR_EACH_X86 static double round_tile(double *weights, int keys, double scale, d
 
     for (int j = 0; j < keys; j += WIDTH) {
         vec x = *(vec *)(weights + j) * scale;
-        ivec exponent = ((ivec)x >> 52) - (1023 - 6); // above 2^-6
+        ivec exponent = ((ivec)x >> 52) - (1023 - 6); // at least that of 2^-6
         exponent = (exponent & (exponent > 0)) + (1023 - 6);
         vec magic = (vec)(((exponent + 49) << 52) | half_bit);
         vec rounded = x + magic - magic;
@@ -152,7 +152,7 @@ static double geometric_mean(const double *weights, int keys)
     return exp2(sum / keys);
 }
 
-// What a kernel that leaves room takes for the maximum after a tile whose highest weight does not fit.
+// The maximum that a kernel with room takes after a tile whose highest weight does not fit.
 static double raised(struct p_rounding p, double maximum, double highest, double mean)
 {
     double most = p.offset + p.lag; // powers of two
@@ -164,26 +164,24 @@ static double raised(struct p_rounding p, double maximum, double highest, double
     return maximum * exp2(by);
 }
 
-// Whether the highest of a tile's weights carries its row, which does not leave it room then.
+// Whether a tile's highest weight carries its row; then the tile leaves no room above it.
 static bool carries(struct p_rounding p, const double *weights, int keys, double maximum,
                     double highest, double mean)
 {
-    if (p.offset + log2(mean / maximum) <= -7)
-        return false;
-    double sum = -7 * (p.tile - keys); // where no key is left
+    double sum = -7 * (p.tile - keys); // places of the tile past the last key
     for (int j = 0; j < keys; ++j)
         sum += fmax(p.offset + log2(weights[j] / maximum), -7);
     return p.offset + log2(highest / maximum) - sum / p.tile > p.heavy;
 }
 
-// Rounds the weights, which are relative to the row's final maximum, to what P is in the kernel.
+// Rounds weights, which are relative to the row's final maximum, as the kernel rounds P.
 static void round_weights(struct scratch *s, struct p_rounding p)
 {
     int tile = p.tile > 0 ? p.tile : s->padded;
 
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
-        double maximum = p.tile > 0 ? 0 : 1, sum = 0; // 1: the final one
+        double maximum = p.tile > 0 ? 0 : 1, sum = 0; // weights of 1 have the final maximum
         double mean = 0;                              // of the tile that chose the maximum
         for (int first = 0; first < s->padded; first += tile) {
             int keys = first + tile < s->padded ? tile : s->padded - first;
@@ -229,12 +227,12 @@ FOR_EACH_X86 static void weigh_values(struct scratch *s, int length)
 static double element(const struct work *work, const float *drawn, const uint8_t *codes,
                       float scale, size_t index)
 {
-    if (work->fp16 || !codes) // the Q of one query
+    if (work->fp16 || !codes) // Q of a cache has no codes
         return half_to_float(half_from_float(drawn[index]));
     return (double)e4m3_to_float(codes[index]) * scale;
 }
 
-// `job`: of the heads of Q, in all batches.
+// `job` counts the heads of Q over all batches.
 static void attend(const struct work *work, struct scratch *s, int job)
 {
     const struct problem *p = work->problem;
@@ -246,7 +244,7 @@ static void attend(const struct work *work, struct scratch *s, int job)
     int first = shape_first_place(shape, batch);
     bool cache = shape->page > 0;
     size_t base = pair * shape->seq_len * dim;
-    size_t base_q = (size_t)job * shape_rows(shape); // a row
+    size_t base_q = (size_t)job * shape_rows(shape); // in rows
 
     for (int j = 0; j < length; ++j) {
         size_t scale = cache ? pair * shape->seq_len + j : (size_t)head;

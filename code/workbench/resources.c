@@ -1,14 +1,16 @@
-// resources.c: what a kernel takes, on the device at hand and on a GPU of the table, wherever it runs.
+// resources.c: what a kernel takes, on the device at hand and on a GPU of the table, wherever it
+// runs.
 //
-// These figures come from the machine code in this very executable: that for an L4, and of a program
-// that has none, as one for Hopper alone, that for the next GPU in the table.
+// The figures for the table's GPU are from the machine code in this very executable: from that for
+// an L4, or if there is none, as in a program for Hopper alone, from that for the next GPU of the
+// table.
 #include <stdio.h>
 #include <string.h>
 
 #include "internal.h"
 
 struct search {
-    const char *kernel; // mangled
+    const char *kernel; // its mangled name
     bool found[GPUS_MOST];
     struct cubin_resources resources[GPUS_MOST];
     struct machine_code *code;
@@ -31,7 +33,7 @@ static bool visit(const struct image *image, void *data)
     return true;
 }
 
-// Fills in r->image from the machine code for this GPU, if its limits admit the launch.
+// Fills in r->image from this GPU's machine code, if the GPU's limits admit the launch.
 static void take_image(struct resources *r, const struct gpu *gpu,
                        const struct cubin_resources *found)
 {
@@ -75,7 +77,7 @@ bool resources_find(struct resources *r, const struct program *program, char *wh
     CUDA_CHECK(cudaDeviceGetAttribute(&most_threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0));
     r->occupancy = (double)r->ctas_per_sm * r->threads / most_threads;
 
-    // No such code, or none that can be read, is no failure: those lines then say so.
+    // If there is no such code, or none that can be read, the record says so; that is no failure.
     CUDA_CHECK(cudaFuncGetName(&search.kernel, program->kernel));
     (void)fatbin_visit_executable("/proc/self/exe", visit, &search, ignored, sizeof ignored);
     int row = 0;

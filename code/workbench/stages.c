@@ -1,4 +1,4 @@
-// stages.c: reads chapters/stages.tsv; its own comments say what the columns are, and its heading which there are.
+// stages.c: reads chapters/stages.tsv, whose own comments say what its columns are.
 #include "stages.h"
 
 #include <errno.h>
@@ -13,12 +13,12 @@ enum { NUMBER, NAME, PROGRAM, IMAGES, READ }; // the columns that are read here
 static const char *const read_names[READ] = {"number", "name", "program", "images"};
 
 struct heading {
-    int count;       // columns of the table; 0: no heading was seen yet
+    int count;       // columns of the table; 0: no heading yet
     int place[READ]; // place of each column that is read, from 0
-    char names[256]; // of all, as a message has them: "number, name, program"
+    char names[256]; // of all columns, for messages: "number, name, program"
 };
 
-// Cuts a line at its tabs. How many columns there are, or 0 if they are too many.
+// Cuts a line at its tabs. Returns the number of columns, or 0 if there are too many.
 static int cut(char *line, char *cells[MOST_COLUMNS])
 {
     int count = 0;
@@ -32,7 +32,7 @@ static int cut(char *line, char *cells[MOST_COLUMNS])
     return count;
 }
 
-// Takes the line that names the columns; false if one that is read here is missing.
+// Takes the line that names the columns; false if a column that is read here is missing.
 static bool take_heading(char *cells[], int count, struct heading *heading)
 {
     size_t length = 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# test_debug.bats: DEBUG_PRINT in a kernel: nothing unless it is switched on.
+# test_debug.bats: DEBUG_PRINT in a kernel does nothing unless it is switched on.
 
 bats_require_minimum_version 1.5.0
 
@@ -35,7 +35,7 @@ nvcc() { # FOLDER OPTION...
     nvcc with -DDEBUG_PRINTS faulty.cu "$root/build/libworkbench.a" -l:libjansson.a -o faulty
     run env LD_LIBRARY_PATH="$root/build/ptxsim" with/faulty --shapes 1x2x5 --seeds 0 --quiet
     [ "$status" -eq 0 ]
-    [ "${#lines[@]}" -eq 7 ] # that registers are estimated, five keys, and that it is right
+    [ "${#lines[@]}" -eq 7 ] # a note about estimates, five keys, and the verdict
     [[ ${lines[0]} == "ptxsim: registers and occupancy are estimated from the PTX"* ]]
     [ "${lines[1]}" = "key 0 of 5, max -inf" ]
     [[ ${lines[5]} == "key 4 of 5, max "* ]]

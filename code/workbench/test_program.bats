@@ -27,8 +27,8 @@ setup() {
     cd "$BATS_TEST_TMPDIR/folder"
 }
 
-# refused STATUS TEXT ARGUMENT...: exits so, with one line on stderr that has the text in it,
-# nothing on stdout, and nothing left in the folder.
+# refused STATUS TEXT ARGUMENT...: the program exits with STATUS, with one line on stderr that
+# contains TEXT, nothing on stdout, and nothing left in the folder.
 refused() {
     local expected=$1 text=$2
     shift 2
@@ -60,7 +60,7 @@ of() {
     sed -nE "s/^ *\"$1\": ([^{[]*[^{[,]),?\$/\1/p" "${2:-record.json}" | tr -d '"' | xargs
 }
 
-# within LEAST MOST VALUES: there is one at least, and all lie between.
+# within LEAST MOST VALUES: there is at least one value, and all lie between LEAST and MOST.
 within() {
     [ -n "$3" ] && tr ' ' '\n' <<<"$3" | awk -v least="$1" -v most="$2" '
         !($1 > least && $1 < most) { print $1 " is not between"; bad = 1 } END { exit bad }'
@@ -137,8 +137,8 @@ bats_require_minimum_version 1.5.0
     refused 2 '--plain: --cold-l2 and --plain exclude each other' --cold-l2 --plain
 }
 
-# The simulator has no clock, so a test brings one: a library that says a millisecond for every
-# interval, and hides that this is the simulator. What the program does in between is real.
+# The simulator has no clock, so a test brings one: a library that reports a millisecond for every
+# interval, and hides that this is the simulator. All else that the program does is real.
 with_a_clock() {
     cat >../clock.c <<'C'
 #define _GNU_SOURCE
@@ -283,7 +283,7 @@ assert list(shape["timing_of"]) == ["sink"] and len(shape["correctness"]) == 1, 
     [[ $(of registers resources.json) =~ ^[0-9]+\ [0-9]+$ ]]
     [ "$(of static_shared_bytes resources.json)" = "$(of shared_bytes resources.json)" ]
     [ "$(of local_bytes resources.json)" = "0 0" ]
-    # WMMA's products on an L4 and on a Hopper, and none of 8 bits
+    # products of halves (hmma) on an L4 and on a Hopper, and none of 8 bits (qmma)
     [[ $(of hmma resources.json) =~ ^[1-9][0-9]*\ [1-9][0-9]*$ ]]
     [ "$(of qmma resources.json)" = "0 0" ]
 }
@@ -394,8 +394,8 @@ print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) 
     [ "$(wc -l <lines)" -eq 2 ]
     read -r head scratch codes scales <<<"$output"
     [ "$head $scratch ${#codes} ${#scales}" = "cache 0 8192 128" ]
-    [ "${codes:4:4} ${codes:$((4 * 1024)):4} ${codes: -4}" = "0001 0400 07ff" ] # K's tokens, then V's
-    [ "${scales:0:12} ${scales: -4}" = "000000020004 001f" ] # in pairs
+    [ "${codes:4:4} ${codes:$((4 * 1024)):4} ${codes: -4}" = "0001 0400 07ff" ] # K, V
+    [ "${scales:0:12} ${scales: -4}" = "000000020004 001f" ] # scales: K's and V's in pairs
 }
 
 @test "a cache is for programs that ask one, and they ask nothing else" {
@@ -454,7 +454,7 @@ print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) 
         faulty $fault
         [ "$status" -eq 1 ]
     done
-    export ROUNDS_P=-12 # leaves nothing of P: twice that would let zeros pass
+    export ROUNDS_P=-12 # P is all zeros then; a limit of twice its error would let zeros pass
     faulty zeros
     [ "$status" -eq 1 ]
     [ "$(of rel_head | cut -d' ' -f2-)" = "1.0 0.1" ]
@@ -474,7 +474,7 @@ print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) 
     export WORKBENCH_ON=gpu LD_LIBRARY_PATH=$root/build/cuda/lib64
     refused 3 'no CUDA device: ' --shapes small
     [[ $stderr == *"; make chapterN builds the simulator, which needs none" ]]
-    cp "$program" "$BATS_TEST_TMPDIR" # where no simulator is
+    cp "$program" "$BATS_TEST_TMPDIR" # to a folder without the simulator
     unset WORKBENCH_ON
     program=$BATS_TEST_TMPDIR/ch03_wmma_qk refused 3 'no CUDA device: ' --shapes small
 }

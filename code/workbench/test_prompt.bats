@@ -13,7 +13,7 @@ setup() {
     cd "$BATS_TEST_TMPDIR"
 }
 
-# right SHAPES ARGUMENT...: every output and cache is, and the simulator reports nothing.
+# right SHAPES ARGUMENT...: every output and cache is right, and the simulator reports nothing.
 right() {
     run --separate-stderr "$root/build/ch22_prompt" --no-timing --quiet --shapes "$@"
     echo "status $status; stdout: $output; stderr: $stderr"

@@ -93,8 +93,8 @@ static void a_launch_leaves_the_scratch_of_another_alone(void **state)
     assert_true(all_zeros(scratch_of(&one), 0, bytes));
     assert_ok(case_run(&one.on_device, &device, &decode));
     assert_right(&one);
-    assert_false(all_zeros(scratch_of(&one), counts, bytes)); // its parts went there
-    assert_true(all_zeros(scratch_of(&one), 0, counts));      // as the next launch wants it
+    assert_false(all_zeros(scratch_of(&one), counts, bytes)); // its parts went here
+    assert_true(all_zeros(scratch_of(&one), 0, counts));      // left as the next launch wants it
     assert_true(all_zeros(scratch_of(&other), 0, bytes));
     forget(&one);
     forget(&other);
@@ -150,7 +150,7 @@ static void only_a_split_head_needs_scratch(void **state)
     assert_ok(case_run(&whole.on_device, &device, &decode));
     assert_right(&whole);
     void *own = split.on_device.cache.scratch;
-    split.on_device.cache.scratch = NULL; // and a launch that should have some is refused
+    split.on_device.cache.scratch = NULL; // a launch that needs some is refused
     assert_int_equal(case_launch(&split.on_device, &decode, device.stream), cudaErrorInvalidValue);
     split.on_device.cache.scratch = own;
     forget(&whole);

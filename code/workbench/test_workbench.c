@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-// cmocka.h wants the four above
+// cmocka.h needs the four headers above
 #include <cmocka.h>
 #include <cuda_fp8.h>
 #include <dirent.h>
@@ -102,7 +102,7 @@ static void e4m3_saturates_and_keeps_nan(void **state)
 static void e4m3_agrees_with_nvidias_header(void **state)
 {
     (void)state;
-    // Every 251st of all 2^32 floats: 17 million, with every exponent and low bits of all kinds.
+    // Every 251st of all 2^32 floats: 17 million, with every exponent and all kinds of low bits.
     for (uint64_t bits = 0; bits < 1ull << 32; bits += 251) {
         float value = float_of((uint32_t)bits);
         uint8_t expected = __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
@@ -194,7 +194,7 @@ static void lengths_of_a_ragged_batch_are_drawn(void **state)
     }
     assert_true(least <= 10 && most >= 90 && different >= 50);
     assert_true(shape_flops(&ragged) == 4.0 * 2 * squares * 64);
-    // Bytes are drawn for places past a sequence's length, too.
+    // Elements past a sequence's length are drawn, too.
     assert_int_equal(shape_elements(&ragged), 64 * 2 * 100 * 64);
     assert_string_equal(shape_of("1x1x33554432r9999").name, "1x1x33554432r9999");
 }
@@ -267,8 +267,8 @@ static void prompts_are_parsed(void **state)
     assert_string_equal(ragged.name, "64x2x100q4p32s40r7");
 }
 
-// A token's scale is the smallest power of two with which its codes fit, and no smaller than halves
-// need.
+// A token's scale is the smallest power of two with which its codes fit, but not below 2^-32, which
+// the smallest half needs.
 static void a_token_has_the_smallest_scale_that_fits(void **state)
 {
     (void)state;
@@ -294,7 +294,7 @@ static int plain_scale_place(enum cache_tensor tensor, int slot)
     return slot * 2 + tensor;
 }
 
-// Every token's codes and scales in its page, the newest not before but then; NaN everywhere else.
+// Each token's codes and scales are in its page: the newest only in `then`; NaN is everywhere else.
 static void a_cache_has_each_token_in_its_page(void **state)
 {
     (void)state;
@@ -337,7 +337,7 @@ static void a_cache_has_each_token_in_its_page(void **state)
     problem_destroy(&p);
 }
 
-// With heads of 128, and without all tokens that ask.
+// With heads of 128, before the tokens of a prompt that ask.
 static int wide_code_place(enum cache_tensor tensor, int slot, int d)
 {
     return (slot * 2 + tensor) * 128 + d;
@@ -485,7 +485,7 @@ static void inputs_are_normal(void **state)
         assert_true(fabs(square - 1) < 0.008);
         assert_true(fabs(fourth - 2.9) < 0.06); // twelve uniforms: 3 - 1.2 / 12
         assert_true(fabs(beyond_2 - 0.0455) < 0.0015);
-        for (size_t u = 0; u < t; ++u) { // no two tensors have anything to do with each other
+        for (size_t u = 0; u < t; ++u) { // the tensors are uncorrelated
             double product = 0;
             for (size_t i = 0; i < elements; ++i)
                 product += (double)tensors[t][i] * tensors[u][i] / elements;
@@ -521,10 +521,11 @@ static void the_kinds_of_input_differ_as_they_say(void **state)
     problem_destroy(&peaky);
 }
 
-// What a key's scores have over the mean of all scores, in powers of two, by the codes that a kernel gets.
+// By how much a key's scores exceed the mean of all scores, in powers of two, as the codes have
+// them.
 static double over_the_mean(const struct problem *p, int key)
 {
-    double sum[2] = {0}; // of the key's scores, of all
+    double sum[2] = {0}; // sums of the key's scores and of all scores
     int keys = p->shape.seq_len;
 
     for (int row = 0; row < keys; ++row) // of head 0, whose scale is the first
@@ -545,7 +546,7 @@ static void scores_follow_the_place_of_their_keys_where_inputs_say_so(void **sta
     (void)state;
     const struct {
         enum input_kind kind;
-        double first, middle, last; // over the mean
+        double first, middle, last; // over the mean, expected
     } kinds[] = {
         {INPUT_SINK, 12 - 12. / 129, -12. / 129, -12. / 129},
         {INPUT_RISING, -20, 0, 20},
@@ -591,7 +592,7 @@ static void scales_are_per_head_and_shared_by_the_batches(void **state)
 
 // ---- Reference ----------------------------------------------------------------------------------
 
-// Asked for millions of times: what the codes stand for is kept.
+// Dequantises a code: called millions of times, so each code's value is kept.
 static double dequantised(const uint8_t *codes, float scale, size_t i)
 {
     static float numbers[256];
@@ -607,7 +608,8 @@ static double as_half(const float *values, size_t i)
     return half_to_float(half_from_float(values[i]));
 }
 
-// [seq_len][HEAD_DIM]: K of a head, as numbers: of its codes, or rounded to half. New.
+// K of a head, [seq_len][HEAD_DIM], as numbers: from its codes, or rounded to half. For the caller
+// to free.
 static double *keys_of_head(const struct problem *p, int head, bool fp16)
 {
     size_t count = (size_t)p->shape.seq_len * HEAD_DIM, base = head * count;
@@ -620,7 +622,7 @@ static double *keys_of_head(const struct problem *p, int head, bool fp16)
     return keys;
 }
 
-// [HEAD_DIM][seq_len]: V of a head, as numbers. New.
+// V of a head, transposed: [HEAD_DIM][seq_len], as numbers. For the caller to free.
 static double *values_of_head(const struct problem *p, int head)
 {
     int seq_len = p->shape.seq_len;
@@ -672,7 +674,7 @@ static void check_reference(const char *shape, enum input_kind kind, enum mask m
     struct rows all = {0, 1};
 
     for (size_t i = 0; i < elements; ++i)
-        ref[i] = -1234; // what is past a length stays so
+        ref[i] = -1234; // rows past a length must keep this
     assert_true(fp16 ? reference_fp16(&p, all, 2, ref) : reference_dequantised(&p, all, 2, ref));
     for (int head = 0; head < p.shape.batch * p.shape.heads; ++head) {
         int length = shape_length(&p.shape, head / p.shape.heads);
@@ -690,7 +692,7 @@ static void check_reference(const char *shape, enum input_kind kind, enum mask m
                                       : dequantised(p.v_codes, p.v_scales[head % p.shape.heads],
                                                     base + (size_t)j * HEAD_DIM));
                 float got = ref[base + (size_t)row * HEAD_DIM];
-                // The result's own rounding: to float, or to half (a double rounding may differ).
+                // The rounding of the result: to float, or to half (rounding twice may differ).
                 double step = fp16 ? fabs(expected) * 0x1.01p-11 + 0x1p-25
                                    : fabs(expected) * 0x1.01p-24 + 1e-14;
                 if (!(fabs(got - expected) <= step))
@@ -705,7 +707,7 @@ static void check_reference(const char *shape, enum input_kind kind, enum mask m
     problem_destroy(&p);
 }
 
-// Each query head of a head of keys sees all of its sequence's tokens, each with its own scales.
+// Each query head of a group sees all of its sequence's tokens, each token with its own scales.
 static void references_of_a_cache_agree_with_the_plain_way(void **state)
 {
     (void)state;
@@ -792,7 +794,7 @@ static void references_of_a_prompt_agree_with_the_plain_way(void **state)
     check_prompt_reference("2x1x20q2p16s7d128");
 }
 
-// What is given in half are the values of the codes: halves hold them without rounding.
+// A prompt's halves are the values of its codes, without rounding.
 static void halves_hold_a_prompts_queries(void **state)
 {
     (void)state;
@@ -836,7 +838,7 @@ static void references_agree_with_the_plain_way_under_a_mask(void **state)
     }
 }
 
-// The first query sees one key: its output is that value, whatever the scores are.
+// The first query sees one key: its output is that key's value, whatever its score.
 static void the_first_row_under_a_mask_is_the_first_value(void **state)
 {
     (void)state;
@@ -858,7 +860,7 @@ static void the_first_row_under_a_mask_is_the_first_value(void **state)
     problem_destroy(&p);
 }
 
-// Past a length nobody looks, not even at NaN; before it everything counts.
+// Nobody looks past a length, not even at NaN; before it everything counts.
 static void rows_past_a_length_are_not_measured(void **state)
 {
     (void)state;
@@ -898,15 +900,15 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
         for (int row = 0; row < seq_len; ++row) {
             size_t base = (size_t)head * seq_len * HEAD_DIM;
             double sum = ldexp(weights_of_row(&p, head, row, false, keys, weights), how.offset);
-            double rounded_sum = 0, maximum = 1; // what the weights are relative to: the row's
+            double rounded_sum = 0, maximum = 1; // what weights are relative to: the row's maximum
             double first_mean = 0;
             for (int j = 0; j < seq_len; ++j) {
-                if (how.tile > 0 && j % how.tile == 0) { // the kernel's, which may lag behind
+                if (how.tile > 0 && j % how.tile == 0) { // the kernel's maximum may lag
                     double highest = 0;
                     for (int i = j; i < j + how.tile && i < seq_len; ++i)
                         highest = fmax(highest, weights[i]);
                     bool too_high = j > 0 && highest > maximum * exp2(how.lag);
-                    double powers = 0; // of two, of all the tile's keys
+                    double powers = 0; // sum over the tile's keys, in powers of two
                     for (int i = j; i < j + how.tile; ++i)
                         powers +=
                             i < seq_len ? fmax(log2(weights[i] / maximum) + how.offset, -7) : -7;
@@ -917,12 +919,12 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                         double high = highest / maximum, fits = exp2(how.lag);
                         double by = high / fits * exp2(how.room), least = high / fits;
                         double mean = first_mean / maximum * exp2(how.offset);
-                        if (mean > exp2(how.lost)) // it may get lower by so much
+                        if (mean > exp2(how.lost)) // P may get down to 2^kept
                             by = fmax(least, fmin(by, mean * exp2(-how.kept)));
                         maximum *= by;
                     } else if (j == 0 || too_high) {
                         maximum = highest;
-                        double mean = 1; // of the tile's weights, where keys follow
+                        double mean = 1; // geometric; 0 for the last tile
                         for (int i = j; i < j + how.tile; ++i)
                             mean *= j + how.tile < seq_len ? pow(weights[i], 1.0 / how.tile) : 0;
                         if (how.mean && mean * exp2(how.offset) > maximum)
@@ -957,7 +959,7 @@ static void references_with_p_rounded_agree_with_the_plain_way(void **state)
 {
     (void)state;
     const char *const shapes[] = {"1x1x1", "2x3x5", "1x1x130"};
-    const int offsets[] = {0, 8, 10, -12}; // 10: past 448; -12: all below the smallest
+    const int offsets[] = {0, 8, 10, -12}; // 10: P is past 448; -12: P is below the smallest code
     for (size_t i = 0; i < LENGTH(shapes); ++i)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (size_t j = 0; j < LENGTH(offsets); ++j) {
@@ -993,7 +995,7 @@ static void references_whose_maximum_lags_agree_with_the_plain_way(void **state)
 static void references_whose_rises_leave_room_agree_with_the_plain_way(void **state)
 {
     (void)state;
-    const double lags[] = {0, 0.8625, 3.5}; // of powers of two
+    const double lags[] = {0, 0.8625, 3.5}; // in powers of two
     for (size_t i = 0; i < LENGTH(lags); ++i)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (int tile = 8; tile <= 32; tile *= 4) {
@@ -1015,7 +1017,8 @@ static void room_is_left_by_rises_alone(void **state)
         const char *shape;
         enum input_kind kind;
         bool differ;
-    } cases[] = {{"1x1x149", INPUT_RISING, true}, {"1x1x32", INPUT_RISING, false}}; // one tile
+    } cases[] = {{"1x1x149", INPUT_RISING, true},
+                 {"1x1x32", INPUT_RISING, false}}; // one tile in all
     for (size_t i = 0; i < LENGTH(cases); ++i) {
         struct problem p = problem_of(cases[i].shape, cases[i].kind, 1);
         size_t bytes = shape_elements(&p.shape) * sizeof(float);
@@ -1090,7 +1093,7 @@ static void covered_rows_include_the_first_and_last_tile(void **state)
         struct shape shape = shape_of(shapes[i]);
         struct rows rows = reference_rows(&shape);
         int count = 0, last = -1;
-        unsigned positions = 0; // in a tile of 32
+        unsigned positions = 0; // rows modulo 32 that were seen
         for (int row = rows.first; row < shape.seq_len; row = rows_next(rows, shape.seq_len, row)) {
             assert_true(row > last);
             last = row;
@@ -1131,8 +1134,8 @@ static void metrics_are_what_they_say(void **state)
     assert_float_equal(m.mean_abs, 0.5 / 256, 1e-12);
     assert_float_equal(m.bad_percent, 100.0 / 256, 1e-12);
     assert_false(gate_relative(&m, GATE_TOLERANCE));
-    assert_true(gate_relative(&m, 0.05));   // 0.044 in the head; 0.0625 in the row, under 4 * 0.05
-    assert_false(gate_relative(&m, 0.015)); // the head
+    assert_true(gate_relative(&m, 0.05));   // 0.044 in the head; 0.0625 in the row, below 4 * 0.05
+    assert_false(gate_relative(&m, 0.015)); // 0.044 is too much for the head
 
     out[3 * HEAD_DIM] = half_from_float(1);
     const uint16_t not_numbers[] = {0x7c00, 0xfc00, 0x7e00, 0xffff};
@@ -1164,10 +1167,10 @@ static void errors_against_zero_are_infinite_not_nothing(void **state)
     assert_false(gate_relative(&m, GATE_TOLERANCE));
 }
 
-// The mistakes that a kernel makes, made here on a few rows of every head.
+// Mistakes that kernels make, here made on a few rows of every head.
 enum mistake {
     NONE,
-    HALF_P, // right: rounded once, and with P rounded to half on the way
+    HALF_P, // right: P rounded to half, then the output
     E4M3_P, // P to E4M3, against the maximum so far: right for a program that says so
     ZEROS,
     MEAN_V,
@@ -1199,8 +1202,8 @@ static const char *const mistake_names[] = {
     "an infinity",
 };
 
-// A row with each mistake, from one walk over the head's keys and values; `weights` has room for three
-// times seq_len.
+// Computes a row with each mistake, in one walk over the head's keys and values; `weights` has room
+// for 3 * seq_len numbers.
 static void wrong_rows(const struct problem *p, int head, int row, const double *keys,
                        const double *values, double *weights, double out[MISTAKES][HEAD_DIM])
 {
@@ -1209,7 +1212,7 @@ static void wrong_rows(const struct problem *p, int head, int row, const double 
     double *half = weights + seq_len, *e4m3 = half + seq_len; // the weights, rounded
     int tiles = (seq_len + 31) / 32;
     const int dropped[] = {[FIRST_TILE] = 0, [MIDDLE_TILE] = tiles / 2, [LAST_TILE] = tiles - 1};
-    double sums[MISTAKES], half_sum = 0, largest = 0; // of the weights so far, of whole tiles
+    double sums[MISTAKES], half_sum = 0, largest = 0; // largest: of the tiles so far
 
     for (int m = 0; m < MISTAKES; ++m)
         sums[m] = sum;
@@ -1306,7 +1309,7 @@ static void check_gate(const char *name, enum input_kind kind, struct p_rounding
         if (pass != (m == NONE || m == HALF_P || (m == E4M3_P && how.format == P_E4M3)))
             fail_msg("%s, %s: %s: %.2e in a head, %.2e in a row", name, input_kind_name(kind),
                      mistake_names[m], metrics.rel_head, metrics.rel_row);
-        // The margins that gates.c speaks of.
+        // The margins that gates.c promises.
         if (m == E4M3_P && how.format == P_E4M3)
             assert_true(metrics.rel_head < limits.head / 1.8 && metrics.rel_row < limits.row / 1.5);
         else if (how.format == P_E4M3 && m > E4M3_P && metrics.not_finite == 0 && m != STALE_ROW)
@@ -1373,7 +1376,7 @@ static void limits_for_rounded_p_have_ends(void **state)
     l = gate_rounded_limits(least, &own);
     assert_true(l.head == least && l.row == row * least);
 
-    own = (struct error_metrics){.rel_head = 1, .rel_row = INFINITY}; // all of P below the smallest
+    own = (struct error_metrics){.rel_head = 1, .rel_row = INFINITY}; // all of P became 0
     l = gate_rounded_limits(least, &own);
     assert_true(l.head == GATE_ROUNDED_MOST && l.row == row * GATE_ROUNDED_MOST);
 
@@ -1408,13 +1411,13 @@ static void the_gate_tells_right_from_wrong_with_other_inputs(void **state)
     judge_all(judged);
     check_gate("small", INPUT_MEAN, (struct p_rounding){0}, judged);
     check_gate("mission", INPUT_MEAN, (struct p_rounding){0}, judged);
-    // Of a few rows, none may have its peak in a given tile.
+    // With few rows it may be that none has its peak in a given tile.
     judged[FIRST_TILE] = judged[MIDDLE_TILE] = judged[LAST_TILE] = false;
     check_gate("small", INPUT_PEAKY, (struct p_rounding){0}, judged);
     check_gate("mission", INPUT_PEAKY, (struct p_rounding){0}, judged);
 }
 
-// Why an absolute tolerance does not do.
+// An absolute tolerance passes zeros: why the gate is relative.
 static void the_sources_gate_passes_zeros_where_outputs_are_small(void **state)
 {
     (void)state;
@@ -1519,7 +1522,7 @@ static void files_are_whole_or_not_there(void **state)
     assert_int_equal(status.st_mode & 0777, 0666 & ~mask);
     unlink(path);
 
-    // /dev/null is no regular file either, but root could rename over it.
+    // A pipe: /dev/null is no regular file either, but root could rename over it.
     snprintf(path, sizeof path, "%s/pipe", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     const char *const bad[] = {folder, path, "/nonexistent/file", "/proc/version/file", ""};
@@ -1536,7 +1539,7 @@ static void files_are_whole_or_not_there(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-// The number at a path of keys in a JSON file; NaN where there is none.
+// The number at a path of keys in a JSON file; NaN if it is not there.
 static double number_in(const char *folder, const char *name, const char *first, const char *second,
                         const char *third)
 {
@@ -1584,7 +1587,7 @@ static void summaries_hold_times_and_the_worst_errors(void **state)
     assert_float_equal(number_in(folder, name, "shapes", "small", "rel_head"), 3e-4, 1e-9);
     assert_float_equal(number_in(folder, name, "shapes", "small", "passed"), 3, 0);
     assert_float_equal(number_in(folder, name, "shapes", "mission", "passed"), 1, 0);
-    // A fault leaves no error to tell, so none is told.
+    // A fault leaves no error to record, so none is recorded.
     assert_true(isnan(number_in(folder, name, "shapes", "mission", "rel_head")));
     name = summary_names[1];
     assert_float_equal(number_in(folder, name, "shapes", "small", "p50_us"), 12.5, 1e-9);
@@ -1630,9 +1633,9 @@ static void the_clock_is_read_where_there_is_nvml(void **state)
     clock_meter_read(&meter, &span);
     assert_int_equal(span.readings, 0);
 
-    setenv("FAKE_MHZ", "1965 1980 1740 ", 1); // the fourth is no answer
+    setenv("FAKE_MHZ", "1965 1980 1740 ", 1); // the fourth item is empty: no answer
     assert_true(clock_meter_open(&meter, "00000000:65:00.0"));
-    clock_meter_read(&meter, &span); // the power is not told yet
+    clock_meter_read(&meter, &span); // FAKE_MILLIWATTS is not set yet
     assert_float_equal(span.watts, 0, 0);
     setenv("FAKE_MILLIWATTS", "540500", 1);
     for (int i = 0; i < 4; ++i)
@@ -1692,7 +1695,7 @@ static int remove_stages_root(void **state)
     return rmdir(stages_root);
 }
 
-// Reads a stage from a table with this text (NULL: there is none).
+// Reads a stage from a table with this text; NULL: there is no table.
 static bool stage_from(const char *text, int number, struct stage *stage, char *why, size_t size)
 {
     char path[64];
@@ -1715,7 +1718,7 @@ static void stages_are_found_by_number(void **state)
 {
     static const char table[] = "# a comment\n" STAGES_HEADING "1\ton paper\tch01_a\t-\t-\n"
                                 "# another\n12\tP·V\tch12_b\tsm_89 sm_90\t80\n"
-                                "18\tboard\t-\tsm_90a\t-"; // the last line need not end
+                                "18\tboard\t-\tsm_90a\t-"; // no newline at the end
     struct stage stage;
     char why[256];
     (void)state;
@@ -1730,7 +1733,7 @@ static void stages_are_found_by_number(void **state)
     assert_true(stage_from(table, 18, &stage, why, sizeof why));
     assert_string_equal(stage.program, "");
     assert_true(stage.has_kernel);
-    // Columns are found by their names: others may stand between them.
+    // Columns are found by their names: other columns may stand between them.
     assert_true(
         stage_from("number\tfilm\timages\tprogram\tname\n3\t1x1x96\tsm_89\tch03_a\tproducts\n", 3,
                    &stage, why, sizeof why));
@@ -1782,16 +1785,16 @@ static void stages_that_are_not_there_are_named(void **state)
 
 // ---- What is wrong with an output ---------------------------------------------------------------
 
-enum { TOLD_KEYS = 77, TOLD_WHOLE = 96 }; // keys that there are, and up to a whole tile
+enum { TOLD_KEYS = 77, TOLD_WHOLE = 96 }; // keys of the problem; the same in whole tiles of 32
 
-static float *told_reference(const struct problem *problem) // new
+static float *told_reference(const struct problem *problem) // for the caller to free
 {
     float *ref = malloc((size_t)TOLD_WHOLE * HEAD_DIM * sizeof *ref);
     assert_true(ref && reference_dequantised(problem, (struct rows){0, 1}, 1, ref));
     return ref;
 }
 
-// Holds the diagnosis of `out` to be the words before its counts, or to have them.
+// Asserts that the diagnosis of `out` contains these words; NULL: that there is none.
 static void assert_told(const struct problem *p, const uint16_t *out, const float *ref,
                         const char *words)
 {
@@ -1801,14 +1804,14 @@ static void assert_told(const struct problem *p, const uint16_t *out, const floa
     free(said);
 }
 
-// Halves of a reference.
+// Rounds a reference to half.
 static void round_to_half(uint16_t *out, const float *ref)
 {
     for (size_t i = 0; i < (size_t)TOLD_KEYS * HEAD_DIM; ++i)
         out[i] = half_from_float(ref[i]);
 }
 
-// What comes out of another problem than the one that was given.
+// Asserts the diagnosis of another problem's output, taken for this problem's.
 static void assert_told_of(const struct problem *p, const struct problem *other, const float *ref,
                            const char *words)
 {
@@ -1981,7 +1984,7 @@ static void causes_are_told_of_a_cache(void **state)
     problem_destroy(&p);
 }
 
-// Of two query heads that share a head of 40 keys of 128 elements.
+// Two query heads share a head of 40 keys of 128 elements.
 static void causes_are_told_of_a_prompt(void **state)
 {
     enum { ELEMENTS = 2 * 9 * 128 };

@@ -1,14 +1,14 @@
 // workbench.h: what every chapter's program links.
 //
 // A chapter supplies a kernel and a launch function; workbench_main() does the rest: options,
-// inputs, reference, gates, timing, resources and the run record. The half that needs no GPU
-// (E4M3, inputs, reference, gates, statistics) is usable on its own; chapter 1 and the lab
-// driver use it so.
+// inputs, reference, gates, timing, resources and the run record. The half that needs no GPU (E4M3,
+// inputs, reference, gates, statistics) is usable on its own; chapter 1 and the lab driver use it
+// so.
 //
 // Conventions: tensors are [batch][heads][seq_len][D], row-major, where D is the shape's head
-// dimension: HEAD_DIM, unless it says otherwise; times are in
-// microseconds unless a name says otherwise; functions that can fail return false and, where they
-// take `why` and its `size`, leave one line there that says what was wrong.
+// dimension, HEAD_DIM if it names no other. Times are in microseconds unless a name says otherwise.
+// Functions that can fail return false and, where they take `why` and its `size`, leave one line
+// there that says what was wrong.
 #ifndef WORKBENCH_H
 #define WORKBENCH_H
 
@@ -25,16 +25,16 @@ enum { HEAD_DIM = 64, HEAD_DIM_MOST = 128 };
 
 // ---- Shapes -------------------------------------------------------------------------------------
 
-struct shape {        // kernels have it in their arguments: what they read keeps its place
-    char name[24];    // "mission", or made of the fields: "2x8x517"; "2x8x517r3": ragged;
+struct shape {        // what kernels read keeps its place: they get this struct as an argument
+    char name[24];    // "mission", or made from the fields: "2x8x517"; "2x8x517r3": ragged;
                       // "2x8x517q4p16": a cache; "2x8x517q4p16s32": a prompt; "2x8x517d128"
     uint16_t ragged;  // seed of the lengths of a ragged batch; 0: all sequences are seq_len long
-    uint16_t page;    // of a cache: tokens of a page; of all other shapes 0
-    uint16_t newest;  // of a prompt: so many of a sequence's newest tokens ask; of all others 0
-    uint8_t group;    // of a cache: query heads for each head of keys; of all other shapes 0
+    uint16_t page;    // a cache's tokens per page; else 0
+    uint16_t newest;  // a prompt's number of newest tokens that ask; else 0
+    uint8_t group;    // a cache's query heads for each head of keys; else 0
     uint8_t head_dim; // 128; 0: HEAD_DIM
     int batch;
-    int heads; // of keys, and of queries but for those of a cache's group
+    int heads; // of keys, and of queries unless `group` multiplies them
     int seq_len;
 };
 
@@ -48,7 +48,7 @@ struct shape {        // kernels have it in their arguments: what they read keep
 // what would be right.
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
 
-// Elements of a row: HEAD_DIM or 128.
+// Elements of a head's row: HEAD_DIM or 128.
 int shape_head_dim(const struct shape *shape);
 
 // 1 / sqrt(D), rounded to float.
@@ -60,20 +60,21 @@ static inline float shape_softmax_scale(const struct shape *shape)
 // Elements of K and of V: batch * heads * seq_len * D.
 size_t shape_elements(const struct shape *shape);
 
-// Q and O are [batch][shape_query_heads()][shape_rows()][D], so many elements: of a prompt, each query head
-// has a row for each of the newest tokens. Where a cache is asked by one query, the group is the rows of a
-// head of keys. Of all other shapes it is [batch][heads][seq_len][D].
+// Q and O are [batch][shape_query_heads()][shape_rows()][D], shape_outputs() elements. In a prompt
+// each query head has a row for each of the newest tokens. If a cache is asked by one query, the
+// rows of a head of keys are its group's query heads. All other shapes have
+// [batch][heads][seq_len][D].
 int shape_query_heads(const struct shape *shape);
 int shape_rows(const struct shape *shape);
 size_t shape_outputs(const struct shape *shape);
 
-// The length of a batch's sequence: seq_len, or of a ragged batch drawn from 1 to seq_len. What lies
-// past it in Q, K and V are numbers that nobody asks for; nobody looks at the output there. Of a cache
-// it counts the newest token, too.
+// The length of a batch's sequence: seq_len, or in a ragged batch drawn from 1 to seq_len. Past it
+// Q, K and V hold numbers that nobody asks for, and nobody looks at the output. A cache's length
+// counts the newest token, too.
 int shape_length(const struct shape *shape, int batch);
 
-// How many of a sequence's shape_rows() are asked for: its length, of a cache all, of a ragged prompt a
-// number drawn from 1 to `newest`, and no more than its length.
+// How many of a sequence's shape_rows() are asked for: its length; in a cache all; in a ragged
+// prompt a number drawn from 1 to `newest`, but no more than the length.
 int shape_rows_asked(const struct shape *shape, int batch);
 
 // How many of a sequence's newest tokens a launch puts into its cache: one, or those that ask.
@@ -82,13 +83,13 @@ int shape_newest(const struct shape *shape, int batch);
 // Which keys a query sees: all of its sequence, or with a causal mask none after its own place.
 enum mask { MASK_NONE, MASK_CAUSAL };
 
-// How many keys the query in place `row` sees of a sequence so long.
+// How many keys the query at place `row` sees in a sequence of this length.
 static inline int keys_seen(enum mask mask, int length, int row)
 {
     return mask == MASK_CAUSAL && row < length ? row + 1 : length;
 }
 
-// The place of row 0 in its sequence: a prompt's queries are its last ones. Of all other shapes 0.
+// The place of row 0 in its sequence: a prompt's queries are the last tokens. 0 for other shapes.
 int shape_first_place(const struct shape *shape, int batch);
 
 // Floating-point operations of both products, 4 * D for each key that a query sees (a multiply
@@ -97,7 +98,7 @@ int shape_first_place(const struct shape *shape, int batch);
 double shape_flops(const struct shape *shape);
 double masked_flops(const struct shape *shape, enum mask mask);
 
-// Bytes of a cache that its tokens take: codes of K and V, and a scale of each.
+// Bytes that the tokens of a cache take: codes of K and V, and a scale for each.
 double shape_cache_bytes(const struct shape *shape);
 
 // ---- E4M3 (OCP 8-bit floating point, OFP8 specification, 2023) ----------------------------------
@@ -111,11 +112,11 @@ uint8_t e4m3_from_float(float value);
 // Value of a code; exact. 0x7f and 0xff are NaN.
 float e4m3_to_float(uint8_t code);
 
-// E8M0 (OCP Microscaling Formats, 2023) is the exponent of a float: 2^(code - 127). The code of the
-// smallest power of two by which `largest` becomes at most E4M3_MAX; but no less than 2^-32, which is
-// that of the smallest half: scales of 0 to 65504 are within 2^41 of each other.
+// E8M0 (OCP Microscaling Formats, 2023) is the exponent of a float: 2^(code - 127). Returns the
+// code of the smallest power of two with which `largest` becomes at most E4M3_MAX, but no less than
+// 2^-32's, which the smallest half needs: so scales of 0 to 65504 are within 2^41 of each other.
 uint8_t e8m0_for(float largest);
-float e8m0_to_float(uint8_t code); // of codes 1 to 254
+float e8m0_to_float(uint8_t code); // for codes 1 to 254
 
 // ---- Inputs -------------------------------------------------------------------------------------
 
@@ -124,14 +125,12 @@ enum input_kind {
     INPUT_MEAN,   // N(0, 1) plus a mean per tensor and channel: a mistake in 1/l shows
     INPUT_PEAKY,  // Q times 8: a few keys carry each row; a mistake in the running max shows. In a
                   // cache V's tokens are of different sizes, too: times 2^-6 to 2^6
-    INPUT_KINDS,  // on so many each program is checked; the rest is asked for by name
+    INPUT_KINDS,  // each program is checked on those above; the others are asked for by name
     // A time may depend on where along the keys the large scores are. Here a key's place adds to its
     // score, in powers of two (of exp's argument over ln 2), before K is rounded to E4M3:
     INPUT_SINK = INPUT_KINDS, // 12 for key 0, as in language models
     INPUT_RISING,  // from 0 for key 0, linearly, to 40 for the last: each tile has a new maximum
-    INPUT_FALLING, // from 40 to 0: the first tile has it
-    INPUT_KINDS_DRAWN,
-    INPUT_MODEL = INPUT_KINDS_DRAWN, // a language model's own, from a file; the seed is the layer
+    INPUT_FALLING, // from 40 for key 0, linearly, to 0 for the last: the first tile has the maximum
     INPUT_KINDS_ALL
 };
 
@@ -146,10 +145,11 @@ bool tensors_fit(const struct shape *shape, uint64_t layer, char *why, size_t si
 
 enum cache_tensor { CACHE_K, CACHE_V };
 
-// One attention problem on the host. All three tensors are kept twice: as drawn (float) and as
-// the kernel gets them (E4M3 codes with one scale a head, the same for every batch). In a cache each
-// token's K and V have a scale of their own, a power of two, and Q is given in half: it has no codes. A
-// prompt's Q has codes, too, with a power of two for each row, and what is given in half is their values.
+// One attention problem on the host. All three tensors are kept twice: as drawn (float) and as the
+// kernel gets them (E4M3 codes with one scale a head, the same for every batch). In a cache each
+// token's K and V have a scale of their own, a power of two, and Q is given in half, without codes.
+// A prompt's Q has codes, too, with a power of two for each row; the halves that are given are
+// their values.
 struct problem {
     struct shape shape;
     enum input_kind kind;
@@ -169,18 +169,18 @@ void problem_destroy(struct problem *problem);
 
 // ---- A cache ------------------------------------------------------------------------------------
 
-// A problem's cache as it lies in memory. Token t of sequence b is in page table[b][t / page], in its
-// slot t % page. A page has for each head 2 * page * D codes, of K and V, and elsewhere
-// 2 * page scales. Where in these an element or a scale lies is a matter of the program:
+// A problem's cache as it lies in memory. Token t of sequence b is in page table[b][t / page], in
+// slot t % page. For each head a page has 2 * page * D codes, of K and V, and apart from them 2 *
+// page scales. The program says where among these an element or a scale lies:
 typedef int code_place_fn(enum cache_tensor tensor, int slot, int d);
 typedef int scale_place_fn(enum cache_tensor tensor, int slot);
 struct cache_image {
-    int max_pages; // of a sequence
+    int max_pages; // of a sequence's row in the table
     int *table;    // [B][max_pages], in a drawn order; -1 past a sequence's end
     size_t bytes;  // codes [pages][H][2 * page * D], then scales [pages][H][2 * page]
     size_t code_bytes;
-    uint8_t *before; // without the newest token of each sequence, or those that ask
-    uint8_t *then;   // with them; slots without a token are NaN in both
+    uint8_t *before; // without the newest token of each sequence, or without those that ask
+    uint8_t *then;   // with them; slots without a token are NaN in `before` and `then`
 };
 
 // False (and nothing allocated) when memory runs out.
@@ -209,10 +209,10 @@ static inline int rows_next(struct rows rows, int seq_len, int row)
 // stride apart so that they fall on every row of a tile; first and last tile included.
 struct rows reference_rows(const struct shape *shape);
 
-// Attention in double precision on the dequantised inputs: softmax(q k^T * softmax_scale) v. What
-// a kernel is judged by: it leaves the kernel's own error only. out: as Q, float;
-// rows that are not covered, or past a sequence's length, are left alone. threads 0: one a core. The same bits on every machine
-// and for any number of threads. False when memory runs out.
+// Attention in double precision on the dequantised inputs: softmax(q k^T * softmax_scale) v. A
+// kernel is judged by this, since only the kernel's own error remains. out: as Q, float; rows that
+// are not covered, or past a sequence's length, are left alone. threads 0: one a core. The bits are
+// the same on every machine and for any number of threads. False when memory runs out.
 bool reference_dequantised(const struct problem *problem, struct rows rows, int threads,
                            float *out);
 
@@ -221,30 +221,30 @@ bool reference_dequantised(const struct problem *problem, struct rows rows, int 
 // yardstick; it shows the quantisation's error beside the kernel's.
 bool reference_fp16(const struct problem *problem, struct rows rows, int threads, float *out);
 
-// How a kernel rounds P, the numerators of its softmax, before its second product. Half costs too
-// little to be told of; E4M3 has 4 significant bits, and its rounding is most of the output's error.
+// How a kernel rounds P, the numerators of its softmax, before its second product. Rounding to half
+// costs too little to matter; E4M3 has 4 significant bits, and its rounding makes most of the
+// error.
 enum p_format { P_NOT_TOLD, P_E4M3 };
 struct p_rounding {
     enum p_format format;
     int offset;       // P is 2^offset exp(score - maximum) when it is rounded; 448 is the largest
-    bool sum_rounded; // row_sum adds up P as rounded; else as it was before
-    // What the kernel takes for the maximum: the row's own where tile is 0. Else that of the keys of
-    // the first `tile` keys, and of each tile on whose maximum is more than 2^lag times it.
+    bool sum_rounded; // row_sum adds up P after its rounding; else before
+    // Which maximum the kernel subtracts: if tile is 0, the row's own. Else the maximum of the
+    // first `tile` keys, replaced by a later tile's when that is more than 2^lag times higher.
     int tile; // a multiple of 8
     double lag;
-    // With a tile that is not the last: no less than 2^offset times the geometric mean of its
-    // weights, so that P is 1 at most where a score is the tile's mean.
+    // In a tile that is not the last, the maximum is at least 2^offset times the geometric mean of
+    // the tile's weights, so that P is at most 1 where a score is the tile's mean.
     bool mean;
-    // A tile that raises the maximum leaves `room` powers of two before the next one does, but no
-    // more than keep P of the first tile's mean at 2^kept, unless it is below 2^lost already. While
-    // that P is above 2^-7, the smallest in the kernel, a score of more than 2^heavy times its tile's
-    // mean raises the maximum to itself, as the first tile does. Room 0: all do.
+    // A tile that raises the maximum leaves `room` powers of two before the next rise; but P of the
+    // first tile's mean stays at 2^kept or more, unless it is below 2^lost already. If it is not, a
+    // score of more than 2^heavy times its tile's mean (with P of 2^-7 at least) raises the maximum
+    // to itself, as the first tile does. room = 0: every rise does.
     double room, kept, lost, heavy;
 };
 
-// reference_dequantised with one thing changed: P is rounded to E4M3 (nearest even, past 448 to
-// 448) as `p` says. What such a kernel would be if nothing
-// else in it were rounded. P_NOT_TOLD gives reference_dequantised.
+// reference_dequantised with one change: P is rounded to E4M3 (nearest even, past 448 to 448) as
+// `p` says. Such an output has a kernel in which nothing else is rounded. P_NOT_TOLD: no change.
 bool reference_rounded_p(const struct problem *problem, struct rows rows, int threads,
                          struct p_rounding p, float *out);
 
@@ -270,21 +270,21 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
 #define GATE_ROW_FACTOR 4.0
 bool gate_relative(const struct error_metrics *metrics, double tolerance);
 
-// The same gate for a kernel that rounds P to E4M3: at most GATE_ROUNDED_FACTOR times the error of
-// reference_rounded_p, with its output rounded to half, where that is more than the tolerance
-// allows. gates.c says why 2, and why there is an end to it.
+// The gate for a kernel that rounds P to E4M3: GATE_ROUNDED_FACTOR times the error of
+// reference_rounded_p with its output rounded to half, where that is more than the tolerance
+// allows. gates.c says why the factor is 2, and why there is an upper limit.
 #define GATE_ROUNDED_FACTOR 2.0
 #define GATE_ROUNDED_MOST 0.1
 struct error_limits {
     double head, row; // bound rel_head and rel_row
 };
-struct error_limits gate_limits(double tolerance); // of gate_relative
+struct error_limits gate_limits(double tolerance); // the limits that gate_relative applies
 struct error_limits gate_rounded_limits(double tolerance, const struct error_metrics *rounded);
 bool gate_within(const struct error_metrics *metrics, struct error_limits limits);
 
-// The limits for one problem: draws on reference_rounded_p where `p` asks for it. `ref` is the
-// dequantised reference; *rounded gets the error of P's rounding alone (zeros where it is not told).
-// False when memory runs out.
+// The limits for one problem; uses reference_rounded_p if `p` asks for it. `ref` is the dequantised
+// reference; *rounded gets the error by P's rounding alone (zeros if `p` does not tell). False when
+// memory runs out.
 bool gate_limits_of(const struct problem *problem, struct rows rows, int threads,
                     struct p_rounding p, double tolerance, const float *ref,
                     struct error_metrics *rounded, struct error_limits *limits);
@@ -351,8 +351,8 @@ struct attention_args {
     float softmax_scale;
 };
 
-// The arguments of the launch function of a program that asks a cache. Device pointers. Sequence b
-// has lengths[b] tokens, and all but the last are in the cache (struct cache_image says how); the
+// What the launch function of a program that asks a cache gets. Device pointers. Sequence b has
+// lengths[b] tokens, and all but the last are in the cache (struct cache_image says how); the
 // kernel puts that one there, and attends to it, too. Slots without a token may hold anything.
 struct cache_args {
     const void *q;             // [B][H][queries][HEAD_DIM] half
@@ -368,7 +368,7 @@ struct cache_args {
     float softmax_scale;
 };
 
-// The arguments of --launch-only. The pointers name which is which; they are never followed.
+// The arguments of --launch-only. Each pointer is a recognisable value that is never followed.
 static inline struct attention_args launch_only_args(const struct shape *shape)
 {
     struct attention_args args;
@@ -376,7 +376,7 @@ static inline struct attention_args launch_only_args(const struct shape *shape)
 
     for (int i = 0; i < 7; ++i)
         at[i] = 0x5e0000000000 + ((uint64_t)i << 32);
-    memset(&args, 0, sizeof args); // padding and the name's rest too: the bytes are compared
+    memset(&args, 0, sizeof args); // also sets padding and the name's rest: the bytes are compared
     memcpy(&args, at, sizeof at);
     memcpy(&args.shape, shape, sizeof args.shape);
     args.softmax_scale = shape_softmax_scale(shape);
@@ -401,11 +401,12 @@ static inline struct cache_args launch_only_cache_args(const struct shape *shape
     return args;
 }
 
-// The arguments of the launch function of a program that asks a cache with a prompt. The newest asked[b]
-// tokens of sequence b ask, each with `queries` heads for each of the H heads of keys, and each sees the
-// tokens before it and itself. The kernel puts them into the cache, which has all tokens but these. `cache`
-// is as above with the head dimension D of its shape, but q and out are [B][H * queries][newest][D], and
-// new_k and new_v [B][H][newest][D]; rows from asked[b] on may hold anything.
+// What the launch function of a program that asks a cache with a prompt gets. The newest asked[b]
+// tokens of sequence b ask, each with `queries` heads for each of the H heads of keys, and each
+// sees the tokens before it and itself. The kernel puts them into the cache, which has all other
+// tokens. `cache` is as above with its shape's head dimension D, but q and out are [B][H *
+// queries][newest][D], and new_k and new_v [B][H][newest][D]; rows from asked[b] on may hold
+// anything.
 struct prompt_args {
     struct cache_args cache;
     const int *asked; // [B]: 1 to newest
@@ -431,12 +432,13 @@ struct program {
     const void *kernel; // the kernel, for its resources
     int threads;        // a CTA's threads
     size_t dynamic_shared_bytes;
-    double tolerance;          // of gate_relative; 0 means GATE_TOLERANCE
-    struct p_rounding p;       // how it rounds P; all zero: to half at worst
+    double tolerance;          // for gate_relative; 0 means GATE_TOLERANCE
+    struct p_rounding p;       // how P is rounded; all zero: to half, or not at all
     double tensor_flops_share; // share of shape_flops that runs on tensor cores: 0, 0.5 or 1
-    enum mask mask;            // that it computes with
+    enum mask mask;            // the mask that it applies
     // Enqueues the kernel on the stream; returns what cudaGetLastError() or its own checks say.
-    // It must be capturable into a graph: no synchronisation, no allocation. NULL: it asks a cache.
+    // Must be capturable into a graph: no synchronisation, no allocation. NULL: the program asks a
+    // cache.
     cudaError_t (*launch)(const struct attention_args *args, cudaStream_t stream);
     // The launch function for a ragged batch; lengths: [B], on the device. NULL: the program takes
     // no ragged batch.
@@ -444,17 +446,17 @@ struct program {
                                  cudaStream_t stream);
     // The launch function for a cache, and the places of the cache's elements; or NULL.
     cudaError_t (*launch_cache)(const struct cache_args *args, cudaStream_t stream);
-    // The launch function for a prompt; or NULL. A prompt of one token is a cache asked by one query, and
-    // a program without this takes it as such.
+    // The launch function for a prompt; or NULL. A program without it takes a prompt of one token
+    // as a cache asked by one query.
     cudaError_t (*launch_prompt)(const struct prompt_args *args, cudaStream_t stream);
-    bool heads_of_128; // whether it takes these, too
+    bool heads_of_128; // whether it takes heads of 128, too
     code_place_fn *code_place;
-    code_place_fn *code_place_128; // in a cache with heads of 128
+    code_place_fn *code_place_128; // the places in a cache with heads of 128
     scale_place_fn *scale_place;
-    // How many bytes of `scratch` such a launch needs (pointers are not looked at); NULL: none. They are
-    // zeros before the first launch, and each leaves them as the next one wants them, of any shape with
-    // as many bytes or fewer. Launches of one stream follow each other and can share them; launches that
-    // may run at the same time need their own.
+    // How many bytes of `scratch` such a launch needs (pointers are not looked at); NULL: none.
+    // They are zeros before the first launch; each launch leaves them ready for the next, of any
+    // shape with as many bytes or fewer. Launches of one stream follow each other and can share
+    // them; launches that may run at the same time need their own.
     size_t (*scratch_bytes)(const struct cache_args *args);
     const char *source_hash, *build_flags, *git_commit; // PROGRAM_BUILD sets these, last
 };
