@@ -1,5 +1,5 @@
-// clock.c: the time. A file of its own, for programs that are linked with the simulator, which has a
-// fail() of its own.
+// clock.c: the time. A file of its own for programs that link the simulator, which defines another
+// fail().
 #include "host.h"
 
 #include <time.h>

@@ -3,14 +3,15 @@
 
 #include <dlfcn.h>
 
-// A function of the GPU's driver; NULL: there is none.
+// A function of the GPU's driver; NULL if there is no driver.
 static void *driver_function(const char *name)
 {
     static void *driver;
     static bool asked;
     if (!asked)
         driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!asked && driver && dlsym(driver, "ptxsim_version")) // the simulator's
+    if (!asked && driver &&
+        dlsym(driver, "ptxsim_version")) // the simulator's stand-in is no driver
         driver = NULL;
     asked = true;
     return driver ? dlsym(driver, name) : NULL;
@@ -18,7 +19,7 @@ static void *driver_function(const char *name)
 
 bool gpu_here(void)
 {
-    static int here = -1; // not asked yet
+    static int here = -1; // -1: not looked for yet
     int devices = 0;
     if (here < 0) {
         int (*init)(unsigned) = (int (*)(unsigned))driver_function("cuInit");

@@ -1,9 +1,9 @@
-// host.h: what the programs share that judge, measure and draw on the host: the labs' driver and tools, the grader,
-// build/series, the command ptxsim.
+// host.h: what the host programs share that judge, measure and draw: the labs' driver and tools,
+// the grader, build/series, the command ptxsim.
 //
 //   say.c      the line in which a program fails, texts, the line that says what is under way
 //   options.c  a program's options by a table
-//   json.c     values at dotted paths of JSON, and files of it
+//   json.c     values at dotted paths of JSON, and JSON files
 //   root.c     the folder of the program, and of the repository
 //   gpu.c      whether there is a GPU
 //   clock.c    the time
@@ -19,12 +19,12 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-// Exit statuses that these programs share; others are a program's own.
+// Exit statuses that these programs share; each may have others of its own.
 enum { EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 
 // ---- Words (say.c) ------------------------------------------------------------------------------
 
-// Who speaks in fail(): "lab3", "grade".
+// The name that fail() begins its line with: "lab3", "grade".
 extern const char *speaker;
 
 // Prints one line on stderr, "SPEAKER: ...", and exits.
@@ -33,14 +33,14 @@ void fail(int status, const char *format, ...) __attribute__((noreturn, format(p
 // printf into a new string.
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// A whole number that somebody has typed; fails where it is none, or beyond these.
+// Reads a whole number that somebody has typed; fails if `word` is none, or is not in least..most.
 int whole(const char *what, const char *word, int least, int most);
 
-// Memory that was asked for; fails where it is NULL.
+// Returns memory that was asked for; fails if it is NULL.
 void *need(void *memory);
 
-// doing shows on stderr what is being done, if that is a terminal; done removes the line. still_doing, called with the
-// seconds since, adds them to the line from the first second on.
+// doing() shows on stderr what is being done, if stderr is a terminal; done() removes the line.
+// still_doing(), called with the seconds since, adds them to the line from the first second on.
 void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void still_doing(double seconds);
 void done(void);
@@ -51,8 +51,8 @@ struct option_row {              // "--NAME ARGUMENT"
     const char *name, *argument; // argument NULL: the option takes none
     const char
         *help; // words of --help, lines end at \n and at 100 columns; NULL: it is not listed there
-    // Where the value goes, one of these: a text; a number in [least, most]; whether the option was given; a
-    // function that takes it.
+    // Where the value goes, one of: a text; a number in [least, most]; a flag that is set if the
+    // option is given; a function that takes the value.
     const char **word;
     int *number, least, most;
     bool *flag;
@@ -65,36 +65,36 @@ void options_help(const struct option_row *rows); // prints the lines of the tab
 
 // ---- JSON (json.c) ------------------------------------------------------------------------------
 
-// The value at a dotted path, "shapes.mission.timing.p50_us"; NULL where there is none, or a null.
+// The value at a dotted path, "shapes.mission.timing.p50_us"; NULL if there is none, or a null.
 json_t *at(const json_t *json, const char *path);
 // The number, or the string, at a path; `otherwise` where there is none.
 double number_or(const json_t *json, const char *path, double otherwise);
 const char *string_or(const json_t *json, const char *path, const char *otherwise);
-double number_at(const json_t *json, const char *path);      // otherwise NaN
-const char *string_at(const json_t *json, const char *path); // otherwise "?"
+double number_at(const json_t *json, const char *path);      // NaN if there is none
+const char *string_at(const json_t *json, const char *path); // "?" if there is none
 
-// Writes a file by way of a temporary one beside it, so that nobody ever sees half of it. `format` are
-// jansson's flags, `end` stands behind the value: "\n" or "".
+// Writes a file by way of a temporary one beside it, so that nobody ever sees half of it. `format`:
+// jansson's flags; `end`, "\n" or "", is written after the value.
 void write_json(const json_t *json, const char *path, size_t format, const char *end);
 
-// Fails where a file could not be written; before the work of which it is the result.
+// Fails if a file could not be written; to be called before the work whose result it is to hold.
 void must_be_writable(const char *path);
 
-// All bytes of a file, or of what is left of a stream: new, with a NUL behind them; NULL where they cannot be
-// read. bytes: how many, or NULL.
+// All bytes of a file, or of the rest of a stream, with a NUL after them, for the caller to free;
+// NULL if they cannot be read. bytes: receives their number, unless it is NULL.
 char *read_file(const char *path, size_t *bytes);
 char *read_stream(FILE *file, size_t *bytes);
 
 // ---- The machine (root.c, gpu.c, clock.c) -------------------------------------------------------
 
-char *own_folder(void); // of this program's file: new
+char *own_folder(void); // of this program's file; for the caller to free
 extern char *root;      // the repository's folder, once find_root() has found it
-void find_root(void);   // by the place of this program, which is in build/
+void find_root(void);   // finds it from the place of this program, which is in build/
 
 bool gpu_here(void);        // whether there are a driver and a GPU
-const char *gpu_name(void); // NULL: there is none
-double now(void);           // seconds, of a clock that is never set
-const char *date_now(void); // as a record has it: 2026-11-21T09:00:00Z
+const char *gpu_name(void); // NULL: there is no GPU
+double now(void);           // seconds, by a clock that is never set
+const char *date_now(void); // as in records: 2026-11-21T09:00:00Z
 
 // ---- Processes (process.c) ----------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ struct output {
 struct output run(char *const argv[], char *const env[], int seconds, bool show);
 void output_free(struct output *output);
 
-// The last line of a program's complaints, for a report of one line; "no message" if it said none.
+// The last line of a program's stderr, for a report of one line; "no message" if it is empty.
 const char *last_line(char *err);
 
 // A program that answers lines of its standard input.
@@ -119,10 +119,10 @@ struct process {
     int err;
 };
 bool process_start(struct process *child, char *const argv[], char *const env[]);
-// Its answer to a line: a JSON object, which the caller lets go of; NULL when the program has ended
-// or hangs.
+// The program's answer to a line: a JSON object, which the caller releases; NULL if the program has
+// ended or hangs.
 json_t *process_ask(struct process *child, const char *request, int seconds);
-// Ends its input and waits. Returns as run() does.
+// Closes its input and waits for its end. Returns what run() returns.
 struct output process_finish(struct process *child, int seconds);
 
 #endif

@@ -51,8 +51,8 @@ char *text(const char *format, ...)
     return string;
 }
 
-static char under_way[128]; // what is being done; empty: nothing
-static int told;            // the second that its line shows
+static char under_way[128]; // what is being done; empty: no line is shown
+static int told;            // the seconds that the line shows
 
 void doing(const char *format, ...)
 {

@@ -1,8 +1,10 @@
-# Holds chapters/causes.tsv against the chapters: awk -f causes.awk FOLDER/causes.tsv FOLDER/*.md, with FOLDER
-# beside solutions/ and ../plots/runs. Prints a line for each fault. What a row is stands at the head of causes.tsv.
+# Compares chapters/causes.tsv with the chapters: awk -f causes.awk FOLDER/causes.tsv FOLDER/*.md,
+# with FOLDER beside solutions/ and ../plots/runs. Prints a line for each fault. The head of
+# causes.tsv says what a row is.
 #
-# Prose of the chapters and appendices is read by the sentence, without code, drawings and rows of tables. What predicts and what asks (hypotheses,
-# guesses, labs, exercises) claims nothing about a time that was measured, and is left out.
+# Prose of the chapters and appendices is read sentence by sentence, without code, drawings and
+# tables. Predictions and questions (hypotheses, guesses, labs, exercises) claim nothing about a
+# measured time, and are left out.
 
 BEGIN {
     CAUSE = "[Bb]ecause|[Tt]h(at|is) is why|, since |^Since |reason|explain|due to|thanks to|[Ss]o it is|[Ww]hat costs|" \
@@ -34,7 +36,8 @@ function read_row(   at) {
     place[n_rows] = at; chapter[n_rows] = $1; kind[n_rows] = $2; evidence[n_rows] = $3; fragment[n_rows] = $4
 }
 
-# What a sentence says, without index marks and with N for each number that is read from a record.
+# The words of a sentence, without index marks and with N for each number that is read from a
+# record.
 function plain(text) {
     gsub(/\[\]\{\.index[^}]*\}|\{\.index[^}]*\}/, "", text)
     gsub(/`[^`]*`\{\.run[^}]*\}/, "N", text)

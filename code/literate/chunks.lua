@@ -48,9 +48,9 @@
 local sheets = require "sheets"
 local chunks = {}
 
-local COLUMNS = 80 -- what the page takes
-local WIDE = { points = true, table = true, tikz = true } -- is not printed as it stands
-local WORTHWHILE = 0.8 -- a difference is shown that takes at most so much of the lines
+local COLUMNS = 80 -- as many as fit on the page
+local WIDE = { points = true, table = true, tikz = true } -- not printed as they stand
+local WORTHWHILE = 0.8 -- a difference is shown if it takes at most this share of the lines
 local EXTENSIONS = { c = "c", cuda = "cu" }
 local REFERENCE = "^(%s*)<<([%w][%w_./-]*)>>%s*$"
 
@@ -59,7 +59,7 @@ local function complain(book, file, line, ...)
 end
 
 -- The file (nil when the document came without a name), first and last line of a block, from the
--- attribute that `+sourcepos` adds. A block in a list carries the list's position too, first.
+-- attribute that `+sourcepos` adds. For a block in a list that begins with the list's own position.
 function chunks.position(attributes)
     local position
     for key, value in pairs(attributes) do
@@ -76,8 +76,8 @@ function chunks.position(attributes)
     return file ~= "" and file or nil, tonumber(first), column == "1" and last - 1 or last
 end
 
--- The part of the book that stands in a code block of a document; nil if the block is no such part. `file`: the
--- document's name, where Pandoc's position has none.
+-- The part of the book that is a code block of a document; nil if the block is no part. `file`: the
+-- document's name, if Pandoc's position lacks it.
 function chunks.block(book, attributes, file)
     local named, line = chunks.position(attributes)
     return line and book.blocks[(named or file) .. ":" .. line]
@@ -225,8 +225,8 @@ local function add_chunk(book, chapter, block, part)
     table.insert(chunk.parts, part)
 end
 
--- Complains of a part with `.later` that is no chunk, or that a lab's starter stands in for: what a lab asks for is
--- printed where the chapter tells of it.
+-- Complains of a part with `.later` that is no chunk, or that has a starter in a lab: what a lab
+-- asks for is printed where the chapter explains it.
 local function check_later(book, part)
     local chunk = part.owner
     if not part.later then
@@ -287,7 +287,7 @@ end
 local function read_chapter(book, path)
     local chapter = { path = path, index = #book.chapters + #book.solutions + 1 }
     chapter.tag = path:match("([^/]*)$"):match("^(%w+)%-.*%.md$")
-    local of = path:match("/solutions/(%w+)%.md$") -- the chapter whose exercises it solves
+    local of = path:match("/solutions/(%w+)%.md$") -- a file of solutions: the chapter that has the exercises
     if of then
         chapter.tag, chapter.solution = of, true
     end
@@ -403,8 +403,8 @@ local function link_variant(book, variant, seen)
     table.insert(chunk[variant.kind .. "s"], variant)
 end
 
--- Looks for cycles below `owner`, with chunks swapped for variants; `done` collects what it saw.
--- True when there are none.
+-- Looks for cycles below `owner`, with chunks swapped for variants; `done` collects the chunks
+-- seen. Returns true when there are none.
 local function check_cycles(book, owner, swap, done, path)
     local fine = true
     done[owner] = true
@@ -440,7 +440,8 @@ local function reach(owner, reached)
     return reached
 end
 
--- The chunks of a program for which a student gets a starter: chunk -> starter, often empty.
+-- The chunks of a program for which a student gets a starter: chunk -> starter, often an empty
+-- table.
 function chunks.starters(book, root)
     local swap = {}
     for _, variant in ipairs(book.variants) do
@@ -453,7 +454,8 @@ function chunks.starters(book, root)
     return swap
 end
 
--- The answers of the book: { root, name, swap = chunk -> answer }, a program each, in reading order.
+-- The answers of the book, one for each program: { root, name, swap = chunk -> answer }, in reading
+-- order.
 function chunks.answers(book)
     local list, by_key = {}, {}
     for _, variant in ipairs(book.variants) do
@@ -511,7 +513,7 @@ local function find_programs(book)
     end
 end
 
--- Turns the complaints into lines, in reading order, each once.
+-- Turns the complaints into lines, in reading order, without repetitions.
 local function sort_errors(book, paths)
     local order, lines, seen = {}, {}, {}
     for i, path in ipairs(paths) do
@@ -565,10 +567,10 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Expansion and comparison
 
--- The lines of a program, references resolved: { text, file, line } for a line of code,
--- { opens = chunk, indent, by = the chunk or variant that is taken } before the first line of each
--- reference's chunk, and { closes = chunk } after its last. `swap` maps chunks to the variants that
--- stand in for them.
+-- The lines of a program, with references resolved: { text, file, line } for a line of code, {
+-- opens = chunk, indent, by = the chunk or variant that is taken } before a referenced chunk's
+-- first line, and { closes = chunk } after its last. `swap` maps chunks to the variants that stand
+-- in for them.
 function chunks.expand(root, swap)
     local out = {}
     local function add(owner, indent)
@@ -597,8 +599,9 @@ function chunks.expand(root, swap)
     return out
 end
 
--- What changed from one list of lines to another: { op = "same" | "added" | "removed", text,
--- index = its place in `new` unless removed }, in order; and how many lines were added, removed.
+-- What changed from one list of lines to another: { op = "same" "added" "removed", text, index =
+-- its place in `new` unless removed }, in order; and how many lines were added, and how many
+-- removed.
 function chunks.diff(old, new)
     local length = {} -- of the longest common subsequence of old[i..] and new[j..]
     for i = #old + 1, 1, -1 do
@@ -630,12 +633,12 @@ function chunks.diff(old, new)
     return entries, #new - common, #old - common
 end
 
--- What changed: in a chunk against the one that it replaces, in a variant against its chunk.
+-- What changed: a chunk is compared with the one that it replaces, a variant with its chunk.
 function chunks.changes(owner)
     return chunks.diff(chunks.lines(owner.replaces or owner.chunk), chunks.lines(owner))
 end
 
--- The entries of those changes with two lines around each; `skipped` where others were before it.
+-- The changes with two unchanged lines around each; `skipped` marks where others were left out.
 function chunks.difference(owner)
     local entries, near, out = chunks.changes(owner), {}, {}
     for i, entry in ipairs(entries) do

@@ -7,7 +7,7 @@ local figures = {}
 
 local CACHE = "build/figures"
 
-local BORDER = 1 -- pt around a picture, for lines that are half outside
+local BORDER = 1 -- pt around a picture, for lines that reach over its edge
 local PREAMBLE = [[
 \documentclass[class=scrbook,10.5pt,multi=picturepage,border=]] .. BORDER .. [[pt]{standalone}
 \usepackage{amsmath,tikz}
@@ -43,7 +43,7 @@ local function shell(...)
     return os.execute(string.format(...)) == true
 end
 
--- A picture's code, with its environment when the block has none.
+-- A picture's code; the environment is added if the block has none.
 function figures.picture(text)
     if text:find("\\begin{tikzpicture}", 1, true) then
         return text
@@ -51,8 +51,8 @@ function figures.picture(text)
     return "\\begin{tikzpicture}\n" .. text .. "\n\\end{tikzpicture}"
 end
 
--- What LaTeX's log finds wrong with the pictures, or nil: the guilty one and what it is. Each source
--- knows its first line, `from`.
+-- What LaTeX's log says is wrong with the pictures: the faulty one and the message; or nil. Each
+-- source has its first line in `from`.
 local function complaint(log, sources)
     local what, at = log:match("\n! ([^\n]*)"), tonumber(log:match("\nl%.(%d+)"))
     if what then
@@ -74,7 +74,8 @@ local function complaint(log, sources)
     return what and guilty, what
 end
 
--- Typesets the sources, one a page, into a file in folder; nil if all went well, or what did not.
+-- Typesets the sources, one a page, into a PDF in folder; returns nil if all went well, or what did
+-- not.
 local function typeset(sources, folder, here)
     local tex = { PREAMBLE }
     local _, line = PREAMBLE:gsub("\n", "")
@@ -103,9 +104,9 @@ local function typeset(sources, folder, here)
     end
 end
 
--- Gives each source { text, where } its `pdf` and `page` there, and its `svg` unless it is for LaTeX. All
--- that are not in the cache go through one run. Two makes at once do not disturb each other: each has its
--- own folder, and a file appears in the cache whole.
+-- Gives each source { text, where } its `pdf` and `page` in the cache, and its `svg` unless it is
+-- for LaTeX. All that are not in the cache go through one run. Two makes at once do not disturb
+-- each other: each has its own folder, and a file appears in the cache whole.
 function figures.compile(sources, here, latex)
     if #sources == 0 then
         return true
@@ -149,13 +150,13 @@ function figures.compile(sources, here, latex)
     return not trouble, trouble
 end
 
--- A picture as LaTeX prints it: its page, as large as the picture is without the border.
+-- A picture as LaTeX prints it: its page, cut to the picture's size without the border.
 function figures.included(source)
     return string.format("\\includegraphics[page=%d,trim=%dpt %dpt %dpt %dpt]{%s}", source.page, BORDER, BORDER, BORDER,
         BORDER, source.pdf)
 end
 
--- An SVG as an image of its own: the names inside it stay out of the page's way.
+-- An SVG as an image of its own: names inside it cannot clash with names of the page.
 function figures.image(svg, alt, width)
     local data = svg:gsub("^<%?xml.-%?>%s*", ""):gsub("\n", " "):gsub("[%%#<>\"'?&]", function(char)
         return string.format("%%%02X", char:byte())
@@ -165,7 +166,7 @@ function figures.image(svg, alt, width)
         width ~= nil and width ~= "" and ' style="width:' .. width .. '"' or "")
 end
 
--- A chart as the page wants it, or nil and what is wrong.
+-- A chart in the page's format, or nil and what is wrong.
 function figures.chart(path, latex, width, alt)
     local svg = read(path)
     if not svg then

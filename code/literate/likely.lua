@@ -1,5 +1,6 @@
--- Estimates for LaTeX's first run, which knows neither contents nor numbers, how much room these take, from the
--- file that is set. If the second run then breaks its lines and pages where the first did, no third is needed.
+-- Estimates, from the file to be set, how much room the contents and numbers take, which LaTeX's
+-- first run does not know. If the second run then breaks lines and pages where the first did, no
+-- third is needed.
 local HEADINGS_PER_PAGE = 95 -- of the contents
 local LINES_PER_PAGE = 61 -- of book.tex, in the chapters that have pages of two digits
 local file = ...
@@ -22,13 +23,13 @@ end
 
 local likely = { contents = headings // HEADINGS_PER_PAGE }
 
--- As many digits as the page of a label has.
+-- A number with as many digits as the page of a label.
 function likely.page(label)
   local page = ((place[label] or line) - begun) / LINES_PER_PAGE
   return page < 10 and "0" or page < 100 and "00" or "000"
 end
 
--- As much as the number of a section, figure or table takes: its label says of which chapter it is.
+-- As much room as the number of a section, figure or table takes: its label tells the chapter.
 function likely.number(label)
   local chapter = label:match("^%l+%-(%w%w?)%-") or label:match(":ch(%d%d)")
   return chapter and chapter:gsub("^0", "") .. ".1" or "1"

@@ -71,7 +71,7 @@ local function parse_json(text)
         return result
     end
 
-    -- What stands between an opening bracket and `close`, separated by commas.
+    -- Reads what stands between an opening bracket and `close`, separated by commas.
     local function members(close, add)
         local result = {}
         at = at + 1
@@ -138,7 +138,7 @@ local function read(path)
     return text
 end
 
-local hashes -- of today's programs
+local hashes -- today's hashes, by program
 
 local function hash_today(program)
     if not hashes then
@@ -151,7 +151,7 @@ local function hash_today(program)
     return hashes[program]
 end
 
--- Why a record may not be quoted any more, or nil.
+-- The reason why a record may not be quoted any more, or nil.
 local function staleness(path, record)
     local sources = { [record.program or path:match("([^/]+)%.json$")] = record.source_hash }
     for program, hash in pairs(record.source_hashes or {}) do
@@ -258,7 +258,7 @@ local function count_lines(folder)
     return ok and count or nil
 end
 
--- A number or a reference: its value, or nil and what is wrong; with it, why it is stale.
+-- A number or a reference: its value, or nil and what is wrong; and, third, why it is stale.
 local function operand(word)
     local number = tonumber(word)
     if number then
@@ -294,7 +294,7 @@ local OPERATORS = {
     ["/"] = function(a, b) return a / b end,
 }
 
--- Digits in groups of three, from five digits on, with thin spaces that do not break (U+202F).
+-- Groups digits in threes, from five digits on, with thin spaces that do not break (U+202F).
 local function whole_number_grouped(text)
     local before, digits, after = text:match("^([^%d]*)(%d%d%d%d%d+)([^%d.]*)$")
     if not digits then

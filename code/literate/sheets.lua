@@ -29,18 +29,18 @@ local stages = require "stages"
 
 local sheets = {}
 
--- correct and hidden look at outputs, races at accesses; they are met or not.
+-- Items that are met or not: correct and hidden look at outputs, races at accesses.
 local PLAIN = { correct = true, hidden = true, races = true }
--- What a search is measured by: how many candidates it needs until the elite, on a journal and on
--- landscapes that are drawn.
+-- Items of a lab whose program searches: how many candidates it needs until the elite, on a journal
+-- and on landscapes that are drawn.
 local SEARCHES = { "candidates", "drawn" }
 
--- The lines of a table of the C programs, by its path below code/.
+-- The lines of a table of the C programs; its path is relative to code/.
 local function rows_of(table_file)
     return io.lines(pandoc.path.directory(package.searchpath("sheets", package.path)) .. "/../" .. table_file)
 end
 
--- Names of the simulator's counters that a lab shows, in the order of counts.def; of one launch.
+-- Names of the simulator's counters of one launch that a lab shows, in the order of counts.def.
 local function read_counters()
     local names = {}
     for line in rows_of("ptxsim/counts.def") do
@@ -66,7 +66,8 @@ local function read_shapes()
 end
 local SHAPES = read_shapes()
 
--- Names of the resources that a sheet may give points for, in the order of resources.def, and the usual limits.
+-- Names of the resources that a sheet may give points for, in the order of resources.def, and their
+-- usual limits.
 local function read_resources()
     local names, usual = {}, {}
     for line in rows_of("../labs/sheet/resources.def") do
@@ -79,7 +80,7 @@ local function read_resources()
     return names, usual
 end
 local RESOURCES, USUAL = read_resources()
-local IN_BOTH = { correct = true, hidden = true } -- a search's, and a kernel's
+local IN_BOTH = { correct = true, hidden = true } -- items of a search and of a kernel
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
 local TOTAL = 100
 
@@ -96,8 +97,8 @@ local function is_one_of(list, name)
     end
     return false
 end
--- What a planted bug costs unless it says so itself. Without `correct` nothing counts: the grader
--- withholds all other items.
+-- What a planted bug costs unless it says otherwise. Without `correct` the grader withholds all
+-- other items.
 local LOSES = { race = "races", correctness = "correct hidden races" }
 
 local function in_classes(element, class)
@@ -108,7 +109,7 @@ local function trim(text)
     return (text:gsub("^%s+", ""):gsub("%s+$", ""))
 end
 
--- The words of inlines, code in backquotes. `odd` is called for what is neither words nor code.
+-- The words of inlines, code in backquotes. `odd` is called for anything else.
 local function words_of(inlines, odd)
     local out = {}
     for _, el in ipairs(inlines) do
@@ -124,7 +125,7 @@ local function words_of(inlines, odd)
         elseif el.t == "Emph" or el.t == "Strong" then
             table.insert(out, words_of(el.content, odd))
         elseif el.t == "Span" and el.identifier == "" and #el.classes == 0 then
-            table.insert(out, words_of(el.content, odd)) -- what +sourcepos wraps words in
+            table.insert(out, words_of(el.content, odd)) -- +sourcepos wraps words in spans
         else
             odd(el)
         end
@@ -158,7 +159,7 @@ local function read_script(number)
     return (text:gsub("\n%s*#[^\n]*", "\n"))
 end
 
--- The limit of a resource in a lab, "<= 128"; nil: it has none.
+-- A resource's limit in a lab's script, "<= 128"; nil if it has none.
 local function limit_in(script, name)
     for without in script:gmatch("%-%-without%s+([%w_,]+)") do
         if ("," .. without .. ","):find("," .. name .. ",", 1, true) then
@@ -173,7 +174,8 @@ local function limit_in(script, name)
     return USUAL[name]
 end
 
--- One line of a block of points, in the lab of that script; nil and what is wrong with it.
+-- Reads a line of a block of points, in the lab of that script; returns nil and what is wrong with
+-- it.
 local function parse_item(line, script)
     local item = {}
     local rest, words = line:match("^([^#]*)#%s*(.-)%s*$")
@@ -233,7 +235,7 @@ local function parse_item(line, script)
     elseif PLAIN[item.name] and item.relation then
         return nil, item.name .. " is right or wrong; it has no limit"
     elseif item.name ~= "correct" and (counted or item.name == "speed") ~= (item.shape ~= nil)
-        and not (taken and is_cache(item.shape)) then -- its form depends on it
+        and not (taken and is_cache(item.shape)) then -- at a cache's shape: its form depends on it
         return nil, item.name .. (item.shape and " is of no shape" or " needs a shape: @ small")
     elseif item.name == "speed" then
         if item.relation ~= ">=" or item.limit <= 0 or item.limit >= 1 then
@@ -248,7 +250,7 @@ local function parse_item(line, script)
     return item
 end
 
--- One item after the other; `written` comes later.
+-- Reads the items in order; `written` is added later.
 local function read_points(block, sheet, note)
     local seen, script = {}, read_script(sheet.number or 0)
     local at = sheet.line
@@ -316,7 +318,7 @@ local function read_question(div, line, sheet, note)
     table.insert(sheet.questions, { points = points or 0, text = text, line = line })
 end
 
--- Takes a chapter's document in; `complain` and `position` are those of chunks.lua.
+-- Reads a chapter's document; `complain` and `position` are those of chunks.lua.
 function sheets.read(book, chapter, document, complain, position)
     local function note(line, ...)
         complain(book, chapter.path, line, ...)
@@ -325,7 +327,7 @@ function sheets.read(book, chapter, document, complain, position)
         local _, line = position(element.attributes)
         return line or 0
     end
-    local inside = {} -- lines of what stands in a lab
+    local inside = {} -- lines inside a lab
     local function read_lab(div)
         local _, first_line, last_line = position(div.attributes)
         local sheet = {
@@ -436,7 +438,7 @@ end
 
 -- ---- Checking ----------------------------------------------------------------------------------
 
--- What the lab's script says of itself: the program before; the program that searches and its journal; the
+-- What the lab's script says: the program before; the program that searches and its journal; the
 -- shapes, if they are caches.
 local function names_in(script)
     local shapes = {}
@@ -447,7 +449,7 @@ local function names_in(script)
         script:match("%-%-journal%s+([%w_./]+)"), shapes[1] and is_cache(shapes[1]) and shapes
 end
 
--- The program that chapters/stages.tsv gives a lab; nil and one line about what is missing there.
+-- The lab's program in chapters/stages.tsv; nil and one line about what is missing there.
 local function read_program(sheet)
     local rows, columns = stages.read("chapters/stages.tsv")
     if not rows then
@@ -462,7 +464,7 @@ local function read_program(sheet)
     return nil, string.format("chapters/stages.tsv has no stage %d: add a row of its %s", sheet.number, columns)
 end
 
--- The items named in a list of words, as a set and a list; complains of names that no item has.
+-- Reads a list of items' names, as a set and a list; complains of names that no item has.
 local function item_names(sheet, text, note)
     local names, list = {}, {}
     for name in text:gmatch("%S+") do
@@ -524,7 +526,7 @@ local function check_task(book, sheet, variant, complain)
 end
 
 local function check_mutant(book, sheet, variant, complain)
-    local graded = false -- as the lab's program is: C programs are not
+    local graded = false -- the lab's program and kernels are, other C is not
     for _, root in ipairs(variant.programs) do
         graded = graded or root == sheet.root or not sheet.journal and root.file:match("%.cu$")
     end
@@ -536,7 +538,7 @@ local function check_mutant(book, sheet, variant, complain)
         complain(book, part.file, part.line, ...)
     end
     local loses = variant.attributes.loses or LOSES[variant.breaks] or ""
-    if loses == "nothing" then -- it shows only where no grader looks
+    if loses == "nothing" then -- the bug shows only where no grader looks
         variant.loses = {}
         table.insert(sheet.mutants, variant)
         return
@@ -551,7 +553,8 @@ local function check_mutant(book, sheet, variant, complain)
     table.insert(sheet.mutants, variant)
 end
 
--- Once chunks and variants are linked. `book.variants` have their block's attributes.
+-- Checks a sheet once chunks and variants are linked. `book.variants` have their block's
+-- attributes.
 function sheets.check(book, complain)
     for _, chapter in ipairs(book.chapters) do
         local sheet = chapter.sheet
@@ -564,7 +567,7 @@ function sheets.check(book, complain)
             sheet.shapes = shapes or nil
             sheet.program = sheet.program or search or judged
             if sheet.program == search then
-                sheet.journal = journal -- and nothing that it is judged against
+                sheet.journal = journal -- a search is not judged against a program before
             else
                 sheet.before = before
             end
@@ -630,7 +633,7 @@ function sheets.check(book, complain)
     end
 end
 
--- The points of the aims, and of all else that needs neither a GPU nor a reader.
+-- The points of the aims, and of everything else that needs neither a GPU nor a reader.
 function sheets.aims_and_others(sheet)
     local aims, others = 0, 0
     for _, item in ipairs(sheet.items) do
@@ -643,7 +646,7 @@ function sheets.aims_and_others(sheet)
     return aims, others
 end
 
--- The rule of points, for a sheet: what labs/sheet/rule.h does.
+-- The rule of points in words, for a sheet; labs/sheet/rule.h applies it.
 function sheets.rule(sheet)
     local before = sheet.before and not sheet.journal and "the program before" or "the starter"
     return {
@@ -664,13 +667,14 @@ local function points_of(sheet, names)
     return total
 end
 
--- What a failure of these items costs, in words and points.
+-- The points that a failure of these items costs, in words.
 function sheets.what_hangs_on(sheet, names)
     return string.format("%s: %d points", table.concat(names, ", "), points_of(sheet, names))
 end
 
--- What is left of the points that need neither a GPU nor a reader, by the rule of labs/sheet/rule.h, where the items
--- in `lost` reach nothing and all others reach everything; and the sum of these points.
+-- What is left of the points that need neither a GPU nor a reader, by the rule of
+-- labs/sheet/rule.h, if the items in `lost` reach nothing and all others reach everything; and the
+-- sum of these points.
 local function points_left(sheet, lost)
     local right, aims, reached, left, total = not is_one_of(lost, "correct"), 0, 0, 0, 0
     for _, item in ipairs(sheet.items) do
@@ -687,7 +691,8 @@ local function points_left(sheet, lost)
     return left, total
 end
 
--- The most that a mutant costs in the lab, if it leaves the aim: cases that are right nevertheless are paid.
+-- The most that a mutant costs in the lab if the aim is still reached: cases that are right are
+-- paid.
 local function most_lost(sheet, variant)
     local left, total = points_left(sheet, variant.loses)
     return total - left
@@ -765,7 +770,7 @@ function sheets.json(sheet)
     for _, variant in ipairs(sheet.mutants) do
         for _, root in ipairs(variant.programs) do
             local program = root.file:match("([^/]*)%.%w+$")
-            -- The grader has the images of the chapter, not one of a program's own.
+            -- The grader has the images that stages.tsv lists, not those of a program of its own.
             if not (" " .. (sheet.images or "")):find(" " .. program .. "=", 1, true) then
                 table.insert(mutants, string.format('{"program": %s, "name": %s, "loses": %s, "costs": %s}',
                     quote(program), quote(variant.name), list(each(variant.loses, quote)),

@@ -45,7 +45,7 @@ local STAGES = "chapters/stages.tsv"
 local SETTINGS = {
     rows = true, columns = true, fmt = true, scale = true, before = true, after = true, lab = true,
 }
-local LABELS = { ["1x8x512"] = "`mission`, B = 1" } -- of words that are not their own
+local LABELS = { ["1x8x512"] = "`mission`, B = 1" } -- words whose label is another than themselves
 local OPERATORS = { ["+"] = true, ["-"] = true, ["*"] = true, ["/"] = true }
 local REFERENCE = "^[%w_.-]+/[%w_.-]+:%S"
 local NAME = "{(%a[^{}]*)}"
@@ -135,7 +135,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- What rows and columns run over: lists of { name → value }, in which fmt is a format
 
--- The stages that "stages 3-14" or "stages 3 4 8" names, or nil after telling what is wrong.
+-- The stages that "stages 3-14" or "stages 3 4 8" names, or nil after a complaint.
 local function stages_of(setting, note)
     local rows, trouble = stages.read(STAGES)
     if not rows then
@@ -203,14 +203,14 @@ local function list_of(setting, note)
     return found
 end
 
--- The label of an element of rows: is its word as code, where the list has no other.
+-- Gives an element of rows: its label, its word as code, if the list has no label for it.
 local function add_label(element)
     if element.row and not element.label then
         element.label = LABELS[element.row] or "`" .. element.row .. "`"
     end
 end
 
--- The elements that a table's "rows:" or "columns:" lists, and the set of the names to which each
+-- The elements that a table's "rows:" or "columns:" lists, and the set of names to which each
 -- element gives a value.
 local function read_range(spec, name)
     local setting = spec.settings[name .. "s"]
@@ -227,7 +227,7 @@ local function read_range(spec, name)
             spec.note(setting.line, "%ss: names nothing", name)
         end
     end
-    elements = elements or {} -- what is wrong has been told
+    elements = elements or {} -- the complaint was made
     for _, element in ipairs(elements) do
         add_label(element)
         for key in pairs(element) do
@@ -276,7 +276,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Cells
 
--- Whether a text has one of `names`, directly or in an alias.
+-- Whether a text uses one of `names`, directly or by an alias.
 local function has_name(spec, text, names, seen)
     seen = seen or {}
     for name in text:gmatch(NAME) do
@@ -293,7 +293,7 @@ local function has_name(spec, text, names, seen)
     return false
 end
 
--- The text with its names replaced by what they stand for in this row and column, both name → text.
+-- The text with its names replaced by their values in this row and column, both name → text.
 local function substitute(spec, text, line, row, column, inside)
     return (text:gsub(NAME, function(name)
         local alias = spec.aliases[name]
@@ -373,8 +373,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The whole table
 
--- The header and the delimiter row below it; where a cell of the first is repeated, so is that of
--- the second.
+-- The header and the delimiter row below it; a repeated cell of the header repeats its delimiter.
 local function set_head(spec)
     local head, delimiters = spec.written[1], spec.written[2]
     if not delimiters or row_text(delimiters.cells):match("[^|%s:-]") then
@@ -430,8 +429,8 @@ local function check_used(spec)
     end
 end
 
--- Blocks with each source position replaced by what at(line, column) says, and with each
--- reference that has none given the format and the scale.
+-- Copies blocks: each source position becomes what at(line, column) says, and each reference
+-- without format or scale gets the given ones.
 local function place(blocks, at, fmt, scale)
     local function set(element)
         local position = element.attributes["data-pos"]

@@ -34,7 +34,8 @@ local function fail(...)
     os.exit(1)
 end
 
--- What the compiler reads: the program with #line wherever the next line is not the chapter's next.
+-- The program as the compiler reads it, with #line wherever the next line is not the chapter's
+-- next.
 local function mapped(root, swap, define)
     local out, file, line = { define and "#define " .. define }, nil, nil
     for _, entry in ipairs(chunks.expand(root, swap)) do
@@ -104,7 +105,7 @@ local function read(path)
     return text
 end
 
--- The files in a folder that a tangle may have left there, and what was compiled of them.
+-- Files in a folder that an earlier tangle may have left there, and what was compiled from them.
 local function leftovers(folder, pattern, files)
     local made, left = {}, {}
     for _, file in ipairs(files) do
@@ -141,7 +142,7 @@ local function check(files)
     os.exit(fine and 0 or 1)
 end
 
--- Writes what changed: all of it to a temporary folder first, then each file into its place.
+-- Writes the changed files: first all to a temporary folder, then each into its place.
 local function write(files)
     local changed = {}
     for _, file in ipairs(files) do
@@ -150,7 +151,7 @@ local function write(files)
         end
     end
     local folders = "code build/tangled build/starters build/mutants"
-    for _, folder in ipairs { "build/labs", "build/answers" } do -- of books that have such
+    for _, folder in ipairs { "build/labs", "build/answers" } do -- only for books that have labs or answers
         for _, file in ipairs(changed) do
             if file.path:sub(1, #folder) == folder then
                 folders = folders .. " " .. folder

@@ -5,14 +5,14 @@ setup() {
     cd "$BATS_TEST_TMPDIR"
 }
 
-# Lines longer than 120 characters that a space could break. A fence's opening is one line to Pandoc, and
-# an address has no spaces.
+# Lines longer than 120 characters that a space could break. The opening of a fence must be one
+# line, and an address has no spaces.
 long_lines() { # FILE...
     LC_ALL=C.UTF-8 grep -HnE '^.{121}' "$@" | grep -vE '^[^:]*:[0-9]+: *(```|[^ ]*://[^ ]*$)' |
         sed -E 's/^([^:]*:[0-9]+):.*/\1: longer than 120 characters/'
 }
 
-# Rows that are typed cell by cell, outside of tables.lua's notation.
+# Table rows that are typed cell by cell, outside of tables.lua's notation.
 typed_rows() { # FILE...
     awk 'FNR == 1 { inside = 0 }
         /^ *```/ { inside = !inside }
@@ -42,7 +42,8 @@ x.md:6: longer than 120 characters" ]
     [ "$output" = "x.md:9: a number in a table of its own; see tables.lua" ]
 }
 
-# Terms of the glossary that are not in the index, have no place where they are taught, or stand out of order.
+# Terms of the glossary that are not in the index, have no place where they are taught, or are out
+# of order.
 glossary_faults() { # FILE
     awk '/^## /{ words = /^## Words/ }
         words && /^\[/ { if (term != "" && !link) print term ": no link"
@@ -66,7 +67,7 @@ a: no link
 c: no index mark" ]
 }
 
-# The entries that the chapters' index marks make, each once.
+# The entries that the chapters' index marks make, without repetitions.
 index_entries() { # FILE...
     cat "$@" | tr '\n' ' ' | grep -oE '\[[^][]*\]\{\.index[^}]*\}' |
         sed -E 's/.* key="([^"]*)".*/\1/; s/^\[(.*)\]\{\.index\}$/\1/' | sort -u
@@ -83,7 +84,7 @@ index_entries() { # FILE...
 warp" ]
 }
 
-# The films of figures, as "CHAPTER NAME", that are no lessons of lessons.tsv.
+# The films that figures name, as "CHAPTER NAME", but lessons.tsv does not have.
 unknown_films() { # LESSONS FILE...
     comm -13 <(grep -v '^#' "$1" | awk -F'\t' '{ print $1, $2 }' | sort -u) \
         <(cat "${@:2}" | grep -oE ' film="[0-9]+:[^"]*"' | sed -E 's/.*"([0-9]+):(.*)"/\1 \2/' | sort -u)
@@ -103,8 +104,8 @@ unknown_films() { # LESSONS FILE...
     [ "$output" = "4 gone" ]
 }
 
-# Paragraphs, list items and tables that speak of the sources and do not cite which of them says so. Front matter,
-# headings and fenced code are left out.
+# Paragraphs, list items and tables that speak of the sources without citing one of them. Front
+# matter, headings and fenced code are left out.
 unkeyed() { # FILE...
     awk 'function judge() {
             if ((text ~ /[Tt]he sources([^A-Za-z]|$)/ || text ~ /[Ss]ource documents/ ||

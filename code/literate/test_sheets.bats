@@ -1,5 +1,5 @@
 # The sheets of the labs: what tangle and weave make of points, tasks, hints and questions, every
-# error, and that the book's own sheets add up.
+# error, and that the points of the book's own sheets add up.
 
 bats_require_minimum_version 1.5.0
 
@@ -81,7 +81,7 @@ tangle() {
     read_by tangle.lua chapters/*.md
 }
 
-# Applies a sed script to the chapter and expects these errors, line numbers as in the result.
+# Changes the chapter by a sed script and expects these errors, line numbers as in the result.
 expect_errors() { # SED-SCRIPT MESSAGE...
     sed -i -E "$1" chapters/02-sum.md
     shift
@@ -388,7 +388,7 @@ END
     grep -q 'costs up to 72.5 points: correct, hidden, races; limits, half of the aim<' build/book.html
     rule='code\{correct\}, .code\{hidden\} and .code\{races\} pay for each'
     HANDOUT=2 weave_latex | grep -qE "$rule"
-    weave_latex >book.tex # the printed book says it once, in a chapter of its own
+    weave_latex >book.tex # the printed book says the rule once, in a chapter of its own
     grep -q 'tablehead{points}' book.tex
     run -1 grep -qE "$rule" book.tex
 }
@@ -422,7 +422,7 @@ weave_latex() {
 
 @test "the book has the sheet's points, task, hints and questions; the chapter has the solution" {
     tangle
-    mkdir -p plots/runs/simulator # as check-labs has graded one of the two planted bugs
+    mkdir -p plots/runs/simulator # as check-labs leaves it for one of two planted bugs
     echo '{"lab02": {"total": 90, "planted": {"negative": 1.6}}}' >plots/runs/simulator/grades.json
     book
     grep -q '<td><code>registers</code></td><td>≤ 128</td><td style="text-align: right">5</td>' build/book.html
@@ -433,7 +433,7 @@ weave_latex() {
     grep -q 'must be caught by: correctness' build/book.html
     grep -q '· costs 88.4 of 90 points: correct, hidden, races; limits<' build/book.html
     grep -q '· costs up to 30 points: races, hidden<' build/book.html
-    run -1 grep -q 'An aim' build/book.html # there is none, so no rule about it
+    run -1 grep -q 'An aim' build/book.html # there is no aim, so no rule about aims
     [ "$(grep -c 'total += .*1' build/book.html)" -ge 1 ]
 }
 
@@ -442,7 +442,7 @@ weave_latex() {
     book AUDIENCE=student
     run -1 grep -q 'Hints to task' build/book.html
     run -1 grep -qE 'must be caught by|costs up to' build/book.html
-    run -1 grep -q '>2</span>;' build/book.html # the chunk that only the solution uses
+    run -1 grep -q '>2</span>;' build/book.html # a use by the solution alone is not counted
     grep -q 'a part of what is left for you' build/book.html
     [ "$(grep -c 'Your code: two numbers' build/book.html)" -eq 2 ]
     grep -q 'Question 1 (5 points).' build/book.html
@@ -477,7 +477,7 @@ weave_latex() {
 
 # ---- The book's own ----
 
-# Names of counts.def's rows that have a title, or none.
+# Names of the rows of counts.def that have a title, or that have none.
 counters() { # shown|hidden
     local title='"[^"]+"'
     [ "$1" = shown ] || title='""'

@@ -201,7 +201,8 @@ page() { # NAME: its title and the links that lead on
         grep -qF 'printf(\"launching %d threads, 100%% sure & ready {#1} ~ ^ \\\\ \\n\"'
 }
 
-# A page with the site in a frame, in which a reader clicks and types; what it saw.
+# Opens a page that has the site in a frame, where the script clicks and types; prints what the
+# script saw.
 browse() { # SCRIPT
     cat > build/reader.html <<EOF
 <iframe id="frame" width="1280" height="900"></iframe><pre id="said"></pre><script>

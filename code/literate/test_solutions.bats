@@ -1,4 +1,5 @@
-# Solutions: which exercise has one, what each edition prints of them, and what their commands print.
+# Solutions: which exercises have one, what each edition prints of them, and what their commands
+# print.
 
 load ../test/test_tree
 
@@ -79,7 +80,7 @@ tangle() {
     read_by tangle.lua chapters/*.md chapters/solutions/*.md
 }
 
-# The book's text, a line.
+# The book's text in one line.
 weave() { # [AUDIENCE]
     AUDIENCE=${1-} "$literate/book" html build/out
     sed -E 's/<[^>]*>//g' build/out | tr -s ' \n' ' '
@@ -110,7 +111,7 @@ expect_errors() { # LINE...
     read_by tangle.lua chapters/02-sum.md chapters/solutions/02.md >/dev/null
     [ "$(ls build/answers)" = "ch02_sum.deux.c
 list" ]
-    touch build/answers/ch02_sum.{deux,two}{,.part} # what was compiled of an answer goes with it
+    touch build/answers/ch02_sum.{deux,two}{,.part} # what was compiled from an answer goes with it
     read_by tangle.lua chapters/02-sum.md chapters/solutions/02.md >/dev/null
     [ "$(ls build/answers)" = "ch02_sum.deux
 ch02_sum.deux.c
@@ -217,7 +218,7 @@ END
     expect_errors "chapters/solutions/02.md:$(grep -n 'model of=1}' chapters/solutions/02.md | tail -1 | cut -d: -f1): a model of 1, where no other comes next"
 }
 
-# A tree with the tool and a chapter's solutions with one block.
+# Makes a tree with the tool and a chapter's solutions that consist of one block.
 replayed() { # BLOCK
     mkdir -p labs/tools
     cp "$root/labs/tools/check-solutions" labs/tools/
@@ -282,7 +283,7 @@ chapters/solutions/02.md: 0 of 1 blocks print what they say" ]
 @test "the book has one solution for each exercise, and one model answer for each question, in order" {
     cd "$root"
     exercises=0 questions=0
-    numbers() { # KIND: those of the file of solutions
+    numbers() { # KIND: numbers of the divs in the file of solutions
         grep -oE "^::: \{\.$1 of=[0-9]+" "$file" | grep -oE '[0-9]+$' | xargs
     }
     mapfile -t asking < <(grep -l '^::: {\.exercises}' chapters/*.md)

@@ -1,5 +1,5 @@
-# Tables of numbers: the notation of tables.lua against the same tables written out, and all that must
-# stop the build, with the line that it is on.
+# Tables of numbers: tables in the notation of tables.lua against the same tables written out, and
+# every mistake that must stop the build, with its line.
 
 setup() {
     literate=$BATS_TEST_DIRNAME
@@ -28,7 +28,7 @@ EOF
     printf -- '---\ntitle: T\nauthor: A\nchapters:\n- chapters/03-tables.md\n---\n\nPreface.\n' > book.md
 }
 
-# Reads a chapter from standard input and weaves it to LaTeX, without the lines that say where it is from.
+# Weaves a chapter from standard input to LaTeX, without the lines that name its source.
 weave() {
     cat > chapters/03-tables.md
     pandoc --from commonmark_x-emoji+sourcepos --lua-filter "$literate/weave.lua" --to latex \
@@ -36,7 +36,7 @@ weave() {
     grep -v '^ *%@' woven.full > woven
 }
 
-# The first file, in the notation, and the second, written out, are the same book.
+# The first file, in the notation, gives the same book as the second, written out.
 expect_same() {
     printf '# Tables {#sec-tables}\n\nSee [](#tbl:t).\n\n' | cat - "$1" | weave
     mv woven woven.notation
@@ -44,7 +44,8 @@ expect_same() {
     diff woven.notation woven
 }
 
-# A block with these lines is refused in these words. "N: …" is the block's line N; the fence is 0.
+# A block with these lines is refused with this message. "N: …" is the block's line N; the fence is
+# 0.
 expect_error() { # EXPECTED FENCE LINE...
     local expected=$1 status=0
     printf '# Tables\n\n``` {.table%s}\n' "${2:+ $2}" > chapter

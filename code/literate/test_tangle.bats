@@ -23,8 +23,8 @@ tangle_fixture() {
     tangle chapters/*.md
 }
 
-# Tangles chapters/02-x.md (standard input), after it chapters/03-y.md if there is one, and expects
-# these lines on standard error, exit status 1, and nothing written.
+# Tangles chapters/02-x.md (standard input), and chapters/03-y.md if it exists, and expects these
+# lines on standard error, exit status 1, and nothing written.
 expect_errors() {
     cat > chapters/02-x.md
     status=0
@@ -134,14 +134,15 @@ model() {
     [ "$(cat build/mutants/list.tsv)" = "$(head -n 1 "$fixture/expected/build/mutants/list.tsv")" ]
 }
 
-# Tangles chapters/02-x.md (standard input) into code/ch02_x.c and expects this text below its heading.
+# Tangles chapters/02-x.md (standard input) into code/ch02_x.c and expects this text below the
+# heading.
 expect_program() {
     cat > chapters/02-x.md
     tangle chapters/02-x.md > /dev/null
     diff - <(sed 1,2d code/ch02_x.c) < expected
 }
 
-# The program whose body, at the left margin, is the given lines.
+# A program whose body is the given lines, at the left margin.
 program_of() {
     printf '``` {.c file=code/ch02_x.c}\n%s\n```\n' "$1"
 }

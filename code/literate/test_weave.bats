@@ -1,4 +1,5 @@
-# Weave: the specimen of fixtures/weave as PDF and as HTML, and everything that must stop the build.
+# Weave: the specimen of fixtures/weave as PDF and as HTML, and every mistake that must stop the
+# build.
 
 bats_require_minimum_version 1.5.0
 
@@ -17,11 +18,11 @@ setup_file() {
     pdftotext -layout build/book-programs.pdf build/programs.txt
 }
 
-list_seventy_lines() { # more than a page has
+list_seventy_lines() { # more lines than a page has
     { printf '\n```\n' && seq -f 'line %g of a listing' 70 && printf '```\n'; } >> chapters/02-scale-faster.md
 }
 
-cite_as_newer() { # versions of Pandoc write it
+cite_as_newer() { # as newer versions of Pandoc write them
     cat >> chapters/02-scale-faster.md <<'EOF'
 
 See `\citeproc{ref-new}{a new citation}`{=latex}.
@@ -45,12 +46,12 @@ setup() {
     cp -r "$made/build/figures" build
 }
 
-# For a PDF of what differs little from the specimen: LaTeX goes on from its page numbers.
+# For a PDF that differs little from the specimen: LaTeX starts from the specimen's page numbers.
 settled() { # [FOLDER]: of its work files
     cp -r "$made/build/book" "${1-build/book}"
 }
 
-# Weaves what lies here; expects exactly these lines on standard error, and no book.
+# Weaves the chapters in this folder; expects exactly these lines on standard error, and no book.
 expect_errors() {
     status=0
     "$literate/book" "${kind:-html}" build/out > stdout 2> stderr || status=$?
@@ -67,7 +68,7 @@ line_of() { # FILE PATTERN
 @test "pdf: chunks carry name, number, and links to where they are used, go on, and what they replace" {
     grep -q 'Scale one tile of keys⟩ *≡ *1\.3' "$made/build/book.txt"
     grep -q 'Used in code/ch02_fast.cu of chapter 2 (p. A[0-9]*)' "$made/build/book.txt"
-    run -1 grep -n 'Used in code/ch01_scale.cu\|ontinued on\|Continues from' "$made/build/book.txt" # the same chapter
+    run -1 grep -n 'Used in code/ch01_scale.cu\|ontinued on\|Continues from' "$made/build/book.txt" # not in its own chapter
     grep -q 'Used in .*code/ch01_scale.cu' "$made/build/book.html"
     grep -q 'continued in ' "$made/build/book.html"
     grep -q 'Replaces ⟨Scale one tile of keys⟩ of chapter 1 (p. [0-9]*): 4 lines added, 3 removed' \
@@ -90,7 +91,8 @@ line_of() { # FILE PATTERN
     grep -qE '^code/ch02_fast.cu 2\.1, from p\. [0-9]+$' rest.txt
     grep -qE '^⟨Wait until the GPU has done all of it⟩ ≡ 2\.3, from p\. [0-9]+$' rest.txt
     grep -qE '^⟨Launch a quarter of the threads⟩ ≡ 2\.2, from p\. [0-9]+$' rest.txt
-    # Each line of the program once, and in the appendix; what is wider than a column is broken.
+    # Each line of the program is there once, and in the appendix lines wider than a column are
+    # broken.
     [ "$(cat "$made"/build/{book,programs}.txt | grep -c 'cudaGetErrorString')" -eq 1 ]
     grep -q '^if (cudaError_t error = cudaDeviceSynchronize(); error != *$' rest.txt
     grep -q '^cudaSuccess) // no run$' rest.txt
@@ -141,7 +143,7 @@ EOF
     grep -q '⟨Launch a quarter of the threads⟩ *≡ *2\.2$' "$made/build/book.txt"
     tr -s ' \n' ' ' < "$made/build/book.txt" | grep -qE 'Replaces ⟨Launch⟩ of chapter 1 \(p\. [0-9]+\): 1 line added, 1 removed · whole on p\. A[0-9]+'
     [ "$(cat "$made"/build/{book,programs}.txt | grep -c 'scale<<<1, TILE>>>')" -eq 2 ]
-    [ "$(grep -c 'scale<<<4, TILE>>>' "$made/build/book.txt")" -eq 2 ] # in chapter 1, and as removed
+    [ "$(grep -c 'scale<<<4, TILE>>>' "$made/build/book.txt")" -eq 2 ] # in chapter 1, and as a removed line
 }
 
 @test "a guess is asked for in one box, and told in another" {
@@ -218,7 +220,7 @@ EOF
     run -1 grep -nE ' src="[^d][^"]*"' "$html"
     grep -q '<math display="block"' "$html"
     grep -q 'src="data:image/svg+xml,' "$html"
-    grep -q 'alt="A grid of cells, and an arrow to a &lt;key&gt; tile"' "$html" # and not the caption, which follows
+    grep -q 'alt="A grid of cells, and an arrow to a &lt;key&gt; tile"' "$html" # not the caption, which follows
     grep -q 'alt="a figure without a description: its caption follows"' "$html"
     grep -q 'prefers-color-scheme: dark' "$html"
     grep -qF $'95\xc2\xa0%' "$html"
@@ -287,7 +289,7 @@ EOF
 @test "lines of a file are read from it; a file, a place or a width that is wrong is an error" {
     grep -q 'chapters/bands.h *from the file' "$made/build/book.txt"
     grep -q 'int width; // of one' "$made/build/book.txt"
-    grep -q 'Its folder has 7 lines of C' "$made/build/book.txt" # blank ones and comments apart
+    grep -q 'Its folder has 7 lines of C' "$made/build/book.txt" # without blank lines and comments
     run -1 grep -nE 'struct other|BANDS' "$made/build/book.txt"
     run -1 grep -nE 'struct other|BANDS' "$made/build/book.html"
     at=chapters/SP-specimens.md:$(line_of chapters/SP-specimens.md 'from=chapters')
@@ -419,7 +421,7 @@ EOF
     expect_errors "chapters/02-scale-faster.md:$n: plots/told.md: plots/runs/h200/ch02_fast.json is stale: ch02_fast has changed since it was recorded (run it again: make runs)"
 }
 
-rejected() { # WHAT: chapter 1's drawing, before anything is set
+rejected() { # WHAT: a mistake in chapter 1's drawing is refused before anything is set
     status=0
     "$literate/book" pdf build/out 2> stderr || status=$?
     [ "$status" -ne 0 ]
@@ -463,7 +465,7 @@ EOF
     PATH=$PWD/bin:$PATH "$literate/book" html build/out
     [ "$(wc -l < runs)" -eq 1 ]
     [ -z "$(ls -d build/figures/run.* 2> /dev/null)" ]
-    # The printed book has the pages of the same file.
+    # The printed book includes pages of the same file.
     read -r all _ < "$(cd "$made" && ls "$PWD"/build/figures/*.page | head -1)"
     grep -qF "\\includegraphics[page=1,trim=1pt 1pt 1pt 1pt]{$all}" "$made/build/book/book.tex"
     grep -q 'key tile' "$made/build/book.txt"
@@ -476,7 +478,8 @@ EOF
 }
 
 @test "pdf: a page that begins within a listing says so, and no other" {
-    # Of each page: whether its head says so, and whether its first line, or no line, is of the listing.
+    # For each page: whether its head says that a listing goes on, and whether its first line
+    # belongs to it.
     awk 'BEGIN { RS = "\f" } { n = split($0, lines, "\n"); said = first = ""
             for (i = 1; i <= n; i++) {
                 said = said || lines[i] ~ /code, continued/
@@ -504,7 +507,7 @@ EOF
     for chapter in 01-scale 02-scale-faster A-rest; do
         grep -qF "$(sed -n '1s/^# \([^{]*[^ {]\).*/\1/p' chapters/$chapter.md)" less.txt
     done
-    [ ! -e build/book ] # the work files of make book
+    [ ! -e build/book ] # the work files of make book are untouched
     run -2 "$literate/pages" 'Out of use'
     [ "$output" = 'pages: book.md has no part or chapter "Out of use"' ]
     run -2 "$literate/pages" --most many
@@ -556,7 +559,7 @@ EOF
     grep -q "^chapters/02-scale-faster.md:$n: Missing character: There is no 𓀀" stderr
     grep -q "^chapters/02-scale-faster.md:$((n + 2)): Overfull .hbox" stderr
     [ "$(wc -l < stderr)" -eq 2 ]
-    [ "$(wc -l < runs)" -eq 1 ] # what follows has other lines in book.tex, but its pages are as before
+    [ "$(wc -l < runs)" -eq 1 ] # later lines of book.tex move, their pages do not: one run will do
 }
 
 @test "bad usage, a missing book, a missing chapter, a missing tool" {

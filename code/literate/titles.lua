@@ -20,7 +20,7 @@ local titles = {}
 ---------------------------------------------------------------------------------------------------
 -- Lines
 
--- A line's code, without its comment and the space around it; and whether it has a comment.
+-- A line's code, without its comment and the space around it; and whether the line has a comment.
 local function code_of(text)
     local code = text:gsub("%s*//.*$", "")
     return code:match("^%s*(.-)%s*$"), code ~= text
@@ -39,7 +39,7 @@ local function opens_block(text)
     return code_of(text):match("[{:]$") ~= nil or text:match("^%s*#%s*if") ~= nil
 end
 
--- Whether a statement may begin after this line: it is not the head of one, nor a pragma for it.
+-- Whether a statement may begin after this line: not after the head of one, nor after its pragma.
 local function ends_statement(text)
     local code = code_of(text)
     if code:match("^#") then
@@ -62,7 +62,7 @@ end
 -- Chunks
 
 -- What chunks.expand opens at `at`: `lines`, those that are not blank; `composed`, whether all of
--- them are of chunks in it; `section`, whether it is one (see the rules).
+-- them come from chunks inside; `section`, whether it is a section (see the rules).
 local function survey(entries, at)
     local chunk = { lines = {}, composed = true, section = false }
     local depth, blank = 1, false
@@ -83,8 +83,8 @@ local function survey(entries, at)
     return chunk
 end
 
--- Whether the title is in the name of the chunk's function, articles and the like aside: "Load a
--- tile" in load_tile.
+-- Whether the title is the name of the chunk's function, apart from articles and the like: "Load a
+-- tile" for load_tile.
 local function names_function(title, lines)
     local small = { a = "", an = "", the = "", of = "" }
     local words = "_" .. title:lower():gsub("%a+", small):gsub("%W+", "_") .. "_"
@@ -118,9 +118,9 @@ local function new_page(heading)
         lines = { heading },
         above = heading,  -- the last line that is not blank
         ended = false,    -- whether a paragraph ends there
-        header = nil,     -- whether the comment that heads the file goes on; nil: not yet
-        banners = 0,      -- the chunks around with a banner
-        around = {},      -- all chunks around, innermost last: { banner, paragraph }
+        header = nil,     -- whether the comment that heads the file is going on; nil: it has not begun
+        banners = 0,      -- how many enclosing chunks have a banner
+        around = {},      -- all enclosing chunks, innermost last: { banner, paragraph }
     }
 end
 
@@ -149,7 +149,7 @@ local function add_title(page, kind, entry, first)
     else
         add(page, "// ---- " .. entry.opens.title .. " ----")
         if is_comment(first) then
-            add(page, "") -- the comment is of the first declaration alone
+            add(page, "") -- the comment belongs to the first declaration alone
         end
     end
 end

@@ -177,7 +177,7 @@ local function set_index(book)
         else
             name = "<code>" .. name .. "</code>"
         end
-        local before = out[#out] -- chunks of one name: the chapter says which
+        local before = out[#out] -- chunks with the same name: the chapter distinguishes them
         if before and before.name == name then
             table.insert(before, "chapter " .. chunk.chapter.number .. ": " .. pages)
         else
@@ -221,7 +221,7 @@ local function sidebar(sequence, has_index)
     return table.concat(out, "\n")
 end
 
--- Where site/cut.lua cuts the HTML: a page begins here, of this name.
+-- The mark by which site/cut.lua cuts the HTML: the page `name` begins here.
 local function page_begins(name)
     return raw_block(LATEX and "" or "<!-- page " .. name .. " -->")
 end
@@ -231,7 +231,7 @@ local function page_name(chapter)
         or chapter.number and "chapter" .. chapter.number or chapter.tag
 end
 
--- The book's order: { part = title } or { path = chapter }, from the metadata.
+-- Reads the book's order from the metadata: { part = title } or { path = chapter }.
 local function read_spine(doc, spine)
     local sequence, paths = {}, {}
     if not doc.meta.chapters then
@@ -249,7 +249,7 @@ local function read_spine(doc, spine)
     return sequence, paths
 end
 
--- The place for what is printed later: `::: {.rest}`, once in the book.
+-- Finds the place for what is printed later: `::: {.rest}`, once in the book.
 local function find_rest(book)
     for _, chapter in ipairs(book.chapters) do
         pandoc.walk_block(pandoc.Div(chapter.blocks), { Div = function(el)
@@ -268,7 +268,7 @@ local function find_rest(book)
     end
 end
 
--- A chapter that has neither number nor chunks.
+-- Reads a chapter that has neither number nor chunks.
 local function read_unnumbered(path)
     local chapter = { path = path, tag = path:match("([^/]*)%.md$"), counts = {} }
     local file = io.open(path)
@@ -283,7 +283,7 @@ local function read_unnumbered(path)
     return chapter
 end
 
--- The block of a chapter that is its lab.
+-- The div of a chapter that is its lab.
 local function lab_blocks(chapter)
     for _, block in ipairs(chapter.blocks) do
         if block.t == "Div" and block.classes:includes("lab") then
@@ -333,7 +333,7 @@ function Pandoc(doc)
         listings.find_left_out(book, chapter)
         chapter.appendix = chapter.tag:match("^%u$") ~= nil
         chapter.interlude = chapter.tag:match("^%u%u") ~= nil
-        chapter.number = chapter.tag:gsub("^0+", "") -- a chapter's file says its number
+        chapter.number = chapter.tag:gsub("^0+", "") -- the chapter's number is in its file's name
         common.reading = chapter
         read.chapter(chapter)
         table.insert(order, chapter)
@@ -369,7 +369,7 @@ function Pandoc(doc)
     for _, item in ipairs(sequence) do
         if item.part then
             table.insert(contents, item)
-            local next = book.chapters[at] -- a part of appendices has no number
+            local next = book.chapters[at] -- appendices are a part without a number
             local command = next and next.appendix and "\\addpart{" or "\\part{"
             part = raw_block(LATEX and command .. escape(item.part) .. "}"
                 or '<p class="part">' .. escape(item.part) .. "</p>")
@@ -399,7 +399,7 @@ function Pandoc(doc)
     out:insert(raw_block(LATEX and "\\backmatter" or ""))
     for _, chapter in ipairs(back) do
         table.insert(contents, chapter)
-        if chapter.contents[1] and chapter.contents[1].level == 1 then -- the solutions of a chapter have no page
+        if chapter.contents[1] and chapter.contents[1].level == 1 then -- solutions of a chapter have no page
             out:insert(page_begins(page_name(chapter)))
         end
         out:extend(set_chapter(chapter, book))

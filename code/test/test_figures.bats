@@ -1,4 +1,4 @@
-# Figures that draw a layout, against the expressions in the program that has it.
+# Figures that draw a layout, compared with the expressions in the program that has this layout.
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.."
@@ -12,7 +12,7 @@ figure() { # ID
     awk -v id="#$1[ }]" '/^```/ { inside = $0 ~ id; next } inside' "$chapter"
 }
 
-# The one expression of the program that stands between two texts of a line.
+# The one expression of the program that stands on a line between two texts.
 expression() { # BEFORE AFTER
     awk -v before="$1" -v after="$2" '
         { at = index($0, before); if (!at) next }
@@ -40,8 +40,8 @@ matrices() { # KEY_EXPRESSION CHUNK_EXPRESSION
         "$(expression 'swizzle(row, d + ' ' * CHUNK)')")
     v=$(matrices "$(expression 'int v_row = key + ' ';')" \
         "$(expression 'int first = warp % WARPS_N * COLS + ' ' * CHUNK;')")
-    [ "$k" = "0/0/0/0--7,1/0/1/8--15,2/8/0/16--23,3/8/1/24--31" ] # a row of matrices is an operand
-    [ "$v" = "0/0/0/0--7,1/8/0/8--15,2/0/1/16--23,3/8/1/24--31" ] # a column of them is
+    [ "$k" = "0/0/0/0--7,1/0/1/8--15,2/8/0/16--23,3/8/1/24--31" ] # an operand is a row of matrices
+    [ "$v" = "0/0/0/0--7,1/8/0/8--15,2/0/1/16--23,3/8/1/24--31" ] # an operand is a column of matrices
     figure fig:ch10-operand-b | grep -oE '\\foreach \\i/\\key/\\chunk/\\lanes in \{[^}]*\}' |
         sed 's/.* in {//; s/}//' | diff <(printf '%s\n' "$k" "$v") -
 }
@@ -93,7 +93,7 @@ matrices() { # KEY_EXPRESSION CHUNK_EXPRESSION
         diff "$BATS_TEST_TMPDIR/expected" -
 }
 
-# Cells of the ring of chapter 15: a step, 0 for K or 1 for V, the place, the tile.
+# Cells of the figure of chapter 15's ring: step, 0 for K or 1 for V, place, tile.
 ring_cells() { # KIND
     figure fig:ch15-ring | sed -nE "s/.*in \{([^}]*)\} % $1\$/\1/p" | tr -d ' ' | tr ',' '\n'
 }
@@ -102,7 +102,7 @@ ring_cells() { # KIND
     chapter=chapters/15-registers.md program=code/ch15_registers.cu
     RING=$(expression 'constexpr int RING = ' ';')
     k_read=$(expression 'score<F>(s, q, &t.tiles[' '].k[first]);')
-    v_read=$(sed -nE 's/^        v_before = &t\.tiles\[(.*)\]\.v\[first\];/\1/p' "$program") # for the next step
+    v_read=$(sed -nE 's/^        v_before = &t\.tiles\[(.*)\]\.v\[first\];/\1/p' "$program") # in the next step
     k_write=$(sed -nE 's/.*convert<F>\(t\.tiles\[\((tile.*)\) % RING\]\.k, k_codes\);/\1/p' "$program")
     v_write=$(sed -nE 's/.*convert<F>\(t\.tiles\[\((tile.*)\) % RING\]\.v, v_codes\);/\1/p' "$program")
     for ((step = 3; step < 6; step++)); do
@@ -118,15 +118,15 @@ ring_cells() { # KIND
     for kind in complete multiplied converted; do
         ring_cells $kind | sed "s/\$/ $kind/"
     done | sort | diff "$BATS_TEST_TMPDIR/expected" -
-    # nothing lies on something else
+    # no two cells lie on each other
     [ "$(cut -d/ -f1-3 "$BATS_TEST_TMPDIR/expected" | sort -u | wc -l)" -eq 18 ]
 }
 
 @test "the forms of chapter 15: which rows and keys a warp has" {
     chapter=chapters/15-registers.md program=code/ch15_registers.cu
     MMA_M=$(expression 'constexpr int MMA_M = ' ',')
-    bare() { sed 's/F\.//g'; } # the members are shell variables here
-    parts=$(expression 'int part = ' ';' | sort -u | bare) # where it merges, too
+    bare() { sed 's/F\.//g'; } # members of F are shell variables here
+    parts=$(expression 'int part = ' ';' | sort -u | bare) # the same in the loop and in merge()
     keys=$(expression 'int first = part' ';' | bare)
     rows=$(sed -n '/int first_row = blockIdx.x/,/;/p' "$program" | sed '1d; s/;//' | bare)
     for form in WIDE SPLIT; do
@@ -199,21 +199,21 @@ END
         sed -nE 's/.*operator\(\)<(true|false)>\((p2?), p2?\);/step \2 \1/p; s/.*finish\((p2?), (true|false)\);/finish \1 \2/p' \
             >"$BATS_TEST_TMPDIR/calls"
     [ "$(cut -d' ' -f1 "$BATS_TEST_TMPDIR/calls" | xargs)" = "finish step finish step" ]
-    for call in 2 4 2 3; do # of tiles 0 to 3; the last one finishes
+    for call in 2 4 2 3; do # calls for tiles 0 to 3; the last one finishes
         sed -n "${call}p" "$BATS_TEST_TMPDIR/calls"
     done | sed 's/^[a-z]* //; s/ false$/\/{=}/; s/ true$/\/{+=}/' | nl -v0 -w1 -s/ >"$BATS_TEST_TMPDIR/expected"
     figure fig:ch18-four >"$BATS_TEST_TMPDIR/figure"
     grep -oE '[0-9]+/[0-9]+/[0-9]+/p2?/\{\+?=\}/[0-9]+' "$BATS_TEST_TMPDIR/figure" >"$BATS_TEST_TMPDIR/tiles"
     cut -d/ -f1,4,5 "$BATS_TEST_TMPDIR/tiles" | diff "$BATS_TEST_TMPDIR/expected" -
-    # A register's bar ends before the next one in it begins.
+    # No register's bar begins before the one before it ends.
     awk -F/ '{ bad = bad || $2 + 10 < until[$4] || $3 < part; until[$4] = $3 + 11; part = $6 }
         END { exit bad || NR != 4 }' "$BATS_TEST_TMPDIR/tiles"
     BLOCK_N=$(expression 'constexpr int BLOCK_N = ' ';')
     MMA_K=$(expression 'constexpr int MMA_K = ' ';')
     HEAD_DIM=$(sed -nE 's/^enum \{ HEAD_DIM = ([0-9]+)[, ].*/\1/p' code/workbench/workbench.h)
     OUT_COLS=$(($(expression 'constexpr int OUT_COLS = ' ';')))
-    advance=$(expression '(uint64_t)(n * ' ');') # of BYTES, in a descriptor
-    units() { echo $((${advance/BYTES/$1})); } # of 16 bytes
+    advance=$(expression '(uint64_t)(n * ' ');') # by so many BYTES, in a descriptor
+    units() { echo $((${advance/BYTES/$1})); } # descriptors count units of 16 bytes
     descriptors() { # NAME BYTES-OF-A-STAGE PRODUCTS
         local list=0 n
         for ((n = 1; n < $3; n++)); do list+=", $((n * $(units "$MMA_K")))"; done
@@ -227,7 +227,7 @@ END
     chapter=chapters/21-cache.md program=code/ch21_decode.cu
     GRANULE=$(expression 'constexpr int GRANULE = ' ';')
     figure fig:ch21-pages >"$BATS_TEST_TMPDIR/figure"
-    [ "$(expression 'int page = token >> ' ';')" = '(31 - __clz(args.page))' ] # the logarithm of a page: 5
+    [ "$(expression 'int page = token >> ' ';')" = '(31 - __clz(args.page))' ] # a page's logarithm; 5 here
     in_page=$(expression 'int in_page = ' ';')
     in_page=${in_page//args.page/32}
     for sequence in 0 1; do
@@ -254,7 +254,7 @@ END
     done >"$BATS_TEST_TMPDIR/expected"
     sed -nE 's/.*foreach .key\/.lane in \{([^}]*)\}.*/\1/p' "$BATS_TEST_TMPDIR/figure" |
         diff "$BATS_TEST_TMPDIR/expected" -
-    # V by the program's own code_place(): a lane reads 16 bytes at each of two places.
+    # V's places by the program's own code_place(): a lane reads 16 bytes at each of two places.
     at=$(expression 'copy_codes(to + 1024, v + ' ');')
     then=$(expression 'copy_codes(to + 1536, v + ' ');')
     {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The folders of C keep their order (code/tools/check-floors), and a use that breaks it is named.
+# The folders of C keep their order (code/tools/check-floors), and a use that breaks it is reported.
 
 bats_require_minimum_version 1.5.0
 
@@ -7,7 +7,7 @@ setup() {
     cd "$BATS_TEST_DIRNAME/../.."
 }
 
-# A copy of all that the check reads, in $TREE, to plant things in.
+# Makes $TREE, a copy of all that the check reads, to plant faults in.
 scratch() {
     TREE=$BATS_TEST_TMPDIR/tree
     mkdir "$TREE"
@@ -15,7 +15,7 @@ scratch() {
     find build/obj/code build/obj/labs build/obj/plots -name '*.o' -exec cp --parents -t "$TREE" {} +
 }
 
-# plant FILE TEXT: adds C to a file of the copy, and compiles it alone.
+# plant FILE TEXT: adds C text to a file of the copy, and compiles that file alone.
 plant() {
     printf '\n%s\n' "$2" >>"$TREE/$1"
     cc -std=c11 -D_GNU_SOURCE -I"$TREE/code" -c "$TREE/$1" -o "$TREE/build/obj/${1%.c}.o"
@@ -109,7 +109,7 @@ code/workbench/diagnosis.h" ]
     plant code/image/fatbin.c 'int planted_low(void); int planted_low(void) { return 1; }'
     plant code/ptxsim/base/paths.c 'int planted_low(void); int use(void); int use(void) { return planted_low(); }'
     code/tools/check-floors "$TREE"
-    # A folder above defines the name as well: the use may mean the one below.
+    # A folder above defines the name as well: the use may mean the definition below.
     plant code/ptxsim/exec/counts_derive.c 'int planted_low(void); int planted_low(void) { return 2; }'
     code/tools/check-floors "$TREE"
 }

@@ -1,4 +1,4 @@
-# Another GPU is one row of code/image/gpus.c: programs, the labs and the simulator have it from there.
+# Another GPU takes one row of code/image/gpus.c: programs, labs and the simulator then know it.
 
 bats_require_minimum_version 1.5.0
 
@@ -13,7 +13,7 @@ setup() {
 @test "a GPU by a row: resources, records, gates and the simulated device know it, and nothing else was touched" {
     sed -i '0,/^};/s//    {.key = "b200", .name = "NVIDIA B200", .arch = 100, .sms = 148, .clock_khz = 1965000, .threads_sm = 2048,\
      .blocks_sm = 32, .shared_default = 48 << 10, .shared_optin = 227 << 10, .shared_sm = 228 << 10},\n&/' code/image/gpus.c
-    # Chapter 2's program with machine code for it alone.
+    # Chapter 2's program with machine code for the new GPU alone.
     sed -i 's/\tch02_scalar\tsm_89 sm_90\t/\tch02_scalar\tsm_100\t/' chapters/stages.tsv
     rm build/obj/ch02_scalar.o
     make build/ch02_scalar build/lab build/ptxsim/libcudart.so.13

@@ -1,4 +1,4 @@
-# The style of what is written by hand (make lint), and that what breaks it is seen.
+# The style of what is written by hand (make lint), and that lint sees what breaks it.
 
 bats_require_minimum_version 1.5.0
 
@@ -9,7 +9,7 @@ try() { # CHECK
     echo "$output"
 }
 
-# A tree of its own, with code/tools/lint, its settings and one file of each kind, all of them right.
+# A tree with code/tools/lint, its settings and one file of each kind, all of them right.
 new_tree() {
     cp -a .clang-format .shellcheckrc .luacheckrc "$BATS_TEST_TMPDIR"
     mkdir -p "$BATS_TEST_TMPDIR"/{.ci,code/tools,code/fixtures/x/expected,labs/work,plots}

@@ -40,7 +40,7 @@ programs() {
 
 # bats test_tags=quick
 @test "the committed code/ is what the chapters say" {
-    if git diff --quiet HEAD -- chapters 2>/dev/null; then # as make has just tangled them
+    if git diff --quiet HEAD -- chapters 2>/dev/null; then # make has just tangled these
         git diff --exit-code --stat HEAD -- 'code/ch[0-9]*'
     else
         TANGLE=check pandoc -f code/literate/tangle.lua chapters/[0-9]*.md
@@ -65,8 +65,8 @@ programs() {
         '__device__ int next(int tile) { return tile + 1; }' 'template <int N>' '__global__ void kernel(int *out)' '{' \
         '    if (out) {' '        out[0] = N;' '    }' '}' 'static int launch(void)' '{' '    return sizeof(shared);' '}' \
         >build/tangled/ch99_x.cu
-    # What a compiler and a linker have made of it, and a compiler and a linker that write down what
-    # they are asked for.
+    # Stand-ins for the products of a compiler and a linker; and a compiler and a linker that write
+    # down what they are asked for.
     printf 'const char hash[] = "%s"; __attribute__((section(".nv_fatbin"))) const char kernel[] = "the old kernel";' "$hash" |
         cc -x c -c - -o build/obj/ch99_x.o
     echo 'extern const char hash[], kernel[]; int main(void) { return !hash[0] + !kernel[0]; }' |
@@ -85,7 +85,7 @@ programs() {
     is_new() { # WORDS
         [ "$(strings out | grep -c "^$1$")" -eq 1 ]
         [ "$(strings out | grep -cE "old kernel|$hash")" -eq 0 ]
-        strings out | grep -qE '^0{64}$' # no measurement is of it
+        strings out | grep -qE '^0{64}$' # its hash is zeros: no measurement is of it
     }
     for change in 's/= N;/= N + 1;/' 's/tile + 1/tile/' 's/if (out)/for (;;)/' 's/keys/rows/' 's/int sum/long sum/' \
         's/PITCH > TILE/PITCH != TILE/'; do
@@ -93,7 +93,7 @@ programs() {
         is_new "new kernel"
         ./out
     done
-    KERNEL="a kernel longer than the old one" variant 's/= N;/= N + 1;/' # has no room there: it is linked
+    KERNEL="a kernel longer than the old one" variant 's/= N;/= N + 1;/' # too long: it is linked
     is_new "a kernel longer than the old one"
     for change in 's/= 32/= 64/' 's/+ 8/+ 4/' 's/int k/long k/' 's/b.2./b[3]/' 's/int done/long done/' 's/int N/unsigned N/' \
         's/int .out)/long *out)/' 's/return sizeof/return 2 * sizeof/' '1i #include "x.h"'; do
@@ -101,7 +101,7 @@ programs() {
         [ "$(tail -c 5 out)" = whole ]
     done
     rm ch99_x.bug.part
-    run -1 "$root/code/tools/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O2 # which it refuses
+    run -1 "$root/code/tools/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O2 # a compiler that refuses
     [ ! -e ch99_x.bug.part ]
     run -1 "$root/code/tools/compile-variant" build/obj/ch99_x.o other ./linker y.a
     [ ! -e other ]
@@ -171,7 +171,7 @@ programs() {
     cd "$TREE"
     (unset "${!BATS_@}" && bats -f 'check names every file' code/literate/test_tangle.bats)
 
-    # At the film's shape, which has one row of CTAs, a barrier is left out.
+    # Leaves a barrier out where there is one row of CTAs, as at the film's shape.
     local name='Übung (2).cu' first second
     sed 's/__syncthreads(); .. the tiles are complete/if (gridDim.y > 1) __syncthreads();/' code/ch02_scalar.cu >"$name"
     line_of() { grep -nF "$1" "$name" | head -1 | cut -d: -f1; }
@@ -303,7 +303,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
 @test "every chapter's program is right in the simulator, ragged lengths too" {
     local program shapes
     for program in $(programs); do
-        grep -qs workbench_main "code/$program.cu" || continue # no kernel, or none of attention
+        grep -qs workbench_main "code/$program.cu" || continue # no kernel, or not of attention
         shapes=small,1x1x1,1x1x33,1x1x239
         if grep -q launch_cache "code/$program.cu"; then shapes=1x2x512q4p16,1x1x1q1p16,1x1x33q4p16,2x2x239q4p32r1; fi
         if grep -q launch_prompt "code/$program.cu"; then shapes=1x2x512q4p16s8,1x1x33q4p16s33,2x2x239q4p32s40d128r1; fi
@@ -339,7 +339,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
     command -v script >/dev/null || skip "no script(1) to make a terminal"
     export SAID=$BATS_TEST_TMPDIR/said
     mkdir "$BATS_TEST_TMPDIR/bin" "$BATS_TEST_TMPDIR/book"
-    # A pandoc that works until the terminal's line names it, and then fails.
+    # A pandoc that runs until the terminal's line names it, and then fails.
     cat >"$BATS_TEST_TMPDIR/bin/pandoc" <<'END'
 #!/bin/bash
 for ((i = 0; i < 600; i++)); do
@@ -355,7 +355,7 @@ END
     PATH=$BATS_TEST_TMPDIR/bin:$PATH PATIENCE=0 run -1 script -qefc 'code/literate/book pdf out.pdf' "$SAID" </dev/null
     grep -qE $'\r\033\\[K  pandoc: text, numbers, figures, [0-9]+ s' "$SAID"
     grep -qE 'no such file' "$SAID"
-    tail -2 "$SAID" | grep -q $'\r\033\\[K' # it is gone at the end
+    tail -2 "$SAID" | grep -q $'\r\033\\[K' # the line is removed at the end
     echo pandoc >"$SAID"
     PATH=$BATS_TEST_TMPDIR/bin:$PATH PATIENCE=0 run -1 code/literate/book pdf out.pdf
     [ "$output" = "no such file" ]
@@ -390,7 +390,7 @@ END
 
 # ---- The simulator's instruction sets ----
 
-# sets GOALS: those that make would compile or link.
+# sets GOALS: instruction sets that make would compile or link.
 sets() {
     # shellcheck disable=SC2086
     env -u MAKEFLAGS make -n $1 | grep -oE 'ops/isa/(base|avx2|avx512)\.o' | sort -u | sed 's,.*/,,; s,\..*,,' | xargs
@@ -410,7 +410,7 @@ sets() {
     [ "$(sets chapter3)" = "avx2 avx512 base" ]
 }
 
-# make_choice SET...: a program that says which of these sets is chosen.
+# make_choice SET...: a program that prints which of these sets is chosen.
 make_choice() {
     local set
     for set in "$@"; do

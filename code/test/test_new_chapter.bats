@@ -6,7 +6,8 @@ bats_require_minimum_version 1.5.0
 
 load test_tree
 
-# The copy, with its time stamps and what is built already; two digits of the new chapter's number.
+# A copy of the tree with its time stamps and what is built already; $number: the new chapter's two
+# digits.
 setup() {
     last=$(ls chapters/[0-9][0-9]-*.md | tail -1)
     number=$(($(sed -E 's,chapters/0*([0-9]+)-.*,\1,' <<<"$last") + 1))
@@ -43,7 +44,7 @@ add_row() {
     [[ $output == "labs/work/lab$number/attention.cu: 2 places for your code; "* ]]
     rm -r labs/work
 
-    # Measured on a GPU, it has a row of its own in the charts.
+    # Measured on a GPU, the chapter gets a row of its own in the charts.
     sed "s/\"chapter\": 3,/\"chapter\": $number,/" plots/runs/h200/ch03_wmma_qk.json >"plots/runs/h200/$program.json"
     build/series ladder >points
     grep -qP "\tmade up  $number\$" points
@@ -63,7 +64,7 @@ add_row() {
     [ "$status" -ne 0 ]
     [[ $output == *"chapters/$number-made-up.md:"*": $missing"* ]]
 
-    # A chapter without points for its lab gets as far as the compiler's flags.
+    # A chapter without points for its lab still gets as far as the compiler's flags.
     sed -i '/^::: {.lab}/,/^::: {.exercises}/{/^``` {.points}/,/^```$/d; /^``` {.cuda .starter/,/^```$/d; /^::: {.hints/,/^:::$/d; /^::: {.question/,/^:::$/d}' \
         "chapters/$number-made-up.md"
     run make --no-print-directory "build/$program"

@@ -1,13 +1,14 @@
-# Adding an asynchronous instruction: its row in decode/opcodes.def, its decoder, its operation, and how its addresses
-# are tested. The row's family tells the race checks, the film and the reports what they have to know of it. Made up
-# here: a fill of shared memory by the asynchronous proxy, of whose bytes an mbarrier is told.
+# Adding an asynchronous instruction takes its row in decode/opcodes.def, its decoder, its
+# operation, and how its addresses are tested. From the row's family the race checks, the film and
+# the reports know what they need. The instruction here is made up: the asynchronous proxy fills
+# shared memory and tells an mbarrier the bytes.
 
 bats_require_minimum_version 1.5.0
 
 load test_tree
 
-# Compiles the files that the new instruction has changed, and links them with the others' objects: what other files
-# include has got longer at its end alone.
+# Compiles the files that the new instruction changed, and links them with the old objects: the
+# headers only grew at their ends.
 build_simulator() {
     local file objects=()
     for file in "$@"; do
@@ -71,8 +72,8 @@ END
     cd "$TREE"
     build_simulator code/ptxsim/{decode/{opcodes,async},ops/bulk}.c
 
-    # A CTA of 32 threads, of which the first fills a tile; each hands out its word. wait: whether they wait for it.
-    # expected: the bytes that the mbarrier expects.
+    # A CTA of 32 threads: the first one fills a tile, and each hands out its word. wait: whether
+    # they wait for the fill. expected: the bytes that the mbarrier expects.
     cat >"$BATS_TEST_TMPDIR/fill.c" <<'END'
 #include <cuda.h>
 #include <stdio.h>
@@ -110,7 +111,7 @@ END
     cc -isystem "$ORIGINAL/build/cuda/include" "$BATS_TEST_TMPDIR/fill.c" "$BATS_TEST_TMPDIR/libcuda.so.1" -o "$BATS_TEST_TMPDIR/fill"
     export LD_LIBRARY_PATH=$BATS_TEST_TMPDIR
 
-    # Right, and filmed.
+    # With the wait it is right, and it is filmed.
     run -0 env PTXSIM_FILM="$BATS_TEST_TMPDIR/film.json" "$BATS_TEST_TMPDIR/fill" 1 128
     echo "$output"
     [ "${lines[-1]}" = 224 ]
@@ -120,11 +121,11 @@ kernel = json.load(open(sys.argv[1]))["kernels"][0]
 bulk = [e for e in kernel["events"] if e[0] == 10]
 assert len(bulk) == 1 and bulk[0][4] == 128, bulk
 END
-    # Read before it has come: a race, told with the instruction.
+    # Without the wait it is a race, reported with the instruction.
     run -1 "$BATS_TEST_TMPDIR/fill" 0 128
     echo "$output"
     [[ $output == *"reads 4 bytes of shared memory at 0 (tile + 0) that a fill.async.bulk of thread (0,0,0) at "* ]]
-    # Bytes that nobody brings.
+    # The mbarrier waits for more bytes than are brought.
     run -1 "$BATS_TEST_TMPDIR/fill" 1 144
     echo "$output"
     [[ $output == *"16 bytes"* ]]

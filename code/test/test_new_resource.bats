@@ -1,5 +1,6 @@
-# Adding a resource: a row of labs/sheet/resources.def, and the chapter whose sheet gives points for it; nothing else.
-# In a copy of the tree, the warps of a CTA, which no sheet and no lab knows.
+# Adding a resource takes a row of labs/sheet/resources.def, and a chapter whose sheet gives points
+# for it; nothing else. The resource here is the warps of a CTA, which no sheet and no lab uses, in
+# a copy of the tree.
 
 bats_require_minimum_version 1.5.0
 
@@ -22,7 +23,7 @@ load test_tree
     [ "$status" -eq 1 ]
     [[ $output =~ "warps a CTA"\ +4\ +"<= 3"\ +FAIL ]]
 
-    # The grader knows it, and has it of what its runner has measured.
+    # The grader knows it from what its runner has measured.
     printf '#error none\n' >none.cu
     run build/judge --lab 3 --no-gpu --unsafe-no-sandbox none.cu
     echo "$output"

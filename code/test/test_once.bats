@@ -1,4 +1,4 @@
-# What stands in several places, because each language or reader needs it there, is the same everywhere.
+# What has to stand in several places, for each language or reader, is the same in all of them.
 
 bats_require_minimum_version 1.5.0
 
@@ -6,12 +6,12 @@ setup() {
     cd "$BATS_TEST_DIRNAME/../.."
 }
 
-# The rows of shapes.def, each as SED's replacement makes it, parted by ", ".
+# The rows of shapes.def, each rewritten by a sed replacement, separated by ", ".
 shapes() {
     sed -nE "s/^SHAPE\((\w+), ([0-9]+), ([0-9]+), ([0-9]+)\)$/$1/p" code/workbench/shapes.def | paste -sd, | sed 's/,/, /g'
 }
 
-# has TEXT FILE...: each has it, but for how C breaks a text, and where lines end.
+# has TEXT FILE...: each file contains the text, however C strings and lines break it.
 has() {
     local file
     for file in "${@:2}"; do
@@ -50,7 +50,7 @@ print(", ".join(f"{name} {b}x{h}x{s}" for name, (b, h, s) in SHAPES.items()))')"
     [ "$output" = "stages: chapters/stages.tsv:5: no row of number, name, program" ]
 }
 
-# The colours of a file between two lines, "name rrggbb" each, of these names.
+# The colours NAME... that a file defines between the lines FROM and TO, each as "name rrggbb".
 colours() { # FROM TO FILE NAME...
     sed -n "/$1/,/$2/p" "$3" | grep -oE -- '--[a-z]+: #[0-9a-f]{6}|definecolor\{[a-z]+\}\{HTML\}\{[0-9A-F]{6}' |
         sed -E 's/^--|^definecolor.//; s/(: #|.\{HTML.\{)/ /' | tr 'A-F' 'a-f' | grep -E "^($(IFS='|' && echo "${*:4}")) " | sort

@@ -1,5 +1,5 @@
 # Chapter 14's search: with a compiler and programs that are shell scripts, so that every verdict
-# comes up and nothing takes long; and once as it is, in the simulator.
+# occurs and nothing takes long; and once unchanged, in the simulator.
 
 bats_require_minimum_version 1.5.0
 
@@ -15,8 +15,8 @@ setup() {
     PATH=$PWD/bin:$PATH
 }
 
-# A machine where fast_exp never reaches the compiler, block_n = 128 is a syntax error, block_m =
-# 128 needs too much shared memory, a single stage is wrong, and the rest has a time of its own.
+# Stand-ins: fast_exp never reaches the compiler, block_n = 128 is a syntax error, block_m = 128
+# needs too much shared memory, a single stage is wrong, and each of the rest has a time of its own.
 fake_candidates() {
     cat >labs/candidates <<'SH'
 #!/bin/bash
@@ -31,7 +31,7 @@ name=${out##*/} shared=$((m == 128 ? 70000 : 40000)) wrong=$((s == 1)) occupancy
 us=$((60 - 20 * z - m / 8 - s - 2 * p - q + n / 16)).5
 PROGRAM
     cat >>"$out" <<'PROGRAM'
-interrupt() { # the search, which is not far up
+interrupt() { # sends SIGINT to the search, an ancestor
     pid=$PPID
     until [ "$(ps -o comm= "$pid")" = ch14_search ]; do pid=$(ps -o ppid= "$pid" | tr -d ' '); done
     kill -INT "$pid"
@@ -63,7 +63,7 @@ search() {
     build/ch14_search --budget 40 "$@"
 }
 
-# python CODE: over `journal`, the candidates of the journal, and `elite`, what the search left.
+# python CODE: `journal` is the list of the journal's candidates, `elite` what the search left.
 python() {
     python3 - "$1" <<'PYTHON'
 import json, os, sys
@@ -162,7 +162,8 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     grep -q 'going on after' said
     cmp whole/journal.jsonl build/tune/journal.jsonl
     cmp whole/elite.json build/tune/elite.json
-    # What is known is not tried again: an interruption costs the candidate that was under way.
+    # Candidates that are known are not tried again: an interruption costs the one that was under
+    # way.
     [ "$(grep -c ^time calls)" -eq $(($(grep -c '"timed"' whole/journal.jsonl) + 3 + 3)) ]
 }
 
@@ -221,7 +222,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
 }
 
 @test "replayed by somebody who answers: a question a candidate, and the end when there is no answer" {
-    answer() { # a score that only block_n changes
+    answer() { # answers with a score that depends on block_n alone
         while read -r word knobs; do
             [ "$word" = ask ] || continue
             echo "$knobs" >>asked
@@ -230,7 +231,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
         done
     }
     mkfifo there
-    # shellcheck disable=SC2094 # there and back
+    # shellcheck disable=SC2094 # `there` carries the answers back
     build/ch14_search --replay - --budget 20 <there | tee said | answer >there
     [ "$(wc -l <asked)" -eq "$(sort -u asked | wc -l)" ]
     [[ $(tail -1 said) == "best: "*"-128-"*", 72.00 us; $(wc -l <asked) asked for, 0 not in the journal" ]]
@@ -306,7 +307,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     cd "$BATS_TEST_TMPDIR"
     grep -q 'floor on an L4, not a time' said
     python 'assert elite["runtime"] == "simulator" and len(elite["elite"]) == 2 and "timing" not in elite["elite"][0]'
-    # Chapter 10: without the swizzle, shared memory is what is waited for.
+    # Chapter 10's finding: without the swizzle, shared memory is the bottleneck.
     python 'best, other = elite["elite"]; assert best["knob"]["swizzle"] == 1 and other["score"] > best["score"]'
     python 'assert len({c["code"] for c in journal}) == 2'
 }

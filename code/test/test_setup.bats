@@ -1,5 +1,5 @@
-# Setting up: code/tools/deps with stand-ins for apt-get, pip and their kin, so that nothing is loaded
-# and nothing installed; and what make says before it begins.
+# Setting up: code/tools/deps with stand-ins for apt-get, pip and the like, so that nothing is
+# downloaded or installed; and what make says before it begins.
 
 bats_require_minimum_version 1.5.0
 
@@ -16,7 +16,7 @@ setup() {
                    basename readlink mktemp sleep setsid kill df du tr; do
         ln -s "$(command -v "$command")" "$BIN/$command"
     done
-    # A bare system: no compiler, no package, root, an archive with everything, a network.
+    # A bare system: no compiler, no package; root, an archive with everything, a network.
     fake id 'echo 0'
     fake dpkg-query 'exit 1'
     fake dpkg 'echo "dpkg $*" >>"$SAID"'
@@ -43,7 +43,7 @@ fake() { # COMMAND SCRIPT
     chmod +x "$BIN/$1"
 }
 
-deps() { # MODE: what it says on standard output is left in out, on standard error in err
+deps() { # MODE: runs deps; its standard output is left in out, its standard error in err
     status=0
     (cd "$BATS_TEST_TMPDIR" && PATH=$BIN env -u CUDA_HOME tree/code/tools/deps "$1" >out 2>err) || status=$?
     cd "$BATS_TEST_TMPDIR"
@@ -108,7 +108,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     [ "$status" -eq 1 ]
     [ "$(cat err)" = "apt-get cannot load the lists of packages: no network" ]
     run -1 grep -nE install "$SAID"
-    # With the packages there and the compiler missing, it is pip's.
+    # If the packages are there but the compiler is missing, pip brings it.
     fake g++ :
     fake cc :
     fake pandoc :
@@ -181,7 +181,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     [ ! -e tree/.toolkit.new ]
     [ ! -e tree/.toolkit ]
     for pid in $(cat "$SAID.pip"); do
-        for ((i = 0; i < 3000; i++)); do # the system is given all the time it needs to end them
+        for ((i = 0; i < 3000; i++)); do # the tests' machine may take long to end them
             kill -0 "$pid" 2>/dev/null || break
             sleep 0.1
         done
@@ -312,7 +312,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 @test "a checkout that cannot be written: one line that says what, and what to do" {
     mkdir "$BATS_TEST_TMPDIR/shared"
     cp -r Makefile mk "$BATS_TEST_TMPDIR/shared"
-    touch "$BATS_TEST_TMPDIR/shared/build" # root can write anywhere, but not into a file
+    touch "$BATS_TEST_TMPDIR/shared/build" # a file in the folder's place: root can write into any folder
     run -2 env -u MAKEFLAGS make -C "$BATS_TEST_TMPDIR/shared" --no-print-directory chapter3
     [ "${#lines[@]}" -eq 1 ]
     [[ "$output" == *"$BATS_TEST_TMPDIR/shared/build cannot be written: make BUILD=~/attention chapter3 works in a copy there.  Stop." ]]
@@ -327,7 +327,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     else
         mkdir "$BATS_TEST_TMPDIR/shared/.toolkit"
     fi
-    touch "$BATS_TEST_TMPDIR/shared/build" # cannot be made
+    touch "$BATS_TEST_TMPDIR/shared/build" # a file: the folder cannot be made
     chmod -R a-w "$BATS_TEST_TMPDIR/shared"
     cd "$BATS_TEST_TMPDIR/shared"
     unset MAKEFLAGS MAKELEVEL
@@ -337,7 +337,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     grep -q '^ch03_wmma_qk	' "$there/build/hashes.tsv"
     [ "$(readlink "$there/.toolkit")" = "$BATS_TEST_TMPDIR/shared/.toolkit" ]
     [ -f build ]
-    # What has been edited there is kept, what has changed here comes.
+    # What has been edited there is kept, and what has changed here is copied.
     echo "mine" >>"$there/chapters/03-wmma-scores.md"
     chmod -R u+w .
     touch -d '2001-01-01' chapters/03-wmma-scores.md
@@ -348,7 +348,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     [[ "$output" == *"make chapterN"* ]]
     run -2 make BUILD=/dev/null/x chapter3
     [[ "$output" != *"TANGLE"* ]]
-    BUILD=$BATS_TEST_TMPDIR/environment run -0 make help # is somebody else's word
+    BUILD=$BATS_TEST_TMPDIR/environment run -0 make help # BUILD in the environment is not meant for this make
     [ ! -e "$BATS_TEST_TMPDIR/environment" ]
 }
 

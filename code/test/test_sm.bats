@@ -1,5 +1,6 @@
-# "An SM in six pages": its limits are those of code/image/gpus.c, its table of lanes is arithmetic, and
-# its ten loads, with the answers, are what the simulator counts in code/ptxsim/test/banks.cu.
+# "An SM in six pages": its limits are those of code/image/gpus.c, its table of lanes is computed
+# here, and its ten loads, with the answers, are what the simulator counts in
+# code/ptxsim/test/banks.cu.
 
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../.."
@@ -12,14 +13,14 @@ setup() {
     chapter=chapters/SM-inside-an-sm.md
 }
 
-# The cells of the table with that id, trimmed, parted by tabs: no head, no rule.
+# The cells of the table ID, trimmed and separated by tabs, without head and rules.
 cells() { # ID
     awk -v id="{#$1}" '/^\|/ { if (!inside) n = 0; inside = 1; row[n++] = $0; next } { inside = 0 }
         index($0, id) { for (i = 2; i < n; i++) print row[i]; exit }' "$chapter" |
         sed -E 's/^\| *//; s/ *\|$//; s/ *\| */\t/g'
 }
 
-# A field of a GPU in gpus.c, or a constant of gpus.h; shared memory in KB.
+# A field of a GPU in gpus.c, or a constant of gpus.h; shared memory is in KB.
 gpu_field() { # GPU FIELD
     awk -v gpu="[GPU_$1] =" -v field=".$2" 'index($0, gpu) { inside = 1 } inside && $1 == field { print $3; exit }' \
         code/image/gpus.c | tr -d ,

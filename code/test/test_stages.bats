@@ -1,6 +1,6 @@
-# The stages in the simulator. Each against the one it grew from, output by output: the same bits
-# where the arithmetic is the same, and as close as the rounding allows where it is not. And each
-# without a race, whatever the order in which warps run.
+# The stages in the simulator. Each is compared with the one it grew from, output by output: with
+# the same arithmetic the bits are the same, otherwise they agree as far as rounding allows. And
+# each runs without a race, whatever the order of the warps.
 
 bats_require_minimum_version 1.5.0
 
@@ -12,7 +12,7 @@ run_one() { # PROGRAM OPTION...
     "build/$1" --shapes small,1x2x33,1x1x239 --seeds 0 --inputs normal,peaky --no-timing --quiet "${@:2}"
 }
 
-# The numbers called NAME in the agreement of AFTER with BEFORE, one a line: 3 shapes, 2 inputs.
+# The values of NAME in the agreement of AFTER with BEFORE, one a line: 3 shapes, 2 inputs.
 agreement() { # BEFORE AFTER NAME
     local stored=$BATS_FILE_TMPDIR/$1
     if [ ! -d "$stored" ]; then
@@ -104,8 +104,8 @@ at_most() { # BEFORE AFTER NAME LIMIT
     for name in $(sed -nE 's,^(ch[0-9]+_[a-z0-9_]+)\t.*,\1,p' build/hashes.tsv); do
         grep -qs workbench_main "code/$name.cu" || continue
         shape=1x2x80
-        if grep -q launch_cache "code/$name.cu"; then shape=1x2x512q4p16; fi # split, and merged
-        if grep -q launch_prompt "code/$name.cu"; then shape=1x2x512q4p16s8; fi # the same
+        if grep -q launch_cache "code/$name.cu"; then shape=1x2x512q4p16; fi # split among CTAs, and merged
+        if grep -q launch_prompt "code/$name.cu"; then shape=1x2x512q4p16s8; fi # split and merged, too
         for seed in $(seq 0 15); do
             PTXSIM_SCHEDULE=$seed PTXSIM_CHECK=all run "build/$name" --shapes "$shape" --seeds 0 \
                 --inputs normal --no-timing --quiet
@@ -143,16 +143,17 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
       "hmma 0 qmma 32 prmt 32 shfl 8 hmma 64 qmma 0 prmt 32 shfl 8" ]
     PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json build/ch16_fp8_mma --shapes small --seeds 0 --inputs normal \
         --no-timing --quiet --record "$BATS_TEST_TMPDIR/record.json"
-    # 4 · 8 heads · 128² · 64 operations, 8192 in an instruction; all of 8 bits
+    # 4 * 8 heads * 128^2 * 64 operations, 8192 in an instruction; all products are of 8 bits
     grep -q '"tensor_instructions":4096,"tensor_flops":33554432,"tensor_flops_8bit":33554432,' "$BATS_TEST_TMPDIR/report.json"
     grep -q '"shared_load_conflicts":0,"shared_store_wavefronts":0,' "$BATS_TEST_TMPDIR/report.json"
-    # The rounding that the sheet allows is the one that the program declares.
+    # The sheet allows the rounding that the program declares.
     grep -q '"p": {"format": "e4m3", "offset": 8, "sum": "unrounded"}' build/labs/lab16.json
     [ "$(sed -n '/^  "p": {/,/}/p' "$BATS_TEST_TMPDIR/record.json" | grep -E 'format|offset|sum' | tr -d ' ,\n')" = \
       '"format":"e4m3""offset":8"sum":"unrounded"' ]
 }
 
-# The gate looks at the kernel that the program names; the launch has five, and a spill is slow in any of them.
+# The gate looks only at the kernel that the program names; the launch has five, and each must not
+# spill.
 @test "none of the forms of chapter 20's Hopper kernel spills, and none has its products wait for each other" {
     run build/cuda/bin/nvcc -std=c++20 -O3 -Icode -gencode arch=compute_90a,code=sm_90a -Xptxas -v -cubin \
         -o "$BATS_TEST_TMPDIR/cubin" code/ch20_hopper.cu
@@ -163,7 +164,8 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
     [[ "$output" != *"wgmma"* ]]
 }
 
-# For one image the compiler reads a program once less. The notes of a cubin name the architecture of its PTX.
+# With one image the compiler reads a program once less. The notes of a cubin name the architecture
+# of its PTX.
 @test "sm_90's code made from sm_89's PTX is what the compiler makes for sm_90" {
     local name arch
     run -1 grep -l __CUDA_ARCH__ code/ch[0-9][0-9]_*.cu
@@ -174,6 +176,6 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
                 -o "$BATS_TEST_TMPDIR/$arch"
         done
         run cmp -l "$BATS_TEST_TMPDIR"/{89,90}
-        [[ "$output" =~ ^\ *[0-9]+\ 131\ 132$ ]] # 89 and 90, octal
+        [[ "$output" =~ ^\ *[0-9]+\ 131\ 132$ ]] # 89 and 90, in octal
     done
 }

@@ -1,7 +1,7 @@
-# What tests share that work in a folder of their own.
+# Helpers for tests that work in a folder of their own.
 
-# A copy of the checkout to work in, for tests that change a chapter or a record. Of the book it has the
-# first three chapters, which are a book, too, and are tangled in a sixth of the time.
+# Copies the checkout, for tests that change a chapter or a record. The copy's book has only the
+# first three chapters, which is a book, too, and is tangled in a sixth of the time.
 # copy_tree FOLDER BUILT...: with time stamps, and with these parts of build/.
 copy_tree() {
     local tree=$1
@@ -13,8 +13,8 @@ copy_tree() {
     [ $# -eq 0 ] || cp -a --parents "$@" "$tree"
 }
 
-# Pandoc 2.17 makes small letters of all that follows -f, and the checkout may have capitals in its path: a
-# reader of code/literate is named from the folder in hand.
+# Pandoc 2.17 lower-cases all that follows -f, and the checkout may have capitals in its path: so a
+# reader of code/literate is named relative to the current folder.
 # read_by READER.lua ARGUMENT...
 read_by() {
     ln -sfn "$BATS_TEST_DIRNAME" literate

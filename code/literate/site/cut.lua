@@ -12,7 +12,7 @@
 --
 -- A link inside the book that leads nowhere, or a page that is too large, is one line, and status 1.
 
-local PAGE_LIMIT = 1000000 -- bytes; a page is there at once on a telephone, too
+local PAGE_LIMIT = 1000000 -- bytes, so that a page opens at once on a telephone, too
 local SEARCH_LIMIT = 3000000
 local here = arg[0]:match("^(.*)/") or "."
 package.path = here .. "/?.lua;" .. package.path
@@ -50,7 +50,7 @@ local function shell(...)
     end
 end
 
--- Replaces {{name}} by what is given for it.
+-- Replaces {{name}} by its value.
 local function fill(template, values)
     return (template:gsub("{{(%w+)}}", function(name)
         return values[name] or die("the page has no %s", name)
@@ -59,8 +59,8 @@ end
 
 -- ---- The book ----------------------------------------------------------------------------------
 
--- HTML without tags, in one line. Elements within a line are joined without a space. Pandoc keeps an
--- equation's TeX in the HTML, too.
+-- HTML without tags, in one line. Elements within a line are joined without a space. Pandoc also
+-- leaves an equation's TeX in the HTML.
 local IN_LINE = {}
 for tag in ("a b code em i span strong sub sup math semantics mi mn mo mrow msub msup mtext"):gmatch("%w+") do
     IN_LINE[tag] = true
@@ -74,7 +74,8 @@ local function plain(html)
     return text:match("^ ?(.-) ?$")
 end
 
--- { name, html, title, number } in order; the first is the preface, what stands below the book's title.
+-- The pages { name, html, title, number } in order; the first is the preface, below the book's
+-- title.
 local function pages_of(book)
     local main = book:match('<main id="top">%s*(.*)<footer>')
     if not main then
@@ -95,7 +96,7 @@ local function pages_of(book)
     return pages
 end
 
--- Which page has an id.
+-- The page on which each id is.
 local function places_of(pages)
     local at = { top = "index" }
     for _, page in ipairs(pages) do
@@ -118,7 +119,7 @@ local function lead(html, from, at)
     end))
 end
 
--- What a figure says of its film becomes a link, if the film is there.
+-- The text of a figure about its film becomes a link, if the film is there.
 local function link_films(html, films)
     return (html:gsub('<span class="film">(.-)<code>build/films/(chapter%w+)%.html(.-)</code>%.</span>',
         function(_, name, place)
@@ -133,7 +134,8 @@ local function js(text)
     return '"' .. text:gsub('[\\"]', "\\%0"):gsub("[%c]", " "):gsub("</", "<\\/") .. '"'
 end
 
--- Which chunk a chapter's lines stand in, for film.js: CHUNKS[chapter's path] = [[first, last, address], ...].
+-- The chunk that each of a chapter's lines is in, for film.js: CHUNKS[chapter's path] = [[first,
+-- last, address], ...].
 local function chunks_of(pages)
     local by_file, files = {}, {}
     for _, page in ipairs(pages) do
@@ -153,7 +155,7 @@ local function chunks_of(pages)
     return "<script>\nconst CHUNKS = {" .. table.concat(files, ",\n") .. "};\n</script>\n"
 end
 
--- The contents: of the page that is shown all sections, of the others the chapter.
+-- The contents: all sections of the page that is shown, of other chapters only their titles.
 local function contents_of(sidebar, page, at, all)
     local out, on_page = {}, nil
     for line in sidebar:gmatch("[^\n]+") do
@@ -175,8 +177,9 @@ end
 
 -- ---- The search --------------------------------------------------------------------------------
 
--- Each section with its text, and by their names chunks, figures, tables and the index's words:
--- [address, kind, title, where, text]. A word of the index has a list of [address, section] in place of where.
+-- What the search finds: each section with its text; and by their names chunks, figures, tables and
+-- the index's words: [address, kind, title, where, text]. A word of the index has a list of
+-- [address, section] in place of where.
 local function search_of(pages, at)
     local out = {}
     local function add(address, kind, title, where, text)

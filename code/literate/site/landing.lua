@@ -14,8 +14,8 @@ local function die(...)
     error(string.format(...), 0)
 end
 
--- Of the README: its opening, up to the first picture, with the commands; the section of the scoreboard,
--- as far as the end of its table; and what stands after the last listing, the licences.
+-- Parts of the README: its opening, up to the first picture, with the commands; the section of the
+-- scoreboard, as far as the end of its table; and the licences, which follow the last listing.
 local function readme_parts(path, links)
     local file = io.open(path, "rb")
     if not file then
@@ -53,7 +53,7 @@ local function readme_parts(path, links)
     return parts
 end
 
--- A figure of the book without its own name: that place stays in its chapter.
+-- A figure of the book without its id, which stays in its chapter.
 local function figure(book, id)
     local tag, inner = book:match('(<figure id="' .. id:gsub("%p", "%%%0") .. '"[^>]*>)(.-</figure>)')
     if not tag then
@@ -62,7 +62,7 @@ local function figure(book, id)
     return (tag:gsub(' id="[^"]*"', "") .. inner:gsub('<a class="here".-</a>', ""))
 end
 
--- The elements of the lists in a div, from behind its tag to its end, but not those of lists in a list.
+-- The items of the lists in a div, from behind its tag to its end, without those of nested lists.
 local function items(html)
     local found, divs, depth, from = {}, 1, 0, nil
     for at, slash, tag, after in html:gmatch("()<(/?)(%w+)[^>]*>()") do

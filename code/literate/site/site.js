@@ -1,6 +1,6 @@
-// site.js: what the pages of the site can do more where there is JavaScript: colours of the reader's choice,
-// the search, copying, and a film inside the figure that names it. Nothing is fetched; search.js, the book's
-// words, is loaded when the reader first searches.
+// site.js: what the pages of the site can also do with JavaScript: colours of the reader's choice,
+// the search, copying, and a film inside the figure that names it. Nothing is fetched; search.js,
+// the book's words, is loaded when the reader first searches.
 "use strict";
 
 // ---- Colours (at once, before anything is drawn) ----------------------------------------------------
@@ -8,7 +8,7 @@
 const KEY = "attention-in-stages-colours", DARK = "screen and (prefers-color-scheme: dark)";
 
 function kept() {
-  try { // a browser may forbid it to files
+  try { // a browser may forbid storage to pages opened as files
     return localStorage.getItem(KEY) || "system";
   } catch {
     return "system";
@@ -51,7 +51,7 @@ function addColours(tools) {
   tools.append(choice);
 }
 
-// The contents are open beside the text, and closed above it.
+// The contents are open when they stand beside the text, closed when above it.
 function foldContents() {
   const wide = matchMedia("(min-width: 68rem)"), contents = document.getElementById("contents");
   const set = () => contents.open = wide.matches;
@@ -63,7 +63,7 @@ function foldContents() {
 
 // ---- Copying ----------------------------------------------------------------------------------------
 
-// The code of a listing as it is now: without numbers, and without lines that are struck out.
+// The code of a listing as it is now: without line numbers and without struck-out lines.
 function codeOf(pre) {
   const copy = pre.querySelector("code").cloneNode(true);
   for (const gone of copy.querySelectorAll(".removed")) {
@@ -103,7 +103,7 @@ function addCopying() {
 
 // ---- Tables and figures -----------------------------------------------------------------------------
 
-// A table that is wider than the page can be reached, and scrolled, by keys.
+// Makes a table that is wider than the page focusable, so that keys can scroll it.
 function reachTables() {
   for (const [i, box] of document.querySelectorAll("main .table").entries())
     if (box.scrollWidth > box.clientWidth) {
@@ -114,7 +114,8 @@ function reachTables() {
     }
 }
 
-// A picture fills the window when it is clicked, until it is clicked again. A timeline with a film opens that.
+// A click on a picture makes it fill the window, another click ends that. A timeline with a film
+// opens the film.
 function addEnlarging() {
   for (const picture of document.querySelectorAll("main figure:not(.timeline) img")) {
     picture.title = "click to enlarge";
@@ -146,7 +147,7 @@ function toggleFilm(link, plays) {
   const frame = element("iframe", { src: inColours(address.href, document.querySelector("#tools select").value), title: link.textContent });
   figure.querySelector("figcaption").before(element("div", { className: "screen" }, element("p", {}, alone, " ", close), frame));
   figure.classList.add("playing");
-  if (!plays) frame.focus(); // one that begins by itself leaves the reader in place
+  if (!plays) frame.focus(); // a film that begins by itself does not take the focus
 }
 
 function addFilms() {
@@ -187,12 +188,12 @@ function loadWords() {
   return words;
 }
 
-// Small letters, and -ise for -ize; as long as the text itself.
+// Lower case, and -ise for -ize; of the same length as the text.
 function spelled(text) {
   return text.toLowerCase().replace(/iz(?=[aei])/g, "is");
 }
 
-// A word without its ending, so that "specialization" finds "specialised", too.
+// A word without its ending, so that "specialization" also finds "specialised".
 function stem(word) {
   const whole = spelled(word);
   return whole.length < 6 ? whole : whole.replace(/(ations?|ings?|ed|es|e|s)$/, "");
@@ -204,7 +205,8 @@ function count(text, word) {
   return n;
 }
 
-// How well a place answers; 0: not at all. All words have to be there; a name is better than a text.
+// How well a place answers; 0: not at all. All words must be there; a match in a name counts more
+// than in text.
 function score(place, phrase, wanted) {
   if (!wanted.every((word) => place.name.includes(word) || place.low.includes(word))) return 0;
   let points = wanted.reduce((sum, word) => sum + count(place.low, word), 0) + 10 * count(place.low, phrase);

@@ -52,9 +52,9 @@ local function set_figure(el, content, caption)
     }
 end
 
--- What a figure with film="10", or film="10:NAME" for a bookmark of it, says at its caption's end: where
--- the film is, `make films` writes it, that shows this at work. site/cut.lua makes a link of it. Where the
--- reader is to write the kernel, the book's own film would show the solution.
+-- The words at the end of a caption with film="10", or film="10:NAME" for a bookmark: which film,
+-- written by `make films`, shows this at work. site/cut.lua makes a link of them. Where the reader
+-- is to write the kernel there are none: the book's own film would show the solution.
 local function add_film(caption, el, book)
     local number, bookmark = (el.attributes.film or ""):match("^(%w+):?([%w-]*)$")
     if not el.attributes.film then
@@ -82,7 +82,8 @@ local function add_film(caption, el, book)
     return caption
 end
 
--- What is said for a picture to readers who do not see it: what it shows (alt="…"). Its caption is read out besides.
+-- The text for readers who do not see a picture: what it shows (alt="…"). Its caption is read out
+-- besides.
 local function alternative(el)
     return el.attributes.alt or "a figure without a description: its caption follows"
 end
@@ -109,7 +110,7 @@ local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefau
 local TABLE_WIDTH = 84 -- characters of table text in a line, roughly
 
 -- Pandoc would set a wide table at its natural width; here columns of prose share what the narrow
--- ones leave. What cannot be broken is not narrowed.
+-- ones leave. A cell that cannot be broken is not narrowed.
 local function set_table_latex(el)
     local simple = pandoc.utils.to_simple_table(el)
     local width, breakable, total = {}, {}, 0
@@ -219,8 +220,8 @@ function blocks.box(div)
     return div
 end
 
--- The points of a lab's sheet as a table. What stands alone, a sheet or a page a chapter, has the rule of points
--- below it; the printed book has it once, where it says how labs judge.
+-- The points of a lab's sheet as a table. A sheet, or a page of one chapter, has the rule of points
+-- below the table; the printed book has it once, where it says how labs judge.
 local SIGNS = { ["<="] = "≤", [">="] = "≥", ["=="] = "=" }
 
 local function set_rule(sheet) -- `code` in the sentences of the rule
@@ -263,7 +264,7 @@ function blocks.points(sheet, line)
         .. (rule and "\n<p>" .. rule .. "</p>" or ""))
 end
 
--- Hints are for whoever has the solutions too; questions get their number and points.
+-- Hints are printed even if the solutions are; questions get their number and points.
 function blocks.hints(div)
     if STUDENT or HANDOUT then
         return {}

@@ -88,7 +88,7 @@ end
 
 -- ---- The index --------------------------------------------------------------------------------
 
--- Sorted as one looks for it: letters and digits count, in either case; `__syncthreads` is under s. A
+-- The key for sorting: letters and digits count, in either case; `__syncthreads` is under s. A
 -- sub-entry comes right below its entry: "bank!rules of" before "bank account".
 local function sort_key(key)
     return (key:lower():gsub("[^%w\128-\255!]+", " "):gsub("^ ", ""):gsub(" ?! ?", "\1"))
@@ -111,7 +111,7 @@ local function set_places(places)
     for _, place in ipairs(places) do
         if LATEX then
             table.insert(out, tostring(place.n))
-        elseif place.section ~= last then -- once a section: a page has no number here
+        elseif place.section ~= last then -- once a section: HTML has no page numbers
             table.insert(out, string.format('<a href="#ix-%d">%s</a>', place.n, escape(place.section)))
             last = place.section
         end
@@ -133,7 +133,7 @@ local function set_entry(words, entry, level)
         set_places(entry.places))
 end
 
--- All entries in order; one that has sub-entries only gets a line without a place.
+-- All entries in order; an entry that has only sub-entries gets a line without a place.
 local function sorted_keys()
     local keys = {}
     for key, entry in pairs(entries) do
@@ -157,7 +157,7 @@ local function sorted_keys()
     return list
 end
 
--- The index as one block; nil where nothing is marked.
+-- The index as one block; nil if nothing is marked.
 function index.set()
     local out, letter = {}, nil
     for _, key in ipairs(sorted_keys()) do

@@ -15,7 +15,8 @@ local labels = {}
 local entries = {} -- by id: a list of { kind, number, id (unique in the book), chapter, title }
 labels.pictures = {}
 
--- Where a link inside the book may go: `kind` is chapter, section, figure, table, equation, chunk.
+-- Adds a target for links inside the book: `kind` is chapter, section, figure, table, equation,
+-- chunk.
 local function label(kind, id, number, line, title)
     local entry = { kind = kind, number = number, id = id, chapter = common.reading, title = title }
     entries[id] = entries[id] or {}
@@ -98,7 +99,7 @@ function labels.chapter(chapter, book)
                 local owner = part.owner
                 part.label = "chunk:" .. (owner.id and owner.id .. ":" .. part.index
                     or owner.of .. ":" .. (owner.name or "task")
-                    -- Two chapters' answers may have one name.
+                    -- Answers of two chapters may have the same name.
                     .. (owner.kind == "answer" and ":" .. owner.chapter.tag .. (owner.only or "") or ""))
                 if part.owner.id and part.index == 1 then
                     local entry = label("chunk", part.owner.id, part.number, el.attributes.line)
@@ -110,7 +111,7 @@ function labels.chapter(chapter, book)
     index.number(chapter)
 end
 
--- The label that an id means in this chapter, and whether it could mean another.
+-- The label that an id means in this chapter, and whether it is ambiguous.
 function labels.find(id)
     local candidates = entries[id] or {}
     for _, entry in ipairs(candidates) do

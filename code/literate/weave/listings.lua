@@ -25,11 +25,12 @@ local listings = {}
 local REST_COLUMNS = 66 -- what a column of the appendix takes
 local MARGIN = { added = "a", removed = "r" }
 
--- The tokens of a line as rows of at most `width` columns: broken at blanks, and set further in.
+-- Breaks a line's tokens into rows of at most `width` columns: at blanks, and with more
+-- indentation.
 local FURTHER_IN = { by = 8, most = 24 }
 
 local function wrap(tokens, width)
-    local words = {} -- { blanks, columns, tokens }: what holds together
+    local words = {} -- { blanks, columns, tokens }: tokens that stay together
     for _, token in ipairs(tokens) do
         for blanks, text in token[2]:gmatch("( *)([^ ]*)") do
             if #blanks > 0 or #words == 0 then
@@ -90,7 +91,7 @@ local function set_tokens(line, language, state, width)
 end
 
 -- Where a page may end between two lines: preferably after a blank line, never in a short chunk,
--- never so that only a few lines stand on a page.
+-- never with only a few lines on either page.
 local function page_break(lines, i, width)
     local short, head, tail = 9, 3, 4
     if width then
@@ -104,7 +105,7 @@ local function page_break(lines, i, width)
     return "\\cb"
 end
 
--- Chunks that a program lists one below the other, in one paragraph; returns the last line of it.
+-- Sets chunks that a program lists one below the other as one paragraph; returns its last line.
 local function set_run(lines, i, out)
     local names, last = {}, i
     for j = i, #lines do
@@ -299,7 +300,7 @@ local function chunk_head(class, part, name, sign, remark, label)
     if class == "chunkhead" then
         name = "⟨" .. name .. "⟩"
     end
-    -- The chapter's lines that stand here: a film's lines lead back by them (site/cut.lua).
+    -- Marks the chapter's lines that stand here, so that a film's lines lead here (site/cut.lua).
     local lines = part.owner.parts and not part.owner.kind and #part.lines > 0
         and string.format(' data-lines="%s:%d-%d"', part.file, part.first, part.first + #part.lines - 1) or ""
     return string.format('<div class="chunk %s" id="%s"%s><p class="head"><span class="name">%s%s%s'
@@ -307,7 +308,7 @@ local function chunk_head(class, part, name, sign, remark, label)
         common.link_here(label, "chunk"), remark)
 end
 
--- A task of a lab's sheet: its starter.
+-- The head of a task of a lab's sheet, above its starter.
 local function task_head(owner, part)
     local sheet = owner.chapter.sheet
     local stars = string.rep("★", owner.stars)
@@ -321,8 +322,8 @@ local function task_foot(owner)
         .. (LATEX and "\\code{" .. escape(command) .. "}" or "<code>" .. command .. "</code>")
 end
 
--- What a student's book has instead of a chunk of this chapter: a starter, or, for a chunk that
--- only solutions use, nothing ("hidden").
+-- What a student's book has instead of a chunk of this chapter: a starter; or "hidden", nothing,
+-- for a chunk that only solutions use.
 local left_out = {} -- chapter -> chunk -> starter or "hidden"
 
 function listings.find_left_out(book, chapter)
@@ -359,8 +360,8 @@ local function instead_of(chunk)
     return STUDENT and (left_out[chunk.chapter] or {})[chunk]
 end
 
--- The labels of a part that is printed later: of its lines, and of the place in the chapter. A reference
--- leads to the first of them, or to what differs.
+-- The labels of a part that is printed later: of its lines, and of its place in the chapter. A
+-- reference leads to the first, or to the difference if the chapter shows one.
 local function printed_at(part)
     return part.changes and "whole:" .. part.owner.id or part.label
 end
@@ -376,14 +377,14 @@ local function told_on(part)
     return string.format('<a href="#%s">chapter %s</a>', told_at(part), part.owner.chapter.number)
 end
 
--- What the chapter has of a part that is printed later.
+-- What the chapter shows of a part that is printed later.
 local function pointer(part)
     local text = string.format(LATEX and "\\laterpart{%s}{%s}" or '<span id="%s">%s</span>', told_at(part),
         chunk_link(part))
     return pandoc.Div({ pandoc.Plain { common.raw(text) } }, pandoc.Attr("", { "later" }))
 end
 
--- Pointers that follow each other become one line.
+-- Merges pointers that follow each other into one line.
 function listings.join_later(list)
     local out, before = pandoc.List(), nil
     for _, block in ipairs(list) do
@@ -414,13 +415,13 @@ function listings.chunk(part, book, is_rest)
     local owner = part.owner
     local head, lines, foot
     if (owner.kind == "mutant" or owner.kind == "answer") and instead_of(owner.chunk) then
-        return {} -- its difference would show what is left for the student
+        return {} -- the difference would show what is left to the student
     elseif part.later and not part.changes and not is_rest and not (instead_of(owner) and part.index > 1) then
         return pointer(part)
     elseif owner.kind == "starter" then
         head, lines, foot = task_head(owner, part), part_lines(part), task_foot(owner)
     elseif owner.kind == "answer" then
-        -- What has little in common with the chunk is printed whole.
+        -- A part that has little in common with the chunk it replaces is printed whole.
         local _, added = chunks.changes(owner)
         local whole = 2 * added > #part.lines
         head = chunk_head("answerhead", part, escape(owner.name), "",
@@ -472,13 +473,13 @@ function listings.chunk(part, book, is_rest)
     return raw_block(head .. body .. foot .. "</div>")
 end
 
--- All that is printed later, chapter by chapter.
+-- Sets all that is printed later, chapter by chapter.
 function listings.rest(book)
     local out, here, chapter = pandoc.List(), common.reading, nil
     for _, part in ipairs(book.parts) do
         common.reading = part.later and part.owner.chapter
         local block = part.later and listings.chunk(part, book, true)
-        if block and block.t then -- a student's book lacks some
+        if block and block.t then -- a student's book leaves some out
             if part.owner.chapter ~= chapter then
                 chapter = part.owner.chapter
                 local title = escape(chapter.number .. " " .. chapter.contents[1].entry.title)

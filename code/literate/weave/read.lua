@@ -22,8 +22,8 @@ local read = {}
 
 local MINUS = "−"
 
--- Whether an element says where it stands and nothing else. A document has a Span around each word for that, and what
--- is asked of so many takes seconds: the list of attributes last, and rarely.
+-- Whether an element only says where it stands. A document has a Span around each word for that,
+-- and checking so many takes seconds: so the list of attributes is looked at last, and rarely.
 local function only_position(element)
     local attr = element.attr
     if attr.identifier ~= "" or #attr.classes > 0 then
@@ -58,8 +58,8 @@ end
 
 local known_keys -- of the bibliography, or nil
 
--- [@key], [@key, p. 3; see @other]: commonmark has no citations, so they are read here. `list` is
--- flat, `lines` gives the line of each element. Returns the Cite and the index of its "]".
+-- Reads [@key], [@key, p. 3; see @other], since commonmark has no citations. `list` is flat,
+-- `lines` gives the line of each element. Returns the Cite and the index of its "]".
 local function citation(list, lines, from)
     local items, item, stop = {}, nil, nil
     local before = pandoc.List()
@@ -108,7 +108,7 @@ local function number_equation(math, id, line)
     return pandoc.Span({ math }, pandoc.Attr(id, { "equation" }, { line = tostring(line or "") }))
 end
 
--- What an equation's Span holds, which has its position around it.
+-- The content of an equation's Span, which has its position around it.
 local function equation(span)
     local inner = #span.content == 1 and span.content[1]
     if inner and inner.t == "Span" and only_position(inner) then
@@ -117,7 +117,7 @@ local function equation(span)
     return inner and inner.t == "Math" and span.identifier ~= "" and inner
 end
 
--- A list is read before the lists of its elements.
+-- A list of inlines is read before the lists inside its elements.
 local function read_inlines(inlines)
     local list, lines, bracket = pandoc.List(), {}, false
     local function add(el, kind, span)
@@ -271,7 +271,7 @@ local function read_blocks(blocks)
                 el.attributes.line = tostring(line)
             end
             if el.t == "Div" and read.box_class(el) and el.content[1] and el.content[1].t == "Header" then
-                out:insert(el.content:remove(1)) -- a box that brings its heading goes below it
+                out:insert(el.content:remove(1)) -- a box that begins with a heading goes below it
                 el.attributes.title = ""
             end
             out:insert(el)
@@ -283,20 +283,21 @@ end
 local READ_INLINES = { traverse = "topdown", Inlines = read_inlines }
 local READ_BLOCKS = { Blocks = read_blocks }
 
--- ``` {.ladder to=ch09_three_stages}: the paragraph that says where the reader stands: the times at `mission` of all
--- stages up to this program's, on the GPU of LADDER_GPU, the rate of its own, and its ratio to PyTorch's flash backend.
--- Its rates are the data sheet's for dense matrices, in TFLOP/s; E4M3's is for programs whose P is E4M3, too.
+-- ``` {.ladder to=ch09_three_stages}: the paragraph that says how far the reader has come: the
+-- times at `mission` of all stages up to this program's, on the GPU of LADDER_GPU, its rate, and
+-- its ratio to PyTorch's flash backend. The peak rates are the data sheet's for dense matrices, in
+-- TFLOP/s; E4M3's is for programs whose P is E4M3, too.
 local LADDER_GPU = { folder = "h200", name = "an H200", rates = { half = 989.5, E4M3 = 1979 } }
 
 local function ladder(block)
     local rows, trouble = stages.read("chapters/stages.tsv")
-    trouble = not rows and trouble or nil -- else it has the columns' names
+    trouble = not rows and trouble or nil -- else it has the names of the columns
     local to = block.attributes.to or ""
     local at = LADDER_GPU.folder .. "/%s:shapes.mission."
     local function time(program)
         return (at .. "timing.p50_us"):format(program)
     end
-    local function number(expression) -- what is wrong with it is said where the paragraph has it
+    local function number(expression) -- the paragraph reports what is wrong with a number
         return tonumber((runs.evaluate(expression, "%.17g"))) or 0
     end
     local rungs, last, format = {}, nil, "half"
@@ -337,7 +338,7 @@ local function ladder(block)
     }
 end
 
--- A table of numbers in the notation of tables.lua, as the table that it stands for; a ladder as its paragraph.
+-- Replaces a block in the notation of tables.lua by its table; a ladder by its paragraph.
 local function expand_table(block)
     if block.classes:includes("ladder") then
         return ladder(block)
@@ -353,10 +354,10 @@ function read.blocks(blocks)
     return pandoc.walk_block(expanded:walk(READ_INLINES), READ_BLOCKS).content
 end
 
--- Most of a document's elements are Spans around a word or a space, which say where it stands. Nothing asks that but
--- of "[", where a citation may begin. To take them out in Lua, one by one, takes as long as the rest of the weave: they
--- go while the document is text. What these patterns leave, of a Pandoc that writes its JSON differently say, is taken
--- out by read_inlines, only more slowly.
+-- Most of a document's elements are Spans around a word or a space, which say where it stands. Only
+-- "[", where a citation may begin, needs that. To take them out in Lua, one by one, takes as long
+-- as the rest of the weave: so they are removed while the document is text. If a Pandoc writes its
+-- JSON differently, these patterns leave some, and read_inlines takes those out, only more slowly.
 local POSITION = '{"t":"Span","c":%[%["",%[%],%[%["data%-pos","[^"]*"%]%]%],%['
 local WORD, SPACE = '({"t":"Str","c":"[^%["\\]*"})', '({"t":"%a+"})'
 
@@ -370,7 +371,7 @@ end
 
 function read.chapter(chapter)
     chapter.blocks = read.blocks(without_spans(chapter.document).blocks)
-    chapter.document = nil -- for it is large
+    chapter.document = nil -- frees memory: it is large
 end
 
 -- The keys that citations may have.

@@ -48,7 +48,7 @@ function solutions.exercises(chapter)
             for _, block in ipairs(div.content) do
                 for _, item in ipairs(block.t == "OrderedList" and block.content or {}) do
                     local words = pandoc.utils.stringify(pandoc.List(item):filter(function(inner)
-                        return inner.t ~= "RawBlock" -- where LaTeX's line comes from
+                        return inner.t ~= "RawBlock" -- which holds the line for LaTeX
                     end)[1])
                     local stars = words:match("^[★]+") or ""
                     table.insert(found, { stars = utf8.len(stars) or 0, line = div.attributes.line })
@@ -59,10 +59,10 @@ function solutions.exercises(chapter)
     return found
 end
 
--- Puts words in front of the first paragraph, or makes one of them.
+-- Puts words before the first paragraph, or makes a paragraph of them.
 local function begin_with(div, words)
     local first
-    for _, block in ipairs(div.content) do -- LaTeX's line of the chapter stands before it
+    for _, block in ipairs(div.content) do -- the line for LaTeX may stand before it
         first = first or block.t ~= "RawBlock" and block or nil
     end
     if first and (first.t == "Para" or first.t == "Plain") then
@@ -73,7 +73,7 @@ local function begin_with(div, words)
     return div.content
 end
 
--- Checks the divs of a file against what they solve, and returns the blocks that are set.
+-- Checks the divs of a file against what they solve, and returns the blocks to be set.
 local function set_file(file, chapter, exercises)
     local out, count = pandoc.List(), { solution = 0, model = 0 }
     local questions = chapter.sheet and chapter.sheet.questions or {}
