@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Every mission p50 a reported record holds, ascending. Returns how many.
+// Collects every mission p50 in a reported record, in ascending order. Returns how many.
 static int reported_times(const struct record *record, double *times, int most, bool *approximate)
 {
     int count = 0;
@@ -41,8 +41,8 @@ static bool clock_moved_at(const struct record *record, const char *shape)
     return json_is_true(at(record->json, path));
 }
 
-// What is no stage of ours and has a time of the mission shape stands below the stages, apart: a
-// row for each name, whoever measured it.
+// Records that are no stage of ours and have a time of the mission shape get rows below the stages:
+// one for each name, whoever measured it.
 static const char *extra_rows[MAX_RECORDS];
 static int extra_row_count;
 
@@ -59,7 +59,7 @@ static void add_extra_row(const struct record *record)
     extra_rows[extra_row_count++] = extra_name(record);
 }
 
-// Where a record stands below `rows` rows of stages.
+// The row of a record: below `rows` rows of stages if it is no stage.
 static double place_of(const struct record *record, const int *row_of, int rows)
 {
     if (record->chapter > 0)
@@ -70,8 +70,8 @@ static double place_of(const struct record *record, const int *row_of, int rows)
     return rows + 1.4 + i;
 }
 
-// The sources' kernels that stand beside a chapter's program. All take 1x8x512: with two batches they
-// were not timed on an L4.
+// Prints the sources' kernels that stand beside a chapter's program. All are for 1x8x512: they were
+// not timed with two batches on an L4.
 static void print_sources(const bool *drawn, const int *row_of)
 {
     static const struct {
@@ -101,10 +101,10 @@ static void print_sources(const bool *drawn, const int *row_of)
     json_decref(record);
 }
 
-// Block 0: rows. Block 1: reported (row, p50, label on the row's last point). Then a block a GPU, and
-// one of the sources' kernels, which has "the sources' kernels" in its name.
-// A series' first line is its name; a line that begins with NaN ends the path. A time during which the
-// clock moved has an asterisk.
+// Block 0: rows. Block 1: reported times (row, p50, label on the row's last point). Then a block
+// for each GPU, and one for the sources' kernels, with "the sources' kernels" in its name. A
+// series' first line is its name; a line that begins with NaN ends the path. A time during which
+// the clock moved has an asterisk.
 void ladder(void)
 {
     enum { MOST = 8 };
@@ -155,7 +155,7 @@ void ladder(void)
             end_block();
             printf("%s, measured\t\t\n", device_name(&records[i]));
         }
-        if (records[i].chapter == 0) // no line leads there
+        if (records[i].chapter == 0) // the path does not lead to it
             puts("NaN\tNaN\t");
         gpu = records[i].gpu;
         double p50 = mission_p50(&records[i]);
@@ -168,7 +168,7 @@ void ladder(void)
 struct label {
     double x, y;
     int chapter;
-    bool moved; // the clock, while this was timed
+    bool moved; // the clock moved while this was timed
 };
 
 static int label_order(const void *a, const void *b)
@@ -179,8 +179,8 @@ static int label_order(const void *a, const void *b)
     return left->y < right->y ? -1 : left->y > right->y ? 1 : left->chapter - right->chapter;
 }
 
-// Labels of points that stand in columns: the chapters of a column's lowest and highest point, or
-// one label for all ("2, 3"; "7–12") where they lie within `factor` of each other.
+// Prints labels of points that stand in columns: the chapters of a column's lowest and highest
+// point, or one label for all ("2, 3"; "7–12") if they lie within `factor` of each other.
 static void print_column_labels(struct label *labels, int count, double factor)
 {
     qsort(labels, (size_t)count, sizeof labels[0], label_order);
@@ -199,8 +199,8 @@ static void print_column_labels(struct label *labels, int count, double factor)
     }
 }
 
-// Labels of curves' right ends, pushed apart until neighbours differ by `factor`: x, y of the
-// curve, y of the label, label.
+// Prints labels of curves' right ends, pushed apart until neighbours differ by `factor`: x and y of
+// the curve, y of the label, label.
 static void print_end_labels(struct label *ends, int count, double factor)
 {
     double y[MAX_RECORDS];
@@ -209,7 +209,7 @@ static void print_end_labels(struct label *ends, int count, double factor)
         y[i] = ends[i].y;
     for (int round = 0; round < 200; round++)
         for (int i = 1; i < count; i++) {
-            double lack = sqrt(y[i - 1] * factor / y[i]); // move both by half of what is lacking
+            double lack = sqrt(y[i - 1] * factor / y[i]); // moves each by half of what is missing
             if (lack > 1) {
                 y[i] *= lack;
                 y[i - 1] /= lack;
@@ -236,7 +236,7 @@ static struct roof roof_of(const struct gpu *gpu)
     return (struct roof){gpu->dram_gbs / 1e3, gpu->tensor_fp16_tflops, gpu->fp32_tflops};
 }
 
-// A horizontal ceiling, from where the memory's slope meets it.
+// Prints a horizontal ceiling, beginning where the memory's slope meets it.
 static void print_ceiling(double height, double dram, double right)
 {
     printf("%.6g\t%.6g\n%.6g\t%.6g\n", height / dram, height, right, height);
@@ -279,7 +279,8 @@ void roofline(void)
     }
     double sync = (h200->mma_sync_low_tflops + h200->mma_sync_high_tflops) / 2;
     print_ceiling(sync, roofs[0].dram, right);
-    printf("%.6g\t%.6g\n", roofs[0].tensor / roofs[0].dram, roofs[0].tensor); // the slope goes on
+    printf("%.6g\t%.6g\n", roofs[0].tensor / roofs[0].dram,
+           roofs[0].tensor); // the slope goes on
     print_ceiling(2 * roofs[0].tensor, roofs[0].dram, right);
     const double above = 1.24, below = 1 / above;
     printf("%.6g\t%.6g\tH200 tensor cores, E4M3, %.0f\n", right, 2 * roofs[0].tensor * above,
@@ -292,7 +293,7 @@ void roofline(void)
     end_block();
     printf("%.6g\t%.6g\tL4 tensor cores, %.0f\n", right, roofs[1].tensor * above, roofs[1].tensor);
     printf("%.6g\t%.6g\tL4 fp32, %.0f\n", right, roofs[1].fp32 * below, roofs[1].fp32);
-    int labelled = counts[0] > 0 ? 0 : 1; // two GPUs' chapter numbers would be too many
+    int labelled = counts[0] > 0 ? 0 : 1; // chapter numbers for two GPUs would be too many
     if (counts[labelled] == 0)
         return;
     memcpy(labels, points[labelled], sizeof labels);
@@ -307,9 +308,9 @@ void roofline(void)
     }
 }
 
-// p50 against S at 2 batches of 8 heads, of the first GPU in order that has records: a block a
-// program (S, p50, 1 where the clock moved, else 0; first line: the GPU), last the labels at the
-// right ends.
+// p50 against S at 2 batches of 8 heads, on the first GPU in order that has records: a block for
+// each program (first line: the GPU; then S, p50, 1 if the clock moved, else 0), then the labels at
+// the right ends.
 void time_vs_s(void)
 {
     struct label ends[MAX_RECORDS];
@@ -346,9 +347,9 @@ void time_vs_s(void)
     print_end_labels(ends, count, 1.5);
 }
 
-// The sm_89 image's resources are the same wherever they were read, so the first record of a
-// chapter serves. Block 0: rows; 1: row, shared memory (KiB), registers, occupancy (%), what
-// limits it; 2: row and occupancy of a chapter's other program that keeps every gate.
+// The sm_89 image's resources are the same on every machine, so the first record of a chapter will
+// do. Block 0: rows; 1: row, shared memory (KiB), registers, occupancy (%), what limits it; 2: row
+// and occupancy of another program of the chapter that keeps every gate.
 void resources(void)
 {
     const struct record *of[MAX_CHAPTER + 1] = {NULL};
@@ -395,7 +396,7 @@ void resources(void)
         printf("NaN\tNaN\n");
 }
 
-// The parts of an instruction's cycles, from bottom to top, and what is left of the whole.
+// The parts of an instruction's cycles, from bottom to top, and the rest up to the whole.
 static const struct {
     const char *name, *key;
 } parts[] = {
@@ -421,8 +422,8 @@ static double scheduler_warps(const struct record *lab)
          capability);
 }
 
-// What Nsight Compute counted of a chapter's program: in its own lab, or, where that did not ask for
-// all reasons, in the next, which has it for comparison. NULL: nothing.
+// What Nsight Compute counted for a chapter's program: in its own lab or, if that did not ask for
+// all reasons, in the next lab, which compares with it. NULL: nothing.
 static json_t *counted(const struct record *const *labs, int chapter, const char **path)
 {
     for (int lab = chapter; labs[chapter] && lab <= chapter + 1 && labs[lab]; lab++) {
@@ -435,8 +436,8 @@ static json_t *counted(const struct record *const *labs, int chapter, const char
     return NULL;
 }
 
-// The labs of the first GPU that has such counts, by chapter; `drawn` gets which of them have. False:
-// there is none.
+// The labs, by chapter, of the first GPU that has such counts; `drawn` says which chapters have
+// them. False: no GPU has.
 static bool labs_with_stalls(const struct record **labs, bool *drawn)
 {
     for (int first = 0; first < record_count; first++) {
@@ -455,8 +456,8 @@ static bool labs_with_stalls(const struct record **labs, bool *drawn)
     return false;
 }
 
-// A row of the chart: its number, the end of each part, the whole, instructions in millions, - or an
-// asterisk where the launch was not of the mission shape (its lab has no ratio there).
+// Prints a row of the chart: its number, the end of each part, the whole, instructions in millions;
+// "-", or an asterisk if the launch was not of the mission shape (its lab has no ratio there).
 static void print_stalls(const struct record *const *labs, int chapter, int row)
 {
     const char *path;
@@ -467,10 +468,10 @@ static void print_stalls(const struct record *const *labs, int chapter, int row)
     printf("%d\t%.6g", row, end);
     for (int part = 1; part < PARTS - 1; part++)
         printf("\t%.6g", end += number(ncu, path, parts[part].key));
-    if (!(end <= whole * 1.005)) // two digits after the point are known of each part
+    if (!(end <= whole * 1.005)) // each part has two digits after the point
         fail(BAD_RECORD, "%s: the stalls of chapter %d add up to %.2f cycles of %.2f", path,
              chapter, end, whole);
-    json_t *speedup = at(labs[chapter]->json, "speedup"); // chapter 2 has nothing before it
+    json_t *speedup = at(labs[chapter]->json, "speedup"); // chapter 2 is compared with nothing
     bool mission = speedup == NULL || at(speedup, "mission") != NULL;
     printf("\t%.6g\t%.6g\t%s\n", whole, number(ncu, path, "instructions") * 1e-6,
            mission ? "-" : "*");

@@ -1,4 +1,4 @@
-// exchange.c: a real model with its attention exchanged, of a record of labs/tools/exchange.
+// exchange.c: a real model with its attention exchanged, from a record of labs/tools/exchange.
 #include "series.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ static json_t *object_of(json_t *json, const char *path, const char *key)
     return found;
 }
 
-// A block a way, its name first: context, tokens a second, the share of attention and quantisation.
+// A block for each way, its name first: context, tokens a second, the share of attention and
+// quantisation.
 void exchange_chart(const char *path)
 {
     json_t *record = load(path), *speed = object_of(record, path, "speed");

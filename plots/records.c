@@ -18,13 +18,13 @@ const struct named_shape named_shapes[NAMED_SHAPES] = {
 #undef SHAPE
 };
 
-static bool load_labs;     // instead of the programs that were measured
+static bool load_labs;     // loads labs' records instead of programs'
 static char *sources_path; // SOURCES_KERNELS below plots/
 static char *tree; // the folder above plots/, which has chapters/; NULL: the working directory
 
 // ---- Values ---------------------------------------------------------------------------------------
 
-// For plots/render, which says what reads a record: the file that SERIES_READS names gets a line.
+// Notes a record that is read, in the file that SERIES_READS names; plots/render uses this.
 static void note_read(const char *path)
 {
     const char *name = getenv("SERIES_READS");
@@ -72,7 +72,7 @@ json_t *load_journal(const char *path)
     return lines;
 }
 
-// The number at a dotted path; NAN when nothing is there. Anything else there is a bad record.
+// The number at a dotted path; NAN if nothing is there. Anything else makes the record bad.
 double number(json_t *json, const char *file, const char *path)
 {
     json_t *value = at(json, path);
@@ -83,7 +83,7 @@ double number(json_t *json, const char *file, const char *path)
     return json_number_value(value);
 }
 
-// A time or a size on a logarithmic axis: present means positive.
+// A time or a size for a logarithmic axis: if it is there, it must be positive.
 double positive(json_t *json, const char *file, const char *path)
 {
     double value = number(json, file, path);
@@ -149,8 +149,8 @@ static bool has_mask_or_cache(json_t *program)
     return at(program, "mask") != NULL || at(shape, "queries") != NULL;
 }
 
-// Whether it is of a program with a mask or a cache, or of a lab that judges one: that computes
-// something else than the stages, and is on none of their charts.
+// Whether a record is of a program with a mask or a cache, or of a lab that judges one: these
+// compute something else than the stages, and are on no chart of the stages.
 static bool computes_else(const char *folder, const struct record *record)
 {
     if (has_mask_or_cache(record->json))
@@ -176,7 +176,7 @@ static void load_gpu(const char *folder, const char *gpu)
         bool reported = strcmp(gpu, REPORTED) == 0;
         bool baseline = strncmp(name, "pytorch-", 8) == 0; // no stage of ours
         bool program = strncmp(name, "ch", 2) == 0 && strspn(name + 2, "0123456789") == 2 &&
-                       name[4] == '_'; // else a trial that a chapter tells of
+                       name[4] == '_'; // other names: a trial that a chapter describes
         bool wanted = load_labs ? strncmp(name, "lab", 3) == 0 : baseline || program;
         if (name[0] == '.' || !ends_with(name, ".json") || (!reported && !wanted))
             continue;
@@ -235,8 +235,8 @@ static bool shows_stage(const struct record *record)
            strcmp(base_name(record) + length, ".json") == 0;
 }
 
-// A chapter may have a second program, for an argument of its own. The charts show the stage's, or
-// else the first. The others go to `sides`.
+// A chapter may have other programs, for an argument of its own. The charts show the stage's
+// program, or if there is none the first. The others go to `sides`.
 static void set_side_programs_apart(void)
 {
     bool side[MAX_RECORDS] = {false};
@@ -274,7 +274,7 @@ void load_all(const char *plots, bool labs)
     sources_path = text("%s/" SOURCES_KERNELS, plots);
     for (int i = 0; i < record_count; i++)
         if (records[i].chapter > 0)
-            stage_of(records[i].chapter); // what is missing is said before anything is printed
+            stage_of(records[i].chapter); // reports what is missing before anything is printed
     set_side_programs_apart();
 }
 

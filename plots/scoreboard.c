@@ -43,7 +43,7 @@ static const char *board_mark(int shape, const char *name, const char *mode)
                                                                                             : "";
 }
 
-// An attention in a Python file: neither a stage nor PyTorch's.
+// Whether it is an attention in a Python file: neither a stage nor PyTorch's.
 static bool is_contestant(const char *name)
 {
     for (int s = 0; s < NAMED_SHAPES; s++)
@@ -88,7 +88,7 @@ static const char *board_label(const char *name, enum label_form form)
     return label;
 }
 
-// Reads a record of labs/tools/scoreboard and who is in it with a time.
+// Reads a record of labs/tools/scoreboard, and the contestants that have a time.
 static void load_board(const char *path)
 {
     board = (struct board){.json = load(path), .path = path};
@@ -126,8 +126,9 @@ static bool is_pytorch(const char *name)
     return strncmp(name, "pytorch-", 8) == 0;
 }
 
-// Block 0: rows (place, label). Then a block a shape: its name, PyTorch's best, the floor, and the
-// least and the most that is drawn (NaN where unknown); then place, graph, cold of each contestant.
+// Block 0: rows (place, label). Then a block for each shape: its name, PyTorch's best, the floor,
+// and the least and most that is drawn (NaN if unknown); then place, graph, cold for each
+// contestant.
 static void scoreboard_chart(void)
 {
     double place[MAX_CONTESTANTS];
@@ -138,7 +139,7 @@ static void scoreboard_chart(void)
     }
     for (int s = 0; s < NAMED_SHAPES; s++) {
         double theirs = positive(board_shape(s), board.path, "best_pytorch.p50_us");
-        double floor = board_floor(s), least = NAN, most = NAN; // fmin and fmax pass a NaN over
+        double floor = board_floor(s), least = NAN, most = NAN; // fmin and fmax ignore a NaN
         for (int i = 0; i < board.count; i++) {
             double graph = board_time(s, board.names[i], "graph");
             least = fmin(least, graph);
@@ -153,12 +154,13 @@ static void scoreboard_chart(void)
     }
 }
 
-// A block for the stages, one for PyTorch, one for contestants: time of mission, error, and a label with
-// its place. Of points that lie close together the first has a label that names them all, in their middle.
+// A block for the stages, one for PyTorch, one for contestants: time of mission, error, and a label
+// with its place. If points lie close together, the first has a label that names them all, at their
+// centre.
 static void accuracy_chart(void)
 {
     struct point {
-        double p50, error, logs; // logs: of the times that the label is for, summed
+        double p50, error, logs; // logs: sum over the points that the label names
         int named;
         char label[160];
     } points[MAX_CONTESTANTS];
@@ -214,7 +216,7 @@ static const char *time_format(double us)
     return us < 99.95 ? " %.2f |" : us < 999.5 ? " %.1f |" : " %.0f |";
 }
 
-// The records by the names that the book quotes them by: "h200/scoreboard", "h200/floors".
+// Prints the names by which the book quotes the records: "h200/scoreboard", "h200/floors".
 static void print_origin(bool with_floors)
 {
     const char *name = board.path + strlen(board.path);
@@ -227,8 +229,8 @@ static void print_origin(bool with_floors)
     puts(" -->");
 }
 
-// A Markdown table: a row a contestant; p50 by graph at each shape, error and ratio at mission. The
-// fastest of a shape is in bold; an asterisk marks a time during which the clock moved.
+// A Markdown table, a row for each contestant: p50 by graph at each shape, error and ratio at
+// mission. A shape's fastest is in bold; an asterisk marks a time during which the clock moved.
 static void scoreboard_table(void)
 {
     double best[NAMED_SHAPES];
@@ -270,7 +272,8 @@ static void scoreboard_table(void)
     puts(" | |");
 }
 
-// What a contestant has at a shape with a kind of inputs: the first one's stands in the shape itself.
+// A contestant's entry at a shape with a kind of inputs; the first kind's stands in the shape
+// itself.
 static json_t *entry_with(int shape, const char *kind, const char *name)
 {
     json_t *of = board_shape(shape);
@@ -279,7 +282,7 @@ static json_t *entry_with(int shape, const char *kind, const char *name)
     return json_object_get(object(of, board.path, "entries"), name);
 }
 
-// Two programs of one chapter are told apart by their titles.
+// Titles distinguish two programs of one chapter.
 static void print_title(const char *name)
 {
     int chapter;
@@ -295,7 +298,8 @@ static double inputs_time(int shape, const char *kind, const char *name)
     return positive(json_object_get(entry_with(shape, kind, name), "graph"), board.path, "p50_us");
 }
 
-// A time with a kind of inputs; the fastest is in bold, and "wrong" is one that does not count.
+// Prints a time with a kind of inputs; the fastest is bold, and "wrong" stands for a time that does
+// not count.
 static void print_inputs_time(int shape, const char *kind, const char *name)
 {
     double us = inputs_time(shape, kind, name), best = INFINITY;
@@ -310,8 +314,8 @@ static void print_inputs_time(int shape, const char *kind, const char *name)
         printf(" %s%.*f%s |", bold, us < 99.95 ? 1 : 0, us, bold);
 }
 
-// A Markdown table in three parts, each with a row a contestant and a column a kind of inputs: p50 by graph at long,
-// at huge, and the error at long.
+// A Markdown table in three parts, each with a row for each contestant and a column for each kind
+// of inputs: p50 by graph at long, at huge, and the error at long.
 static void inputs_table(void)
 {
     static const char *const kinds[] = {"normal", "peaky", "rising", "sink"};
@@ -343,7 +347,8 @@ static void inputs_table(void)
     }
 }
 
-// A Markdown table: graph, plain and cold at small and mission; what is longer does not notice.
+// A Markdown table: graph, plain and cold at small and mission; at larger shapes they differ
+// little.
 static void ways_table(void)
 {
     static const char *const modes[] = {"graph", "plain", "cold"};

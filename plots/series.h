@@ -19,18 +19,19 @@
 enum { BAD_USAGE = 2, BAD_RECORD = 3, NOTHING_TO_DRAW = 4 };
 enum { MAX_RECORDS = 512, MAX_CHAPTER = 99 };
 
-#define REPORTED "l4-reported" // the folder of what the sources' authors measured
-#define SOURCES_KERNELS "runs/sources/kernels.json" // their kernels, measured by us
-#define NBSP "\u00a0" // what belongs together stays in one line of a table's cell
+#define REPORTED "l4-reported"                      // folder of what the sources' authors measured
+#define SOURCES_KERNELS "runs/sources/kernels.json" // the sources' kernels, measured by us
+#define NBSP "\u00a0" // keeps what belongs together on one line of a table's cell
 
 // ---- A record (records.c) -----------------------------------------------------------------------
 // Values stand at dotted paths: "shapes.mission.timing.p50_us". `file` is for the message when a
 // value is not what it should be, which ends the program.
 
 json_t *load(const char *path); // a JSON object
-// A record by its path from another one's folder; NULL: it is not there. *path gets where it would be, to be freed.
+// A record by its path relative to another record's folder; NULL if it is not there. *path receives
+// the path, which the caller frees.
 json_t *load_beside(const char *record, const char *name, char **path);
-json_t *load_journal(const char *path); // the lines of a search's journal, the first one its head
+json_t *load_journal(const char *path); // the lines of a search's journal; the first is its head
 double number(json_t *json, const char *file, const char *path);   // NAN: nothing there
 double positive(json_t *json, const char *file, const char *path); // NAN: nothing there
 json_t *object(json_t *json, const char *file, const char *path);  // NULL: nothing there
@@ -41,19 +42,20 @@ const char *words(json_t *json, const char *file, const char *path, const char *
 struct record {
     char gpu[256]; // the folder's name: "h200"
     char *path;    // for messages
-    int chapter;   // 0: no chapter's program (a reported PyTorch figure, say)
+    int chapter;   // 0: not a chapter's program (a reported PyTorch figure, for example)
     json_t *json;
 };
 
-// The stages' records, by GPU and chapter; and those of the chapters' other programs.
+// The stages' records, by GPU and chapter; and records of the chapters' other programs.
 extern struct record records[MAX_RECORDS], sides[MAX_RECORDS];
 extern int record_count, side_count;
 
-// Reads the records of all GPUs below a folder like plots/, beside which chapters/ lies; of labs
-// instead of programs.
+// Reads the records of all GPUs below a folder like plots/, beside which chapters/ lies; with
+// `labs`, those of labs instead of programs.
 void load_all(const char *plots, bool labs);
 void unload_all(void);
-// What was measured of the sources' kernels; NULL if nothing was. Between load_all and unload_all.
+// Measurements of the sources' kernels; NULL if there are none. Valid between load_all and
+// unload_all.
 json_t *load_sources(const char **path);
 
 const char *stage_name(int chapter); // chapters/stages.tsv
@@ -71,8 +73,8 @@ extern const struct named_shape {
 } named_shapes[NAMED_SHAPES];
 
 const char *device_name(const struct record *record);
-bool is_reported(const struct record *record); // by the sources
-bool is_stage(const struct record *record);    // a program of a chapter, measured on a GPU
+bool is_reported(const struct record *record); // whether the sources' authors measured it
+bool is_stage(const struct record *record); // whether it is a chapter's program, measured on a GPU
 
 // ---- Tables that gnuplot reads (records.c) ------------------------------------------------------
 
@@ -101,8 +103,8 @@ void l4_chart(const char *path); // l4.c
 void exchange_chart(const char *path); // exchange.c
 void layer_chart(const char *path);
 
-// scoreboard.c: scoreboard, accuracy, scoreboard-table or ways-table, of a record; false: it is none
-// of these.
+// scoreboard.c: prints scoreboard, accuracy, scoreboard-table or ways-table for a record; false if
+// `what` is none of these.
 bool print_board(const char *what, const char *path);
 
 #endif

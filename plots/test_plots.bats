@@ -19,7 +19,7 @@ setup() {
     cd "$TREE"
 }
 
-# record CHAPTER NAME P50: a run of mission and long, and of a shape with another batch.
+# record CHAPTER NAME P50: a record with mission and long, and with a shape of another batch.
 record() {
     cat >"plots/runs/h200/$2.json" <<EOF
 {"record":1,"program":"$2","chapter":$1,"runtime":"gpu","date":"2026-01-01T00:00:00Z",
@@ -62,7 +62,7 @@ counts_record() { # FILE
 EOF
 }
 
-# A table with its tabs shown, and no empty lines.
+# A table with visible tabs, and without empty lines.
 shown() {
     grep -v '^$' "$1" | tr '\t' '|'
 }
@@ -154,7 +154,7 @@ fails_with() { # STATUS TEXT
     for chart in ladder roofline time-vs-s resources; do build/series $chart | cmp - $chart.alone; done
     sed -i 's/\tch18_hopper\t/\t-\t/' chapters/stages.tsv
     build/series ladder >first
-    run -1 cmp -s first ladder.alone # the first, where none is named
+    run -1 cmp -s first ladder.alone # the first is taken if none is named
 }
 
 @test "a program with a mask is on no chart over all stages, and its lab is not among the promises" {
@@ -202,7 +202,7 @@ fails_with() { # STATUS TEXT
         sed "s/\"lab\":3/\"lab\":${n#0}/; s/\"promise\":1.3,//" plots/runs/h200/lab03.json \
             >"plots/runs/h200/lab$n.json"
     done
-    build/series promises | sed 's/\xc2\xa0/_/g' >table # spaces that do not break
+    build/series promises | sed 's/\xc2\xa0/_/g' >table # no-break spaces
     diff table - <<'EOF'
 <!-- from h200/lab03 h200/lab04 h200/lab09 h200/lab13 -->
 | stage | against | sources promised | and reported (L4) | lab asks | ratio (H200) | promise |
@@ -214,7 +214,7 @@ fails_with() { # STATUS TEXT
 EOF
     mkdir plots/runs/l4
     sed 's/"median":1.5/"median":1.55/' plots/runs/h200/lab03.json >plots/runs/l4/lab03.json
-    build/series promises | sed 's/\xc2\xa0/_/g' | cmp - table # one GPU is all that a page has room for
+    build/series promises | sed 's/\xc2\xa0/_/g' | cmp - table # a page has room for one GPU only
     sed -i 's/"low":1.4,//' plots/runs/h200/lab03.json
     run sh -c 'build/series promises 2>&1 >table'
     fails_with 3 "plots/runs/h200/lab03.json: speedup.mission lacks the ratio"
@@ -306,7 +306,8 @@ for key in ("date", "source"):
     del record["figures"]["b32_h8_s512"][key]
     json.dump(record, open(f"no-{key}.json", "w"))
 EOF
-    # The floors: 568 µs for the products of S = 1024, 447 for its bytes; 142 and 224 at B = 32.
+    # Floors on an L4: 568 µs for the products at S = 1024, 447 for its bytes; 142 and 224 at B =
+    # 32.
     awk -F'\t' '$1 > 1020 && $1 < 1021 { s = $2 > 560 && $2 < 568 && $3 > 440 && $3 < 448 }
         NF == 3 && $1 > 25 && $1 < 40 { b = $2 / $1 > 4.43 && $2 / $1 < 4.44 && $3 / $1 > 6.99 && $3 / $1 < 7 }
         END { exit !(s && b) }' table
@@ -375,7 +376,8 @@ EOF
     build/series resources | tail -1 | grep -qx "$(printf 'NaN\tNaN')"
 }
 
-# stall_record LAB BEFORE AFTER REASONS: a lab with what Nsight Compute counted of the program after.
+# stall_record LAB BEFORE AFTER REASONS: a lab's record with what Nsight Compute counted for the
+# program AFTER.
 stall_record() {
     cat >"plots/runs/h200/lab0$1.json" <<EOF
 {"record":1,"lab":$1,"runtime":"gpu","device":{"name":"NVIDIA H200","compute_capability":"9.0"},
@@ -395,7 +397,7 @@ EOF
     grep -qx '1|WMMA Q·Kᵀ  3' seen
     grep -qx '1|1|2.5|4.5|5|5.25|6|8|2|-' seen
     [ "$(grep -cx 'issued\|for the instruction before\|shared memory, exponentials, shuffles\|global memory\|barrier\|ready, another chosen\|other' seen)" -eq 7 ]
-    # A lab that did not ask for all reasons: the next one has the program, too.
+    # A lab that did not ask for all reasons: its program is also in the next lab.
     stall_record 2 - ch02_scalar ''
     build/series stalls >seen
     run -1 grep -q 'scalar' seen
@@ -430,7 +432,7 @@ EOF
     build/series lab lab.json >table
     shown table >seen
     grep -qx '1|instructions, by warp|5e+06|2.5e+06|× 0.50' seen
-    grep -qx '2|tensor instructions|1|65536|0 → 65.5 k' seen # 0 stands a decade left of the least
+    grep -qx '2|tensor instructions|1|65536|0 → 65.5 k' seen # 0 is drawn a decade left of the least
     grep -qx '4|bank conflicts|42|84|× 2.00' seen
     grep -qx '7|barrier arrivals, by warp|64|64|=' seen
     grep -qx '3|shared memory (binds)|82|60' seen
@@ -491,7 +493,7 @@ EOF
     [ "$status" -eq 0 ]
     [ -z "$output" ]
 
-    # Another date changes no chart; another time changes those that show it.
+    # Another date changes no chart; another time changes the charts that show it.
     sed -i 's/2026-01-01/2026-02-02/' plots/runs/h200/ch02_scalar.json
     run plots/render --check
     [ "$status" -eq 0 ]
@@ -505,7 +507,7 @@ EOF
     [ "${#lines[@]}" -eq 5 ]
 }
 
-# A timeline of one warp with these chunks, one after the other.
+# A timeline of one warp with these chunks in order.
 timeline() { # FILE CHUNK...
     local k
     shift
@@ -516,7 +518,7 @@ timeline() { # FILE CHUNK...
     printf '\n\n1\n'
 } >"$1"
 
-# Each chunk of a drawn timeline with its colour in the key, a line each.
+# The colour in the key for each chunk of a drawn timeline, a line each.
 key_of() { # SVG
     awk '/<polygon fill/ && !named { match($0, /rgb\([^)]*\)/); colour[++n] = substr($0, RSTART, RLENGTH) }
         /<text/ && n > 0 && named < n { gsub(/.*<text[^>]*>|<\/text>.*/, ""); print $0 ": " colour[++named] }' "$1"
@@ -561,7 +563,8 @@ key_of() { # SVG
 
 # ---- What the records are evidence of ----
 
-# A tree with a record that the ladder reads, one that a chapter quotes, one that a test reads.
+# Makes a tree with a record that the ladder reads, one that a chapter quotes, one that a test
+# reads.
 with_records() {
     mkdir -p chapters plots/runs/cpu
     cp "$BATS_TEST_DIRNAME/records.awk" plots
@@ -841,7 +844,7 @@ EOF2
 
 # ---- The scoreboard -----------------------------------------------------------------------------
 
-board_record() { # a stage, one that is wrong at mission, PyTorch's flash; floors beside them
+board_record() { # a stage, one that is wrong at mission, PyTorch's flash; with floors
     cat >plots/runs/h200/scoreboard.json <<'EOF'
 {"record":1,"kind":"scoreboard","runtime":"gpu","shapes":{
  "small":{"entries":{"ch02_scalar":{"graph":{"p50_us":20}}}},

@@ -1,4 +1,4 @@
-// arguments.c: what the script in labs/ and whoever runs it ask for.
+// arguments.c: what the script in labs/ asks for, and what its user asks for.
 #include "lab.h"
 
 #include "workbench/stages.h"
@@ -12,11 +12,11 @@
 struct lab lab = {
     .seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1, .film_shape = "1x1x96"};
 
-static const char *shapes = "small,1x2x77,mission"; // the second is no multiple of a tile
-// Shapes beside those of a script, for which the grader has others; or NULL.
+static const char *shapes = "small,1x2x77,mission"; // 77 is no multiple of a tile
+// Shapes that the driver adds to a script's (the grader has others instead); or NULL.
 static const char *also;
 
-// The gate of a resource that the driver knows.
+// The gate of a resource, if the driver knows the resource.
 static struct gate *gate_of(const char *option, const char *name)
 {
     int found = resource_find(name, LABS);
@@ -25,7 +25,7 @@ static struct gate *gate_of(const char *option, const char *name)
     return &lab.gates[found];
 }
 
-// --gate judges, --show only shows.
+// Takes --gate, which judges, or --show, which only shows.
 static void take_gate(const char *option, const char *word)
 {
     char name[32], relation[3], end;
@@ -54,7 +54,7 @@ static void take_usual_gates(void)
     }
 }
 
-static void take_promise(const char *option, const char *word) // or a goal
+static void take_promise(const char *option, const char *word) // takes a goal, too
 {
     bool goal = strcmp(option, "--goal") == 0;
     int *count = goal ? &lab.goal_count : &lab.promise_count;
@@ -90,7 +90,7 @@ static void add_shape(const char *option, const char *word)
         fail(EXIT_USAGE, "%s: %s", option, why);
 }
 
-// A seed may have 64 bits: the grader's have, and its reports say how to try a case again.
+// A seed may have 64 bits: the grader's have, and its reports say how to repeat a case.
 static void check_seed(const char *option, const char *word)
 {
     char *end;
@@ -149,7 +149,7 @@ static void find_stage(void)
     lab.plain = !stage.has_kernel;
 }
 
-// A lab with a search judges a student's program in C by it.
+// In a lab with a search, a student's program in C is judged as a search.
 static void choose_search(const char *student)
 {
     const char *dot = student ? strrchr(student, '.') : NULL;

@@ -7,7 +7,8 @@
 
 #include "image/gpus.h"
 
-// The image that the resources are of, "sm_89": the workbench has chosen it (code/workbench/resources.c).
+// The image whose resources are reported, "sm_89", as the workbench chose it
+// (code/workbench/resources.c).
 static const char *image_of(const struct side *side)
 {
     for (int i = 0; i < gpu_count; ++i)
@@ -47,7 +48,7 @@ static void judge_gates(bool image)
             judge_gate(&lab.gates[i], &resources[i], image);
 }
 
-// A program that ends with 3 before it computed anything cannot run here at all.
+// Ends if the program exits with 3 before it computed anything: then it cannot run here at all.
 static void read_resources(struct side *side)
 {
     char *command[] = {side->path, "--resources", NULL};
@@ -86,7 +87,7 @@ void judge_resources(void)
 
 static void show_faults(json_t *faults)
 {
-    enum { SHOWN = 3 }; // the first has often made the others
+    enum { SHOWN = 3 }; // the first fault has often caused the others
     size_t count = json_array_size(faults);
     for (size_t i = 0; i < count && i < SHOWN; ++i)
         wrap(nearby(json_string_value(json_array_get(faults, i))), printf("    "), 6);
@@ -94,7 +95,7 @@ static void show_faults(json_t *faults)
         printf("    and %zu more kinds of fault\n", count - SHOWN);
 }
 
-// Counts a launch of the chapter's own program; there is nothing else to compare a student's with.
+// Counts a launch of the chapter's own program, if a student's has no other to be compared with.
 static double count_chapter(const char *shape)
 {
     char *path = text("%s/build/%s", root, lab.after);
@@ -117,15 +118,15 @@ static double count_chapter(const char *shape)
 double budget_of(const char *shape)
 {
     double reference = number_at(at(before.counts_of, shape), "warp_instructions");
-    if (on_gpu && !lab.profile) // which is in the simulator
+    if (on_gpu && !lab.profile) // a profile is made in the simulator
         return 0;
     if (isnan(reference))
         reference = lab.student ? count_chapter(shape) : 0;
     return reference > 0 ? fmax(BUDGET_TIMES * reference, BUDGET_LEAST) : 0;
 }
 
-// What a program said of a launch that failed, with the reason where the simulator's library has
-// given one before.
+// What a program said of a launch that failed, with the reason if the simulator's library gave one
+// before.
 static char *launch_failed(const char *err)
 {
     static const char words[] = ": the kernel failed: ";
@@ -145,9 +146,9 @@ static char *launch_failed(const char *err)
     return text("the launch failed: %.*s", (int)strcspn(before, "\n"), before);
 }
 
-// Why a program gave no outputs, where it is no fault of one kind or another: a loop without an end,
-// which is the simulator's first fault, a launch that failed, a crash, a limit. NULL: it gave some, or
-// there is a fault.
+// Why a program gave no outputs, if no fault of the memory or of the warps explains it: a loop
+// without an end (the simulator's first fault then), a launch that failed, a crash, a limit. NULL
+// if it gave some, or has a fault.
 static char *why_stopped(const struct output *output, json_t *report)
 {
     json_t *faults = at(report, "faults");
@@ -172,7 +173,8 @@ static void show_budget(const char *shape, double budget)
          printf("    "), 6);
 }
 
-// What a program says on stdout, but for the workbench's last line there: its kernel's printf, or its main()'s own.
+// Keeps what a program printed on stdout, but for the workbench's last line: its kernel's printf,
+// or main()'s.
 static void keep_printed(struct side *side, const char *shape, const char *said)
 {
     enum { KEPT = 2048 };
@@ -196,7 +198,7 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
     char *command[] = {side->path,    "--shapes", (char *)shape, "--seeds", (char *)lab.seeds,
                        "--no-timing", "--quiet",  "--record",    own,       NULL,
                        NULL,          NULL};
-    if (lab.inputs) { // else the program's own choice: all on a GPU, normal in the simulator
+    if (lab.inputs) { // else the program chooses: all kinds on a GPU, normal in the simulator
         command[9] = "--inputs";
         command[10] = (char *)lab.inputs;
     }
@@ -215,7 +217,7 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         (output.status == EXIT_MACHINE && json_array_size(faults) == 0))
         fail(output.status == EXIT_USAGE ? EXIT_USAGE : EXIT_MACHINE, "%s", last_line(output.err));
     int passed = 0, total = json_array_size(checks);
-    double worst = 0, closest = 0; // relative to the program's own limit, where it has one
+    double worst = 0, closest = 0; // relative to the program's own limits, if it has any
     const char *how = NULL;
     for (int i = 0; i < total; ++i) {
         json_t *check = json_array_get(checks, i);
@@ -274,7 +276,7 @@ void judge_correctness(void)
     heading("Correctness");
     for (int i = 0; i < lab.shape_count; ++i) {
         bool counts = strcmp(lab.shapes[i].name, main_shape()) == 0;
-        if (after.stopped) { // and would be again, after more work
+        if (after.stopped) { // another shape would be stopped, too, after more work
             printf("  %-21s %-11s not run\n", after.name, lab.shapes[i].name);
             continue;
         }

@@ -8,7 +8,7 @@
 
 // ---- The simulator ------------------------------------------------------------------------------
 
-// Those of the simulator's counters that have a title, in the order of counts.def.
+// The simulator's counters that have a title, in the order of counts.def.
 static const struct counter *simulator_counters(void)
 {
     static const struct counter all[] = {
@@ -54,8 +54,8 @@ static double largest_grid(const json_t *kernels) // CTAs
     return most;
 }
 
-// Counts per launch and the L4's floors, flat, from a report of the simulator; its kernels are
-// added up, but of CTAs the most. NULL if it holds no launch.
+// Counts per launch and the L4's floors, flat, from a simulator's report. Counts of its kernels are
+// added up, but of CTAs the largest is taken. NULL if the report holds no launch.
 json_t *simulator_read(json_t *report)
 {
     json_t *kernels = json_object_get(report, "kernels");
@@ -75,7 +75,7 @@ json_t *simulator_read(json_t *report)
         json_t *counts = json_object_get(kernel, "counts");
         add(sums, counts, 1 / launches);
         add(classes, json_object_get(counts, "classes"), 1 / launches);
-        // The report's floors are of one launch of a kernel.
+        // The floors in the report are for one launch of a kernel.
         add(floors, json_object_get(kernel, "l4_floors_us"),
             number_at(kernel, "launches") / launches);
     }
@@ -92,7 +92,7 @@ json_t *simulator_read(json_t *report)
         json_object_set_new(floors, "binding", json_string(binding));
     json_object_set_new(sums, "ctas", json_real(largest_grid(kernels)));
     json_object_set_new(sums, "classes", classes);
-    double copies = number_at(classes, "copy_async"); // a class of which there was none is left out
+    double copies = number_at(classes, "copy_async"); // a class without instructions is not listed
     json_object_set_new(sums, "async_copies", json_real(isnan(copies) ? 0 : copies));
     json_object_set_new(sums, "l4_floors_us", floors);
     return sums;
@@ -139,7 +139,7 @@ static void profile(struct side *side, char **why)
     done();
 }
 
-// One launch in the simulator, of a program that is known to be right.
+// Counts one launch in the simulator of a program that is known to be right.
 static void count(struct side *side)
 {
     char *counts = text("%s/%s-counts.json", folder, side->name);
@@ -170,7 +170,7 @@ void show_evidence(void)
         if (!why)
             profile(&after, &why);
         profiled = !why;
-        if (why) { // then the simulator counts what the same executable does
+        if (why) { // then the simulator counts for the same executable
             printf("  %s\n", why);
             json_decref(before.counts);
             before.counts = NULL;
@@ -192,7 +192,7 @@ void show_evidence(void)
     printf(" %*.*s%s%s\n", wide, wide, after.name, narrow() ? "" : "  ",
            narrow() ? "" : main_shape());
     show_counts(profiled ? ncu_counters : simulator_counters());
-    if (!profiled && (after.fault || after.stopped)) // it may have been stopped
+    if (!profiled && (after.fault || after.stopped)) // the program may have been stopped
         note("after a fault a kernel may not have been counted to its end");
     if (profiled)
         note("stalled: cycles that a warp waits for each instruction it issues");

@@ -1,4 +1,5 @@
-// fault.c: what is wrong where the simulator has found a fault: the sentence that the film of it begins with.
+// fault.c: what is wrong when the simulator has found a fault: the sentence with which its film
+// begins.
 #include "lab.h"
 
 #include <limits.h>
@@ -6,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *film_default; // the shape that is filmed if none is asked for
-static int film_schedule;        // of the warps, in which the fault was found
+static const char *film_default; // the shape that is filmed if none was asked for
+static int film_schedule;        // the schedule of the warps in which the fault was found
 
-// All places of `old` exchanged. New.
+// `words` with all places of `old` replaced; for the caller to free.
 static char *exchanged(const char *words, const char *old, const char *by)
 {
     char *result = text("%s", "");
@@ -28,7 +29,7 @@ const char *nearby(const char *words)
     return exchanged(words, text("%s/", here), "");
 }
 
-// What the film's tool says of a shape, as three lines; false: it finds nothing there, or is not built.
+// Three lines of the film's tool about a shape; false: it finds nothing there, or is not built.
 static bool ask_film(const char *shape, int schedule, char *lines[3])
 {
     char *ptxsim = text("%s/build/ptxsim/ptxsim", root);
@@ -48,9 +49,9 @@ static bool ask_film(const char *shape, int schedule, char *lines[3])
     return output.status == 0 && lines[2] && *lines[2];
 }
 
-// Whether a kind of fault explains what the lab has seen. A kernel that was stopped is explained by the reason for
-// that alone, for its other faults come again in each round of its loop. A kernel that ends can be stopped in a
-// film only, whose budget is smaller: that explains nothing.
+// Whether a kind of fault explains what the lab has seen. If a kernel was stopped, only the reason
+// for that explains it, since its other faults come again in each round of its loop. A kernel that
+// ends here may be stopped in a film, whose budget is smaller: that explains nothing.
 static bool is_of_that(const char *kind)
 {
     bool endless = strcmp(kind, "endless") == 0;

@@ -1,9 +1,9 @@
-// lab.c: judges a chapter's program, gate by gate, and says one word about it.
+// lab.c: judges a chapter's program, gate by gate, and ends with a verdict of one word.
 //
-// The scripts labs/labNN call this with the chapter's programs, gates and promise; whoever runs
-// them may add the options that --help lists, or a program of his own. Everything that is said is
-// also written as a record (JSON). Exit status: 0 unless RED, which is 1; 2 bad usage; 3 something
-// on this machine is missing or failed.
+// The scripts labs/labNN call this with the chapter's programs, gates and promise; their users may
+// add the options that --help lists, or a program of their own. Everything that is printed is also
+// written as a record (JSON). Exit status: 0 unless RED, which is 1; 2 bad usage; 3 something on
+// this machine is missing or failed.
 #include "lab.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static void find_program(struct side *side, const char *name)
         fail(EXIT_MACHINE, "build/%s is not there: type make chapter%d", name, lab.number);
 }
 
-// Says what a lab takes to a reader who gives it something else.
+// Tells a reader who gave the lab something else what it takes.
 static const char *expected(void)
 {
     if (lab.search)
@@ -38,8 +38,8 @@ static const char *expected(void)
                                 : text(" or make starter%d writes one", lab.number));
 }
 
-// A folder to write in, made if it is not there. A checkout that is shared may be another's to write;
-// a program is not to blame for that.
+// Makes a folder to write in, if it is not there. Nobody but the owner may write in a shared
+// checkout; a program is not to blame for that.
 static void check_folder(const char *path)
 {
     if ((mkdir(path, 0777) && errno != EEXIST) || access(text("%s/.", path), W_OK))
@@ -62,7 +62,7 @@ static void check_source(const char *source, const char *path)
         fail(EXIT_USAGE, "%s is empty: %s", source, expected());
 }
 
-// The chapter that a student's program says it is of, 0 if it says none.
+// The chapter that a student's program names as its own; 0 if it names none.
 static int chapter_of(const char *source)
 {
     FILE *file = fopen(source, "r");
@@ -75,7 +75,8 @@ static int chapter_of(const char *source)
     return chapter;
 }
 
-// Ends with what a make that failed says of itself, or of the disk: then no program is to blame.
+// Ends with the message of a make that failed by itself, or for lack of disk: no program is to
+// blame then.
 static void blame_machine(const char *said)
 {
     for (const char *line = said; line; line = strchr(line, '\n')) {
@@ -100,8 +101,9 @@ static unsigned hash_of(const char *words)
     return hash;
 }
 
-// The name under which a student's program is built: its file's, or, where another file that is still there has that
-// already, with a number made of its path. So two labs may judge two files attention.cu at the same time.
+// The name under which a student's program is built: its file's name, with a number made of its
+// path if another file that still exists has the name already. So two labs may judge two files
+// attention.cu at the same time.
 static char *name_apart(const char *name, const char *path)
 {
     char *place = text("%s/build/student/%s.from", root, name), why[512];
@@ -114,7 +116,7 @@ static char *name_apart(const char *name, const char *path)
     return text("%s", name);
 }
 
-// A student's program is compiled as the chapters' are; make knows how.
+// Compiles a student's program as the chapters' are, by make.
 static void compile_student(struct side *side, const char *source)
 {
     char path[PATH_MAX];
@@ -123,7 +125,7 @@ static void compile_student(struct side *side, const char *source)
     check_source(source, path);
     const char *base = strrchr(path, '/') + 1;
     const char *dot = strrchr(base, '.');
-    if (!lab.plain && (strpbrk(path, "$`\"\n") || strchr(base, ','))) // nvcc calls a shell
+    if (!lab.plain && (strpbrk(path, "$`\"\n") || strchr(base, ','))) // nvcc passes them to a shell
         fail(EXIT_USAGE,
              "%s: rename it: nvcc takes no $, ` or \" in a path, no comma in a file's name", path);
     char *name = text("%.*s", (int)(dot - base), base), *made = text("%s/build/student", root);
@@ -131,13 +133,14 @@ static void compile_student(struct side *side, const char *source)
     side->name = lab.before && strcmp(name, lab.before) == 0 ? text("my_%s", name) : name;
     char *apart = name_apart(name, path);
     side->path = text("%s/build/student/%s", root, apart);
-    folder = text("%s/%s", folder, apart); // of its own, as its record and its chart are
+    folder = text("%s/%s", folder, apart); // a folder of its own, like its record and its chart
     check_folder(folder);
     doing("compiling %s", source);
     char *src = text("SRC=%s", path), *out = text("OUT=build/student/%s", apart);
-    char *like = text("NAME=%s", lab.after); // a chapter may have images of its own
+    char *like = text("NAME=%s", lab.after); // with the images of the lab's own program
     char *command[] = {"make", "-s", "-C", root, "student", like, NULL};
-    char *names[] = {src, out, NULL}; // as they are: make would read a command line's $ and #
+    char *names[] = {src, out,
+                     NULL}; // in the environment: on the command line make expands $ and #
     struct output output = run(command, names, RUN_SECONDS, false);
     done();
     if (output.status && strstr(output.err, "undefined reference to `main'"))
@@ -147,7 +150,7 @@ static void compile_student(struct side *side, const char *source)
         printf("%s", output.out);
         fflush(stdout);
         char *rest = output.err, *line;
-        while ((line = strsep(&rest, "\n"))) // make's own last word says nothing more
+        while ((line = strsep(&rest, "\n"))) // make's own last line adds nothing
             if (*line && strncmp(line, "make", 4) != 0)
                 fprintf(stderr, "%s\n", line);
         fail(EXIT_RED, "%s does not compile", source);
@@ -204,7 +207,7 @@ static void show_record(void)
 
 // ---- Main ---------------------------------------------------------------------------------------
 
-// A lab whose program is plain C and checks itself: chapter 1's.
+// Runs a lab whose program is plain C and checks itself: chapter 1's.
 static void run_plain(void)
 {
     char *own = text("%s/program.json", folder);
@@ -220,7 +223,7 @@ static void run_plain(void)
     unlink(own);
 }
 
-// The lines of the program with what the simulator counts there: what make profileN prints.
+// Shows the program's lines with the simulator's counts, as make profileN does.
 static void show_profile(void)
 {
     char *ptxsim = text("%s/build/ptxsim/ptxsim", root), *shape = text("%s", main_shape());
@@ -235,20 +238,21 @@ static void show_profile(void)
     if (output.status < 0)
         fail(EXIT_RED, "%s ran longer than %d s: stopped", after.name, RUN_SECONDS);
     if (output.status) {
-        fputs(output.err, stderr); // the program's own words, faults with their lines
+        fputs(output.err, stderr); // the program's own messages, faults with their lines
         fail(EXIT_RED, "no profile: %s fails, as said above; mend that first", after.name);
     }
     printf("%s", output.out);
     output_free(&output);
 }
 
-// A page in which one CTA of the program is watched, and what the checks found.
+// Makes a page in which one CTA of the program can be watched, with the faults that the checks
+// found.
 static void make_film(void)
 {
     char *ptxsim = text("%s/build/ptxsim/ptxsim", root);
     if (access(ptxsim, X_OK))
         fail(EXIT_MACHINE, "build/ptxsim/ptxsim is not there: type make chapter%d", lab.number);
-    // What a chapter's lessons say of its own program need not be so in another.
+    // A chapter's lessons speak of its own program, and need not hold for another.
     char *command[20] = {ptxsim,           "profile",   "--film",
                          (char *)lab.film, "--chapter", text("%d", lab.student ? 0 : lab.number)};
     int count = 6;
@@ -279,7 +283,8 @@ static void make_film(void)
     output_free(&output);
 }
 
-// What the kernel has printed, as far as it is kept: what is no text, such as a terminal's own signs, as "?".
+// Shows what the kernel has printed, as far as it was kept; what is not text, such as control
+// characters, as "?".
 static void show_printed(void)
 {
     if (!after.printed)
@@ -300,7 +305,7 @@ static void show_printed(void)
              printf("  "), 4);
 }
 
-// The gates that failed, a line each.
+// Shows the gates that failed, a line each.
 static void show_failed(void)
 {
     enum { SHOWN = 5 };
@@ -341,7 +346,8 @@ static const char *explain(const char *verdict)
                : "every gate passed; too noisy to tell whether the promise is kept";
 }
 
-// Whether the file to be judged is one of the book's own, as a control is: its tables are what one wants to see.
+// Whether the file to be judged is one of the book's own, such as a control: then its tables are
+// wanted.
 static bool is_the_books(void)
 {
     char path[PATH_MAX];
@@ -349,7 +355,7 @@ static bool is_the_books(void)
     return realpath(lab.student, path) && strncmp(path, code, strlen(code)) == 0;
 }
 
-// A verdict, in a word. A kernel that has not all points which can be seen here is right, and no more.
+// Shows a verdict in a word. A kernel without all points that can be seen here is only right.
 static void show_verdict(const char *verdict, const struct score *score)
 {
     const char *words = explain(verdict);
@@ -365,7 +371,7 @@ static void show_verdict(const char *verdict, const struct score *score)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    setenv("LC_ALL", "C.UTF-8", 1); // for whatever this starts, on a bare machine too
+    setenv("LC_ALL", "C.UTF-8", 1); // for all processes started here, on a bare machine too
     colours();
     speaker = "lab";
     find_root();
@@ -378,7 +384,7 @@ int main(int argc, char **argv)
         watch(lab.student);
     folder = text("%s/build/lab%02d", root, lab.number);
     check_folder(folder);
-    if (lab.record) { // known now, not after a minute's work
+    if (lab.record) { // found out now, not after a minute's work
         char *copy = text("%s", lab.record), *slash = strrchr(copy, '/');
         if (slash)
             slash[slash == copy] = '\0';
@@ -418,8 +424,8 @@ int main(int argc, char **argv)
         printf("note: its main() says .chapter = %d: ./lab%d judges such programs\n", chapter,
                chapter);
 
-    // Prints of a student's kernel what has to be read, on one screen, and the tables only where --all
-    // asks for them.
+    // For a student's kernel prints what has to be read, on one screen, and the tables only if
+    // --all asks for them.
     bool sheeted = lab.student && (lab.search ? lab.only_search : !lab.plain);
     bool quiet = sheeted && !lab.all && !lab.only_search && !is_the_books();
     const char *verdict = "GREEN";

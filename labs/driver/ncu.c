@@ -1,4 +1,4 @@
-// ncu.c: Nsight Compute: which metrics, how it is asked, what it said.
+// ncu.c: Nsight Compute: which metrics, how it is asked, what it answers.
 #include "lab.h"
 
 #include <stdlib.h>
@@ -35,10 +35,10 @@ const struct counter ncu_counters[] = {
     {NULL, NULL},
 };
 
-// Metrics as ncu names them; where two give the same key, the first that the GPU has counts. What
-// loads and stores need past one wavefront for each instruction is a difference of two: ncu's own
-// conflict metric for them also counts waiting for the data pipe. Stalls are cycles that a warp
-// waits for each instruction that is issued.
+// Metrics as ncu names them; if two give the same key, the first that the GPU has is taken. The
+// wavefronts that loads and stores need beyond one for each instruction are a difference of two
+// metrics: ncu's own conflict metric for them also counts waiting for the data pipe. Stalls are
+// cycles that a warp waits for each instruction that is issued.
 static const struct {
     const char *metric, *key;
 } ncu_metrics[] = {
@@ -182,7 +182,7 @@ json_t *ncu_read(char *const argv[], char *const env[], int skip, char **why)
     bool left_out[NCU_METRICS] = {false};
     struct output output;
     for (const char *missing = "";
-         missing;) { // once more without each metric that it does not know
+         missing;) { // asks again without each metric that it does not know
         char metrics[4096] = "";
         for (int i = 0; i < NCU_METRICS; ++i) {
             left_out[i] = left_out[i] || strcmp(ncu_metrics[i].metric, missing) == 0;

@@ -24,7 +24,7 @@ void colours(void)
     PLAIN = "\033[0m";
 }
 
-static int kept = -1; // stdout, while nothing is said
+static int kept = -1; // stdout, while it is hushed
 
 void hush(void)
 {
@@ -53,7 +53,7 @@ void heading(const char *title)
     printf("\n%s%s%s\n", BOLD, title, PLAIN);
 }
 
-// Columns of the terminal, at most 80; 80 elsewhere.
+// Columns of the terminal, at most 80; 80 if there is no terminal.
 static int columns_here(void)
 {
     struct winsize size = {0};
@@ -75,7 +75,7 @@ void wrap(const char *words, int used, int indent)
     for (; *words; space = true) {
         int length = strcspn(words, " "), columns = 0;
         bool ink = false;                  // an escape sequence, which ends with m
-        for (int i = 0; i < length; ++i) { // of UTF-8, the first byte of each character
+        for (int i = 0; i < length; ++i) { // count only the first byte of each UTF-8 character
             ink |= words[i] == '\033';
             columns += !ink && ((unsigned char)words[i] & 0xc0) != 0x80;
             ink &= words[i] != 'm';
@@ -96,7 +96,7 @@ const char *mark(bool pass)
     return pass ? text("%sok%s", GREEN_INK, PLAIN) : text("%sFAIL%s", RED_INK, PLAIN);
 }
 
-// 12345678 -> "12,345,678"; below 100, what is no whole number has two decimals.
+// 12345678 -> "12,345,678"; a number below 100 that is not whole has two decimals.
 const char *grouped(double value)
 {
     char digits[64], out[96];

@@ -1,6 +1,6 @@
-// search.c: a search, judged by what it asks for. The journal of the book's search answers it, and landscapes
-// that are drawn; no GPU and no compiler of kernels is needed. labs/replay.h says what is counted, and by
-// which rules.
+// search.c: a search, judged by what it asks for. The journal of the book's search and drawn
+// landscapes answer it; no GPU is needed, nor a compiler of kernels. labs/replay.h says what is
+// counted, and by which rules.
 #include "lab.h"
 
 #include "../replay.h"
@@ -13,11 +13,11 @@
 enum { SEARCH_SECONDS = 20, PRACTICE = 14000 }; // the grader draws landscapes of its own
 
 static struct game games[REPLAY_SEEDS];
-static int until_elite[SEARCHED]; // candidates, the median
+static int until_elite[SEARCHED]; // median number of candidates
 static char *broken;              // the first rule that was broken, or NULL
-static bool late;                 // a run did not end in time: no other is waited for
+static bool late;                 // a run did not end in time: the others are not started
 
-// Runs a program over its seed on a landscape.
+// Runs a program on a landscape, over the game's seed.
 static void play(struct game *g, const struct landscape *l, const char *path, int seed)
 {
     char *command[] = {(char *)path, "--replay", "-", "--seed", text("%d", seed), NULL};
@@ -76,7 +76,7 @@ static void judge_children(const char *path)
               wrong ? wrong : "not run: a search did not end in time");
 }
 
-// Sorts the counts of some games, and returns their median.
+// Sorts the counts of some games into counts[]; returns their median.
 static int sorted_counts(const struct game list[], int count, int counts[])
 {
     for (int i = 0; i < count; ++i)
@@ -217,7 +217,7 @@ void judge_search(void)
     heading("Its rules");
     judge_children(path);
     judge_games("searches on the journal", games, REPLAY_SEEDS, "");
-    after.wrong |= lab.only_search && broken; // what the sheet calls `correct`
+    after.wrong |= lab.only_search && broken; // the sheet's item `correct`
     judge_drawn(path);
 }
 

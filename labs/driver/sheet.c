@@ -1,7 +1,7 @@
-// sheet.c: the lab's sheet for the one who works on it: points seen so far, what to look at next,
+// sheet.c: the lab's sheet, for whoever works on it: points seen so far, what to look at next,
 // hints. The sheet is the chapter's; `make tangle` writes it to build/labs/labNN.json.
 //
-// This is a rehearsal. What counts is labs/grade, which draws inputs of its own.
+// This is a rehearsal. The grade comes from labs/grade, which draws inputs of its own.
 #include "lab.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 23, WIDE = 43 };
 
 static struct sheet sheet;
-static char *raced; // the first race that only a later schedule has shown, or NULL
-static int clean;   // schedules without a race, of SCHEDULES
+static char *raced; // the first race that only a later schedule showed, or NULL
+static int clean;   // how many of SCHEDULES had no race
 
-// Whether the lab has a sheet, which is read then.
+// Reads the sheet; returns whether the lab has one.
 static bool load_sheet(void)
 {
     bool missing;
@@ -36,7 +36,7 @@ static char *hints_path(void)
     return text("%s/labs/work/lab%02d/.hints", root, lab.number);
 }
 
-// How many hints of each task are shown already: lines "chunk count".
+// Reads how many hints of each task have been shown: lines "chunk count".
 static void read_shown(json_t *tasks, int shown[])
 {
     char chunk[128];
@@ -68,7 +68,7 @@ static bool write_shown(json_t *tasks, const int shown[], char *why, size_t size
     return file_write(hints_path(), said, strlen(said), why, size);
 }
 
-// The line of a source file that still has a task's gap, 0 if none has.
+// The line of a source file at which a task's gap is still open; 0 if there is none.
 static int open_line(const char *source, json_t *task)
 {
     const char *marker = string_at(task, "marker");
@@ -96,8 +96,8 @@ static void print_hint(json_t *task, int index)
     wrap(json_string_value(json_array_get(hints, index)), used, 4);
 }
 
-// The task that a bare --hint is about: open in the working copy and with hints left, else one with
-// hints left, else the last.
+// The task that a bare --hint means: one that is open in the working copy and has hints left; else
+// one with hints left; else the last.
 static int choose_task(json_t *tasks, const int shown[])
 {
     char *copy = text("%s/labs/work/lab%02d/attention.%s", root, lab.number,
@@ -131,7 +131,7 @@ void show_hint(void)
     json_t *task = json_array_get(tasks, i);
     int hints = json_array_size(at(task, "hints"));
     bool more = shown[i] < hints;
-    int first = more ? shown[i] : 0; // those before it have been read, here or after a verdict
+    int first = more ? shown[i] : 0; // those before it have been shown, here or after a verdict
     char why[512];
     shown[i] += more;
     if (!write_shown(tasks, shown, why, sizeof why))
@@ -147,8 +147,8 @@ void show_hint(void)
 
 enum outcome { UNSEEN, MET, MISSED };
 
-// Runs the program under another interleaving of the warps; returns its first complaint, or NULL. *fault_seen: it is
-// the simulator's.
+// Runs the program under another interleaving of the warps; returns its first complaint, or NULL.
+// *fault_seen: whether the complaint is the simulator's.
 static char *complaint_under(int schedule, const char *shape, double budget, bool *fault_seen)
 {
     char *report = text("%s/schedule.json", folder), *complaint = NULL;
@@ -172,7 +172,8 @@ static char *complaint_under(int schedule, const char *shape, double budget, boo
     return complaint;
 }
 
-// What is a race in one interleaving of the warps may be none in another: each is a case, as the grader's are.
+// What is a race in one interleaving of the warps may be none in another: so several are tried, as
+// by the grader.
 static void try_schedules(void)
 {
     bool first = after.kind && strcmp(after.kind, "race") == 0;
@@ -200,11 +201,11 @@ static double value_of(const struct item *item)
         return resource(&after, &resources[found], true);
     if (lab.only_search)
         return on >= 0 ? search_count(on) : NAN;
-    json_t *counts = at(after.counts_of, item->shape ? item->shape : "mission"); // of `ctas`
+    json_t *counts = at(after.counts_of, item->shape ? item->shape : "mission"); // for `ctas`
     return number_at(counts, item->name);
 }
 
-// Whether the fault is one that ends a kernel whatever its warps do meanwhile: an address, a trap.
+// Whether the fault ends a kernel whatever its warps do before: an address, a trap.
 static bool fails_anyway(void)
 {
     static const char *const kinds[] = {"out of bounds", "misaligned", "trap", "assert", "endless"};
@@ -217,7 +218,7 @@ static bool fails_anyway(void)
 static enum outcome outcome_of(const struct item *item)
 {
     const char *name = item->name;
-    if (strcmp(name, "correct") == 0) // outputs that a fault kept back are neither right nor wrong
+    if (strcmp(name, "correct") == 0) // outputs withheld by a fault are neither right nor wrong
         return after.stopped || fails_anyway() ? MISSED
                : after.fault                   ? UNSEEN
                : after.wrong                   ? MISSED
@@ -254,7 +255,8 @@ static const char *why_unseen(const char *name)
                            : "not seen here";
 }
 
-// The share of what an item asks for; of `correct` the lab sees only whether all cases are right.
+// The share reached of what an item asks for; for `correct` the lab only sees whether all cases are
+// right.
 static double share_of(const struct item *item)
 {
     return is_aim(item)                       ? share_reached(item, value_of(item))
@@ -278,14 +280,14 @@ static struct reached reached_here(void)
     for (int i = 0; i < sheet.count; ++i)
         shares[i] = share_of(&sheet.items[i]);
     bool starter = untouched();
-    // Whether a kernel with a fault is right is not known here. A starter is not, as it was handed out.
+    // Whether a kernel with a fault is right is not known here. A starter as handed out is not.
     return (struct reached){.correct = !after.wrong && !after.stopped && !(starter && after.fault),
                             .aim = aims_reached(&sheet, shares),
                             .tried = has_aims(&sheet) && !starter};
 }
 
-// Whether the count of an aim is not known, because nothing ran at its shape, say: all other points depend
-// on it.
+// Whether the count of an aim is unknown, for instance because nothing ran at its shape: all other
+// points depend on it.
 static bool aim_unseen(void)
 {
     for (int i = 0; i < sheet.count; ++i)
@@ -316,12 +318,12 @@ static void show_rule(const struct reached *reached)
              printf("  "), 2);
 }
 
-// What an item pays; *open: that is not seen here.
+// What an item pays; *open: whether that cannot be seen here.
 static double paid(const struct item *item, const struct reached *reached, bool *open)
 {
-    // Whether a kernel with a fault is wrong is not known here: its points are open.
+    // A kernel with a fault may be right or wrong: its points are open.
     bool unsure = after.fault && !after.wrong && !after.stopped;
-    // A starter as it is handed out has no points, whatever its counts; answers earn theirs.
+    // A starter as handed out has no points, whatever its counts; answers to questions earn theirs.
     bool nothing = reached->correct <= 0 && untouched() && strcmp(item->name, "written") != 0;
     enum outcome outcome = outcome_of(item);
     *open = !nothing && (outcome == UNSEEN || ((unsure || aim_unseen()) && outcome == MET));
@@ -354,7 +356,7 @@ void show_points(void)
         bool open;
         double earned = paid(item, &reached, &open);
         const char *what = text("%s%s", name, limit_of(item));
-        if (narrow() && strlen(what) > NARROW) // in a line of its own
+        if (narrow() && strlen(what) > NARROW) // on a line of its own
             what = text("%s\n  %*s", what, NARROW, "");
         printf("  %-*s", narrow() ? NARROW : WIDE, what);
         if (outcome == UNSEEN && !open)
@@ -399,7 +401,7 @@ static const struct item *first_missed(void)
     return NULL;
 }
 
-// Says what the first item that is not passed lacks.
+// Says what is missing for the first item that is not passed.
 static void show_cause(const struct item *item)
 {
     const char *name = item->name, *cause = NULL;
@@ -439,7 +441,7 @@ void show_next(void)
     }
     const char *name = item->name;
     show_cause(item);
-    for (int i = 0; i < count && !line; ++i) { // a task that the item asks for and that is open
+    for (int i = 0; i < count && !line; ++i) { // an open task that the item asks for
         json_t *candidate = json_array_get(tasks, i);
         int gap = earns(candidate, name) ? open_line(lab.student, candidate) : 0;
         if (!earns(candidate, name) || (task && !gap))
@@ -448,7 +450,7 @@ void show_next(void)
         line = gap;
         chosen = i;
     }
-    // Names an open task, which may be the cause. In which lines a mistake lies is not known here.
+    // Names an open task, which may be the cause. Which lines are wrong is not known here.
     if (!line) {
         if (task && is_aim(item))
             wrap(text("that is what task %d, \"%s\", is for: ./lab%d --hint %d", chosen + 1,
@@ -460,8 +462,7 @@ void show_next(void)
               lab.student, line),
          printf("  "), 4);
     print_hint(task, shown[chosen] ? shown[chosen] - 1 : 0);
-    if (!shown
-            [chosen]) { // --hint goes on with the next; where nothing can be written, with this one
+    if (!shown[chosen]) { // --hint goes on with the next; if that cannot be noted, with this one
         char why[512];
         shown[chosen] = 1;
         (void)write_shown(tasks, shown, why, sizeof why);
@@ -480,7 +481,7 @@ bool judge_sheet(struct score *score)
     return true;
 }
 
-// A kernel that computes in double is told so: it costs no points here, and much time.
+// Remarks on a kernel that computes in double: it costs no points, but much time.
 void remark_on_doubles(void)
 {
     const char *shape;

@@ -1,4 +1,4 @@
-// speedup.c: the two programs against each other; recorded runs where there is no GPU.
+// speedup.c: the two programs against each other; recorded runs if there is no GPU.
 #include "lab.h"
 
 #include <errno.h>
@@ -35,8 +35,8 @@ static void stop_child(struct process *child, const struct side *side)
     output_free(&output);
 }
 
-// Time of the next batch in µs (its p50); negative when the program has ended or hangs.
-// *clock gets what the answer says of the clock, too.
+// Time of the next batch, its p50 in µs; negative when the program has ended or hangs. Adds what
+// the answer reports of the clock to *clock.
 static double process_batch(struct process *child, int seconds, struct clock_span *clock)
 {
     json_t *answer = process_ask(child, "batch", seconds);
@@ -46,8 +46,8 @@ static double process_batch(struct process *child, int seconds, struct clock_spa
     return time > 0 ? time : -1;
 }
 
-// Runs the two programs in turn, and again in the other order, so that a drift of the clock falls
-// on both; each round gives one ratio. False if a program gave up.
+// Runs the two programs in turn, and again in the other order, so that both suffer equally when the
+// clock drifts; each round gives one ratio. False if a program gave up.
 static bool compare(const struct promise *promise, json_t *said)
 {
     struct process children[2];
@@ -98,7 +98,7 @@ static bool compare(const struct promise *promise, json_t *said)
     return true;
 }
 
-// The time of a program that has nothing to be compared with.
+// Times a program that has no program to be compared with.
 static void measure(void)
 {
     struct process child;
@@ -141,7 +141,7 @@ static void show_speedup(const char *shape, json_t *s, const char *indent)
              printf("%s", indent), 6);
 }
 
-// True if a record is of today's programs; today's hashes are in build/hashes.tsv.
+// True if a record was made with today's programs; today's hashes are in build/hashes.tsv.
 static bool fresh(json_t *hashes)
 {
     char *path = text("%s/build/hashes.tsv", root), line[512], name[256], hash[128];
@@ -159,7 +159,7 @@ static bool fresh(json_t *hashes)
 
 static void label_recorded(json_t *old, json_t *hashes)
 {
-    const char *verdict = json_string_value(at(old, "verdict")); // a lab's record has one
+    const char *verdict = json_string_value(at(old, "verdict")); // in a lab's record
     wrap(text("recorded on %s, %.10s%s:%s%s", string_at(old, "device.name"), string_at(old, "date"),
               fresh(hashes) ? ""
                             : text(" (%sSTALE: of other programs than today's%s)", RED_INK, PLAIN),
@@ -167,7 +167,7 @@ static void label_recorded(json_t *old, json_t *hashes)
          printf("  "), 4);
 }
 
-// The book's recorded runs, labelled with their GPU, beside what cannot be measured here.
+// Shows the book's recorded runs, each with its GPU, if nothing can be measured here.
 static void show_recorded(void)
 {
     glob_t found = {0};
@@ -202,7 +202,7 @@ static void show_recorded(void)
     globfree(&found);
 }
 
-// FAST, VALID NEGATIVE or GREEN of a green lab.
+// FAST, VALID NEGATIVE or GREEN, for a lab whose gates are kept.
 const char *judge_speed(void)
 {
     heading(before.name ? "Speedup" : "Time");

@@ -1,4 +1,4 @@
-// state.c: what the parts of the driver know of the programs and of the gates so far, and what they share of it.
+// state.c: what all parts of the driver share: the programs, and the gates so far.
 #include "lab.h"
 
 #include <string.h>
@@ -43,8 +43,7 @@ char *const *environment(bool gpu, const char *report, double budget)
     static char *env[5];
     env[0] = gpu ? text("WORKBENCH_ON=gpu") : text("LD_LIBRARY_PATH=%s/build/ptxsim", root);
     env[1] = text("PTXSIM_REPORT=%s", report);
-    env[2] =
-        "PTXSIM_UNWRITTEN="; // unset: as in the grader, not even a library may load memory that nothing has written
+    env[2] = "PTXSIM_UNWRITTEN="; // empty: no library is excused, as in the grader
     env[3] = budget > 0 ? text("PTXSIM_BUDGET=%.0f", budget) : NULL;
     return env;
 }

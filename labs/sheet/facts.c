@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-// The sheet says how kernels may round P. A submission is not asked: its claim would widen its gate.
+// Reads how kernels may round P, as the sheet says. A submission is not asked: its claim would
+// widen its gate.
 static char *read_p(const json_t *json, struct p_rounding *p)
 {
     if (!json)
@@ -27,7 +28,8 @@ static char *read_p(const json_t *json, struct p_rounding *p)
     return NULL;
 }
 
-// Public shapes are small and mission, unless the sheet names its own: either all of them caches.
+// Reads the public shapes: small and mission, unless the sheet names its own. All are caches, or
+// none is.
 static char *read_shapes(const json_t *json, struct sheet *sheet)
 {
     static const char *const usual[] = {"small", "mission"};
@@ -50,8 +52,8 @@ static char *read_shapes(const json_t *json, struct sheet *sheet)
     return NULL;
 }
 
-// "longest": no case that is drawn has more keys, so that a sheet is graded in less time. Whole tiles, and
-// no fewer than the ragged cases have.
+// Reads "longest": no drawn case has more keys, so that a sheet is graded in less time. Whole
+// tiles, and no fewer than the ragged cases have.
 static char *read_longest(const json_t *json, struct sheet *sheet)
 {
     enum { LEAST = 512, MOST = 1 << 20, TILE = 128 };

@@ -48,7 +48,7 @@ static struct run load(const char *path)
     return run;
 }
 
-// A time of a shape; NaN when the shape was not timed.
+// A shape's time; NaN if the shape was not timed.
 static double time_at(const struct run *run, json_t *shape, const char *name, const char *key)
 {
     double value = number_at(shape, key);
@@ -76,7 +76,7 @@ static void write_identity(FILE *out, const struct run *run, const char *name)
     fputc('\n', out);
 }
 
-// The table; returns how many shapes both have.
+// Writes the table; returns how many shapes both records have.
 static int write_table(FILE *out, const struct run *a, const struct run *b)
 {
     static const char *const keys[] = {"timing.p50_us", "timing.p90_us", "timing.mean_us"};

@@ -32,14 +32,14 @@ def replayed(call, samples=21, sample_us=2000.0):
 
     graph = graph_of(call)
     once = min(sample(graph, 2) for _ in range(3))
-    if once < 100:  # short ones in one graph, or the replays themselves are measured
+    if once < 100:  # else the replays themselves would be measured
         graph = graph_of(call, 20)
         return statistics.median(sample(graph, max(1, int(sample_us / once / 20))) for _ in range(samples)) / 20
     return statistics.median(sample(graph, max(1, int(sample_us / once))) for _ in range(samples))
 
 
 def host_us(call, calls=300, wait=False):
-    """What a call costs the host, without waiting for the GPU; wait: with its end."""
+    """What a call costs the host, without waiting for the GPU; wait: until its end."""
     for _ in range(20):
         call()
     torch.cuda.synchronize()

@@ -41,7 +41,8 @@ __device__ void conversion(uint32_t &x)
                  : "+r"(x));
 }
 
-// Of each 16 x 16 block of scores: 16 products and 8 exponentials of a lane, as attention has them.
+// As attention has them for each 16 x 16 block of scores: 16 products, and 8 exponentials of each
+// lane.
 enum kind { PRODUCTS, EXPONENTIALS, BOTH, CONVERSIONS };
 
 template <kind KIND> __global__ void __launch_bounds__(THREADS) work(float *out)
@@ -68,7 +69,7 @@ template <kind KIND> __global__ void __launch_bounds__(THREADS) work(float *out)
     for (int i = 0; i < CHAINS; ++i)
         sum += d[i][0] + d[i][1] + d[i][2] + d[i][3] + x[i] + codes[i];
     if (sum == 1.25f)
-        out[threadIdx.x] = sum; // never, but the compiler cannot know
+        out[threadIdx.x] = sum; // never true, but the compiler cannot know
 }
 
 template <kind KIND> static double shortest_us(int ctas, float *out)

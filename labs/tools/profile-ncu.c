@@ -1,10 +1,10 @@
-// profile-ncu.c: what Nsight Compute measures of one launch of a program.
+// profile-ncu.c: what Nsight Compute measures for one launch of a program.
 //
 //   profile-ncu PROGRAM [SHAPE [SEED [WARMUP]]]     in the repository's root
 //
-// WARMUP launches on other inputs come first. The clock is left as it is, as in the timed runs. A
-// program that turns out to be wrong is not reported. Exit status: 0 done, 1 wrong, 2 bad usage, 3
-// no GPU, no Nsight Compute, no program.
+// WARMUP launches on other inputs come first. The clock is left as it is, as in the timed runs. If
+// the program turns out to be wrong, nothing is reported. Exit status: 0 done, 1 wrong, 2 bad
+// usage, 3 no GPU, no Nsight Compute, no program.
 #include "../driver/lab.h"
 
 #include <errno.h>

@@ -4,15 +4,16 @@
 //              [--inputs LIST] [--rounds N] [--contestant my.py ...] [--causal]
 //
 // All contestants of a shape are started and checked first; only then is anything timed. They are
-// timed in turn, a short batch each, and in the other order in the next round, so that a clock that
-// drifts falls on all of them. Each is timed in three ways: graph, plain, cold (chapter 19 and
-// --help of any program say what they are). Who is wrong, before or after, has no times. What is
-// slow gets fewer rounds: SLOW_US and below. A contestant is an attention in a Python file
-// (labs/tools/pytorch --help). Each program is compared with PyTorch's and the contestants', round by
-// round, and with the programs that --over names. With --causal PyTorch's have a causal mask. With several kinds
-// of --inputs each shape is run again for each further kind, in graphs only, and the record has what came of it
-// under "inputs" of the shape. The record holds all of it; OUT.json is plots/runs/<gpu>/scoreboard.json, or
-// build/board/scoreboard.json with a program of your own.
+// timed in turn, a short batch each, and in the other order in the next round, so that a drifting
+// clock affects all of them. Each is timed in three ways: graph, plain, cold (chapter 19 and --help
+// of any program explain them). A contestant that is wrong, before or after, has no times. Slow
+// ones get fewer rounds: see SLOW_US. A contestant may be an attention in a Python file
+// (labs/tools/pytorch --help). Each program is compared, round by round, with PyTorch's backends,
+// the contestants, and the programs that --over names. With --causal PyTorch's backends have a
+// causal mask. With several kinds of --inputs each shape is run again for each further kind, in
+// graphs only, and the results stand in the record under "inputs" of the shape. The record holds
+// everything; OUT.json is plots/runs/<gpu>/scoreboard.json, or build/board/scoreboard.json with a
+// program of your own.
 // Exit status: 0 done, 1 something was wrong, 2 bad usage, 3 no GPU, no programs.
 #include "../driver/lab.h"
 
@@ -29,28 +30,29 @@ enum { MAX_ENTRIES = 64, MAX_ROUNDS = 99, CHECK_SECONDS = 300, ANSWER_SECONDS = 
 enum { MOST_SAMPLES = 40, SLOW_ROUNDS = 3 };
 static const char *const modes[MODES] = {"graph", "plain", "cold"};
 static const double BATCH_US = 8000; // a batch is about this long
-static const double SLOW_US = 100e3; // a sample longer than this is slow: SLOW_ROUNDS of one sample
-static const double PLAIN_US = 5000; // a launch longer than this hides what a launch costs
+static const double SLOW_US =
+    100e3; // a longer sample is slow: it gets SLOW_ROUNDS rounds of one sample
+static const double PLAIN_US = 5000; // a longer launch hides what launching costs
 
 struct entry {
-    const char *name;     // "ch03_wmma_qk", "pytorch-flash", or of the student's file
-    const char *backend;  // of PyTorch, or the contestant's name; NULL: a program
-    const char *path;     // the program's, or the contestant's file
-    bool own;             // a contestant's, and not PyTorch's
-    struct process child; // a program's own; PyTorch's are all one
+    const char *name;     // "ch03_wmma_qk", "pytorch-flash", or the name of the student's file
+    const char *backend;  // PyTorch's backend, or the contestant's name; NULL: a program
+    const char *path;     // the program, or the contestant's file
+    bool own;             // a contestant's Python file, not PyTorch's
+    struct process child; // a program's own process; PyTorch's backends share one
     bool started, timed;
-    bool compared; // the others are compared with it: PyTorch's backends, and those of --over
+    bool compared; // others are compared with it: PyTorch's backends, and those of --over
     const char *verdict, *why; // "wrong" or "left out", and one line; or NULL
     double times[MODES][MAX_ROUNDS];
     int rounds[MODES], samples[MODES], launches[MODES];
-    struct clock_span clock[MODES], batch; // of the rounds, and of the last batch
-    json_t *said;                          // in the record
+    struct clock_span clock[MODES], batch; // of all rounds, and of the last batch
+    json_t *said;                          // its object in the record
 };
 
 static struct entry entries[MAX_ENTRIES];
 static struct shape shapes[MAX_SHAPES];
 static const char
-    *kinds[INPUT_KINDS_DRAWN]; // of inputs; of all but the first, replayed graphs are timed only
+    *kinds[INPUT_KINDS_ALL]; // kinds of inputs; for all but the first, only graph replays are timed
 static int entry_count, shape_count, kind_count, kind, rounds = 9, wrong_ones;
 static struct process pytorch;
 static bool pytorch_here, causal;
@@ -107,7 +109,7 @@ static void add_backend(const char *name)
     fail(EXIT_USAGE, "--backends: \"%s\" is none of flash, cudnn, efficient, math", name);
 }
 
-// An attention in a Python file, timed beside PyTorch's.
+// Adds an attention in a Python file, timed beside PyTorch's.
 static void add_contestant(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -160,7 +162,7 @@ static void add_kind(const char *name)
          name);
 }
 
-// A program of the reader's own, compiled as the book's are.
+// Adds a program of the reader's own, compiled as the book's are.
 static void add_student(const char *source)
 {
     const char *slash = strrchr(source, '/');
@@ -266,7 +268,8 @@ static char *own_record(const struct entry *entry)
     return text("build/board/%s.json", entry->name);
 }
 
-// A program that has ended by itself: status 1 is a gate's, another one the machine's.
+// Handles a program that has ended by itself: status 1 means a gate failed, another one the
+// machine.
 static void stop(struct entry *entry)
 {
     struct output output = process_finish(&entry->child, CHECK_SECONDS);
@@ -326,7 +329,7 @@ static void start_programs(const struct shape *shape)
     }
 }
 
-// PyTorch's outputs, each backend's; what it says becomes the entry's accuracy.
+// Checks each PyTorch backend's outputs; its answer becomes the entry's accuracy.
 static bool check_backend(struct entry *entry, const struct shape *shape)
 {
     json_t *said = ask(entry, shape, "check", 0);
@@ -376,7 +379,7 @@ static bool is_asked(const struct entry *entry, int mode)
     return mode != PLAIN_LAUNCHES || entry->times[GRAPH][0] < PLAIN_US;
 }
 
-// Whoever has answered once has been checked. Times are not of interest yet: others still start.
+// Checks all: whoever answers has been checked. Times do not matter yet: others are still starting.
 static void check_all(const struct shape *shape)
 {
     for (int i = 0; i < entry_count; ++i) {
@@ -390,7 +393,7 @@ static void check_all(const struct shape *shape)
     }
 }
 
-// An uncounted batch of each says how many samples its batches take.
+// Finds, by an uncounted batch of each, how many samples its batches take.
 static void choose_samples(const struct shape *shape)
 {
     for (int i = 0; i < entry_count; ++i)
@@ -430,7 +433,7 @@ static void time_all(const struct shape *shape)
     done();
 }
 
-// The outputs once more; a program reports them, and says what it was built from.
+// Checks the outputs once more; a program reports them, and what it was built from.
 static void check_again(struct entry *entry, const struct shape *shape)
 {
     if (entry->backend) {
@@ -507,7 +510,7 @@ static const struct entry *fastest(bool of_pytorch, int mode)
     return best;
 }
 
-// The clock and what it is held to, where nvidia-smi tells.
+// The clock and its limits, if nvidia-smi tells them.
 static json_t *clocks(void)
 {
     char *command[] = {"nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw",
@@ -622,7 +625,7 @@ static void start_pytorch(void)
     pytorch_here = said && at(said, "torch");
     if (pytorch_here) {
         json_object_set_new(board, "pytorch", said);
-        if (shapes[0].page) // of a cache, what counts is how fast it is read
+        if (shapes[0].page) // for a cache, what matters is how fast it is read
             json_object_set_new(board, "bandwidth",
                                 process_ask(&pytorch, "bandwidth", CHECK_SECONDS));
         return;
@@ -642,7 +645,8 @@ static char *default_path(void)
     return text("plots/runs/%s/scoreboard.json", gpu);
 }
 
-// One shape with one kind of inputs, from the start of every program to its place in the record.
+// Runs one shape with one kind of inputs, from the start of every program to its place in the
+// record.
 static void run_all(const struct shape *shape)
 {
     start_programs(shape);
