@@ -1,11 +1,11 @@
-// alike.c: which submissions of a folder have text in common that is neither the starter's nor the book's; and which
-// program of another chapter a submission is.
+// alike.c: which submissions of a folder have text in common that is neither the starter's nor the
+// book's; and which program of another chapter a submission is.
 //
-// Winnowing (Schleimer, Wilkerson, Aiken: "Winnowing: Local Algorithms for Document Fingerprinting",
-// SIGMOD 2003). A text, once as it stands and once preprocessed, becomes tokens in which comments, spaces,
-// names and numbers play no part; of each WINDOW runs of RUN tokens the one with the least hash is kept,
-// with its line. Two texts that share RUN + WINDOW - 1 tokens share a fingerprint. It says where to look,
-// and not who wrote it.
+// Winnowing (Schleimer, Wilkerson, Aiken: "Winnowing: Local Algorithms for Document
+// Fingerprinting", SIGMOD 2003). A text, once as it stands and once preprocessed, becomes tokens in
+// which comments, spaces, names and numbers do not count; of each WINDOW consecutive runs of RUN
+// tokens, the one with the least hash is kept, with its line. Two texts that share RUN + WINDOW - 1
+// consecutive tokens share a fingerprint. The result says where to look, not who copied.
 #include "judge.h"
 
 #include <ctype.h>
@@ -32,7 +32,7 @@ static bool is_name(char c) // letters of any alphabet, too
     return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
 }
 
-// Words that say what a program does: the language's, and those that CUDA has given a meaning.
+// Words that say what a program does: the language's keywords, and names with a meaning in CUDA.
 static bool is_kept(const char *word, size_t length)
 {
     static const char *const words[] = {
@@ -53,7 +53,7 @@ static const char *past(const char *s, const char *end, const char *what)
     return found ? found + strlen(what) : end;
 }
 
-// Past a comment, a space or a directive of the preprocessor; the same place if there is none.
+// Skips a comment, a space or a directive of the preprocessor; returns `s` if there is none.
 static const char *past_blank(const char *s, const char *end, bool line_begins)
 {
     if (isspace((unsigned char)*s))
@@ -63,12 +63,12 @@ static const char *past_blank(const char *s, const char *end, bool line_begins)
     if (end - s >= 2 && s[0] == '/' && s[1] == '*')
         return past(s + 2, end, "*/");
     if (*s == '#' && line_begins)
-        while (s < end && *s != '\n') // a backslash at its end takes the next line along
+        while (s < end && *s != '\n') // a backslash at the end of a line joins the next one
             s += *s == '\\' && end - s >= 2 ? 2 : 1;
     return s;
 }
 
-// The end of a token; *kind gets its hash.
+// Returns the end of a token; *kind becomes its hash.
 static const char *past_token(const char *s, const char *end, uint64_t *kind)
 {
     const char *start = s;
@@ -96,7 +96,8 @@ static const char *past_token(const char *s, const char *end, uint64_t *kind)
     return *kind = hash, s;
 }
 
-// In what the preprocessor wrote, "# 12": the line of the source from which it goes on. 0: no such line.
+// Reads a line "# 12" of the preprocessor's output: the source's line from which it goes on. 0: not
+// such a line.
 static int line_said(const char *s, const char *end)
 {
     int line = 0;
@@ -114,7 +115,7 @@ static int by_hash(const void *a, const void *b)
     return (x->hash > y->hash) - (x->hash < y->hash);
 }
 
-// Sorted, each once.
+// Sorts the fingerprints and removes repetitions.
 static void in_order(struct prints *p)
 {
     int kept = 0;
@@ -127,14 +128,15 @@ static void in_order(struct prints *p)
     p->count = kept;
 }
 
-// Whether a token is an empty statement: a semicolon behind another, or at either end of a block.
+// Whether a token is an empty statement: a semicolon after another, or at either end of a block.
 static bool is_empty(const struct print *tokens, int count, uint64_t kind)
 {
     const uint64_t before = count > 0 ? tokens[count - 1].hash : ';';
     return kind == ';' && (before == ';' || before == '{' || before == '}');
 }
 
-// A text's tokens, each with its line, without empty statements. New array, *count long.
+// A text's tokens, each with its line, without empty statements; an array of *count for the caller
+// to free.
 static struct print *tokens_of(const struct source *source, bool preprocessed, int *count)
 {
     const char *s = source->text, *end = s + source->bytes;
@@ -185,7 +187,8 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
     int count, last = -1;
     struct print *tokens = tokens_of(source, preprocessed, &count);
     int runs = count - RUN + 1;
-    for (int i = 0; i < runs; ++i) { // a token becomes the run that begins with it
+    for (int i = 0; i < runs;
+         ++i) { // turns each token into the hash of the run that begins with it
         uint64_t hash = 0;
         for (int j = 0; j < RUN; ++j)
             hash = (hash + tokens[i + j].hash + 1) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
@@ -194,7 +197,7 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
     for (int i = 0; i + WINDOW <= runs; ++i) {
         int least = i;
         for (int j = i; j < i + WINDOW; ++j)
-            if (tokens[j].hash <= tokens[least].hash) // the rightmost of equals
+            if (tokens[j].hash <= tokens[least].hash) // the rightmost of equal ones
                 least = j;
         if (least == last)
             continue;
@@ -205,8 +208,8 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
     free(tokens);
 }
 
-// Takes the prints of the source as it stands and as it is preprocessed: the one shows what a macro
-// hides, the other what definitions elsewhere change.
+// Adds the prints of a source as it stands and as it is preprocessed: the first shows what a macro
+// hides, the second what definitions elsewhere change.
 static void add_prints(struct prints *p, const struct source *source, const struct source *plain)
 {
     add_prints_of(p, source, false);
@@ -215,7 +218,8 @@ static void add_prints(struct prints *p, const struct source *source, const stru
 
 // ---- Sets ---------------------------------------------------------------------------------------
 
-// What every submission may have: the book's programs, its starters and planted bugs.
+// The fingerprints that every submission may have: of the book's programs, its starters and planted
+// bugs.
 static struct prints of_the_book(void)
 {
     static const char *const folders[] = {"code", "build/starters", "build/mutants"};
@@ -225,7 +229,7 @@ static struct prints of_the_book(void)
 
     for (size_t i = 0; i < sizeof folders / sizeof *folders; ++i) {
         char *pattern = text("%s/%s/*.%s", root, folders[i], sheet.ending);
-        (void)glob(pattern, GLOB_APPEND, NULL, &found); // a folder that is not there has none
+        (void)glob(pattern, GLOB_APPEND, NULL, &found); // a folder that does not exist adds nothing
         free(pattern);
     }
     struct source *sources = need(realloc(NULL, (2 * found.gl_pathc + 1) * sizeof *sources));
@@ -256,7 +260,7 @@ static void subtract(struct prints *p, const struct prints *less)
     p->count = kept;
 }
 
-// What a submission has of its own.
+// The fingerprints that only a submission has.
 static struct prints own_prints(const struct entry *e, const struct prints *book)
 {
     const struct source source = {e->source, e->bytes};
@@ -273,7 +277,7 @@ static struct prints own_prints(const struct entry *e, const struct prints *book
 
 struct pair {
     int first, second, shared, percent;
-    int from[2], to[2]; // lines of what they share
+    int from[2], to[2]; // lines of the texts that they share
 };
 
 static struct pair compare(const struct prints *all, int first, int second)
@@ -368,8 +372,9 @@ static int shared_by(const struct prints *a, const struct prints *b)
     return shared;
 }
 
-// What tells a program from this lab's: what neither the starter nor the lab's own program has. A text that has nearly
-// all of that is taken for the program, whatever else it has; of several such programs, the one of which it has most.
+// Compares by what is special to a program: what neither the starter nor the lab's own program has.
+// A text that has nearly all of that is taken for the program, whatever else it has; among several
+// such programs, for the one of which it has most.
 char *book_program(const struct source given[2], const struct source own[2],
                    const struct source starter[2])
 {

@@ -1,6 +1,6 @@
-// board.c: who is fastest, where speed was timed on a GPU. Right kernels only, by the ratio to the
-// book's program that was timed in the same run. Two whose 95 % intervals overlap share a place: the
-// order between them is noise.
+// board.c: the ranking by speed, if it was timed on a GPU. Only right kernels count, by their ratio
+// to the book's program, which was timed in the same run. Kernels whose 95 % intervals overlap
+// share a place: the order between them is noise.
 #include "judge.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ static int faster(const void *a, const void *b)
                                 : strcmp(x->name, y->name);
 }
 
-// The first that no longer overlaps with the first of a place begins the next one.
+// Gives ranks: the first that does not overlap with the first of a place begins the next place.
 static void give_ranks(struct place places[], int count)
 {
     int first = 0;
@@ -38,7 +38,7 @@ static void write_name(FILE *to, const char *name)
 {
     for (; *name; ++name) {
         if (*name == '<' || *name == '>' ||
-            *name == '&') { // for readers of Markdown that take no backslash before these
+            *name == '&') { // not all readers of Markdown take a backslash before these
             fprintf(to, "&#%d;", *name);
             continue;
         }

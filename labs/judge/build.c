@@ -2,9 +2,9 @@
 //
 // What is judged is the PTX and the machine code as the device half of the compiler wrote them.
 // They are out of the box, in the judge's memory, before anything of the host half is assembled or
-// linked, which is done in another box, without plugins. So host code cannot touch them: not by
-// assembly, not by sections of its own. The executable with the host code is run for nothing else
-// than its launches (record.c).
+// linked; that happens in another box, without plugins. So host code cannot touch them, neither by
+// assembly nor by sections of its own. The executable with the host code is run only to see its
+// launches (record.c).
 #include "judge.h"
 
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 #error "mk/labs.mk says how kernels are compiled"
 #endif
 
-// Compiling: CPU time of a process; five times as much by the clock.
+// Compiling: CPU time of a process; by the clock five times as much.
 enum { COMPILE_SECONDS = 120 };
 enum { MADE_BYTES_MAX = 64 << 20 };
-enum { PREPROCESSED_MAX = 20 }; // MB, from which on a text that does not compile is not tried twice
+enum { PREPROCESSED_MAX = 20 }; // MB; a longer text that does not compile is not tried twice
 
 // ---- Compiling ----------------------------------------------------------------------------------
 
@@ -30,7 +30,7 @@ static void problem(struct submission *s, const char *what, const struct boxed *
         s->details = cleaned(b->err.bytes, b->err.size < 3000 ? b->err.size : 3000);
 }
 
-// Runs a line of the shell where it can write, in the box's own /tmp; $book is the book's folder there.
+// Runs a shell command that can write in the box's own /tmp; $book is the book's folder there.
 static struct boxed compile_box(struct submission *s, char *line)
 {
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = COMPILE_SECONDS};
@@ -60,7 +60,7 @@ static struct boxed compile_box(struct submission *s, char *line)
     return b;
 }
 
-// Whether a file that a PTX text names is one of the book's or of the compiler's: a #line can name anything.
+// Whether a file that a PTX text names is the book's or the compiler's: a #line can name anything.
 static bool is_of_the_book(const char *name, size_t length)
 {
     static const char *const below[] = {"/code/", "/build/cuda/"};
@@ -77,8 +77,8 @@ static bool is_of_the_book(const char *name, size_t length)
     return is;
 }
 
-// The text's own name for every file that it only claims to be (.file NUMBER "NAME"): a report shows where something is,
-// and no line of it may be the submission's words.
+// Replaces names of files (.file NUMBER "NAME") that are neither the book's nor the compiler's by
+// "attention.cu": a report shows places, and must not quote a submission's words there.
 static void name_files(struct submission *s)
 {
     static const char own[] = "attention.cu";
@@ -109,9 +109,10 @@ static void name_files(struct submission *s)
     s->ptx_bytes = strlen(named);
 }
 
-// The device's half: PTX, machine code, and C++ for the host, preprocessed. No assembler of the host,
-// no linker. At first without the special functions that <cmath> brings, which are a sixth of the
-// compiling: a text that does not compile so may want what they bring, and is compiled with them.
+// Compiles the device's half: PTX, machine code, and preprocessed C++ for the host; no host
+// assembler, no linker. The first try leaves out the special functions that <cmath> brings, a sixth
+// of the compiling: a text that does not compile without them may need them, and is compiled again
+// with them.
 static bool compile_device(struct submission *s, char **host, size_t *host_bytes)
 {
     const int arch = JUDGED_GPU->arch;
@@ -156,7 +157,7 @@ static void take_program(struct submission *s, struct boxed *b)
 static void compile_host(struct submission *s)
 {
     int standard = (int)strcspn(strstr(KERNEL_FLAGS, "-std="), " ");
-    // The least of the linker: no plugin, which would run what the object's sections ask for.
+    // The linker runs without plugins, which would run what the object's sections ask for.
     struct boxed b = compile_box(
         s, text("g++ %.*s -O1 -w -fno-lto -c host.ii -o host.o 3>&-; "
                 "g++ -fno-lto -fno-use-linker-plugin host.o \"$book\"/build/libworkbench.a "
@@ -167,7 +168,7 @@ static void compile_host(struct submission *s)
     take_program(s, &b);
 }
 
-// A search: C, and nothing for a GPU.
+// Compiles a search: C, and nothing for a GPU.
 static void compile_search(struct submission *s)
 {
     struct boxed b = compile_box(
@@ -225,7 +226,7 @@ void submission_free(struct submission *s)
 
 enum { PLAIN_SECONDS = 5, PLAIN_BYTES_MAX = 4 << 20 };
 
-// Skips blanks, and ends of lines behind a backslash.
+// Skips blanks, and line ends after a backslash.
 static const char *past_gap(const char *at, const char *end)
 {
     while (at < end) {
@@ -256,7 +257,7 @@ static bool is_include(const char *line, const char *end)
     return false;
 }
 
-// A copy of a source with empty lines in place of its #include lines. New.
+// A copy of a source with empty lines in place of its #include lines, for the caller to free.
 static struct source without_includes(const struct source *source)
 {
     const char *end = source->text + source->bytes;
@@ -279,8 +280,8 @@ static struct source without_includes(const struct source *source)
     return (struct source){own, (size_t)(to - own)};
 }
 
-// The line of the shell that preprocesses so many texts, 0, 1 and so on. What the device's compiler
-// defines is defined; a text that expands without end gives a part of itself, or nothing.
+// The shell command that preprocesses the texts 0 to count - 1. What the device's compiler defines
+// is defined; a text that expands without end gives only its beginning, or nothing.
 static char *preprocess_line(const struct box *box, int count)
 {
     const char *work = box_work(box);
@@ -294,7 +295,7 @@ static char *preprocess_line(const struct box *box, int count)
                 work, PLAIN_BYTES_MAX);
 }
 
-// Preprocesses so many sources in one box, and keeps them.
+// Preprocesses these sources in one box, and keeps the results.
 static void preprocess_anew(const struct source *const sources[], struct source *const plain[],
                             int count)
 {

@@ -1,4 +1,5 @@
-// cases.c: what a kernel is asked, drawn from the secret seed for each submission, and what is right.
+// cases.c: the inputs of cases, drawn from the secret for each submission, and which answers are
+// right.
 #include "judge.h"
 
 #include "workbench/diagnosis.h"
@@ -82,7 +83,7 @@ int secret_between(int least, int most, uint64_t drawn)
 
 char *drawn_like(const char *published)
 {
-    enum { TILE = 128, LEAST = 3, MOST = 6 }; // tiles, of a shape that has fewer
+    enum { TILE = 128, LEAST = 3, MOST = 6 }; // tiles, for a shape that has fewer
     struct shape shape;
     char why[256];
 
@@ -112,7 +113,8 @@ const char *input_name(enum input input)
     return names[input];
 }
 
-// Makes a cache's normal inputs those of the case's kind: its queries are halves, and each token has scales of its own.
+// Turns a cache's normal inputs into those of the case's kind: its queries are halves, and each
+// token has scales of its own.
 static void reshape_cache(struct grade_case *c)
 {
     struct problem *p = &c->problem;
@@ -134,7 +136,7 @@ static void reshape_cache(struct grade_case *c)
     }
 }
 
-// The grader's own inputs, by changing the codes; the scales stay as they are.
+// Makes the grader's own kinds of inputs by changing the codes; the scales stay as they are.
 static void reshape_inputs(struct grade_case *c)
 {
     struct problem *p = &c->problem;
@@ -151,7 +153,7 @@ static void reshape_inputs(struct grade_case *c)
         p->k_codes[i] = e4m3_from_float(400 + 0.1f * e4m3_to_float(p->k_codes[i]));
     }
     for (size_t i = 0; c->input == GRADE_RISING && i < elements; ++i) {
-        // Each key is the head's first query's direction, longer and longer.
+        // Each key has the direction of the head's first query, with growing length.
         size_t row = i / HEAD_DIM % (size_t)p->shape.seq_len;
         size_t first = i - row * HEAD_DIM;
         float grown = e4m3_to_float(p->q_codes[first]) * (float)(row + 1) / (float)p->shape.seq_len;
@@ -159,8 +161,8 @@ static void reshape_inputs(struct grade_case *c)
     }
 }
 
-// Which rows the reference in double precision covers: all, or about as many as the gates of the
-// book, but nobody knows which.
+// The rows that the reference in double precision covers: all, or about as many as the book's gates
+// look at, but drawn.
 static struct rows draw_rows(const struct shape *shape, uint64_t seed)
 {
     struct rows rows = reference_rows(shape);
@@ -193,8 +195,8 @@ enum { LANES = 16, WIDTH = 8, PARTS = LANES / WIDTH, COLUMNS = HEAD_DIM / WIDTH 
 typedef float vec __attribute__((vector_size(WIDTH * sizeof(float))));
 typedef int32_t ivec __attribute__((vector_size(WIDTH * sizeof(int32_t))));
 
-// What is needed for one (batch, head): values as they are, keys padded to whole vectors and so that the
-// same element of LANES keys is one of them.
+// What one (batch, head) needs: values as they are; keys padded to whole vectors and arranged so
+// that one vector has the same element of several keys.
 struct one_head {
     float *queries; // [seq_len][HEAD_DIM]
     vec *keys;      // [padded / LANES][HEAD_DIM][PARTS], a lane is a key
@@ -277,14 +279,14 @@ static void take_head(const struct problem *p, int index, const float table[256]
     }
 }
 
-static void *of_vectors(size_t elements) // zeros
+static void *of_vectors(size_t elements) // zeroed
 {
     size_t bytes = elements * sizeof(float);
     void *room = need(aligned_alloc(PARTS * sizeof(vec), bytes));
     return memset(room, 0, bytes);
 }
 
-// New; [B][H][S][HEAD_DIM].
+// Computes every row, [B][H][S][HEAD_DIM], for the caller to free.
 static float *every_row(const struct problem *p)
 {
     size_t padded = ((size_t)p->shape.seq_len + LANES - 1) / LANES * LANES * HEAD_DIM;
@@ -308,7 +310,7 @@ static float *every_row(const struct problem *p)
 
 // ---- Cases --------------------------------------------------------------------------------------
 
-// A set's inputs, one after the other. New.
+// The inputs of a set, one after the other, for the caller to free.
 static char *joined_inputs(const struct shape *shape, const void *const parts[])
 {
     size_t bytes[INPUTS_MAX];
@@ -320,7 +322,7 @@ static char *joined_inputs(const struct shape *shape, const void *const parts[])
     return inputs;
 }
 
-// Takes K, or V, of a problem of the same shape that is drawn from another seed.
+// Replaces Q, K, or V of a problem by that of another seed, of the same shape.
 static void take_tensor(struct problem *p, enum tensor which, uint64_t seed)
 {
     struct problem other;
@@ -396,7 +398,7 @@ void mixed_seeds(int i, const uint64_t seeds[], uint64_t of[TENSORS])
 
 // ---- A cache ------------------------------------------------------------------------------------
 
-static const struct places *laid_out; // by the library, which asks functions
+static const struct places *laid_out; // for the functions that the library asks about places
 
 static int code_place(enum cache_tensor tensor, int slot, int d)
 {
@@ -408,14 +410,14 @@ static int scale_place(enum cache_tensor tensor, int slot)
     return laid_out->scales[tensor * laid_out->page + slot];
 }
 
-// A byte that no token has: NaN as a code, and as a scale.
+// Whether a byte means that a slot has no token: NaN as a code, and as a scale.
 static bool is_nobodys(uint8_t byte)
 {
     return byte == 0xff;
 }
 
-// Fills a slot with what an earlier owner of the page has left. A kernel cannot tell that from a
-// token.
+// Fills a slot with what an earlier owner of the page might have left, which a kernel cannot tell
+// from a token.
 static void fill_with_stale(const struct grade_case *c)
 {
     uint64_t state = secret_draw("stale %016llx", (unsigned long long)c->seed);
@@ -433,7 +435,7 @@ static void fill_with_stale(const struct grade_case *c)
     }
 }
 
-// Halves of so many rows of HEAD_DIM; `row` says which of them each is.
+// `rows` rows of HEAD_DIM as halves; `row` says where each comes from.
 static uint16_t *halves_of(const float *values, size_t rows,
                            size_t (*row)(const struct shape *, size_t), const struct shape *shape)
 {
@@ -463,7 +465,7 @@ void case_lay_out(struct grade_case *c, const struct places *places, bool stale)
     size_t jobs = (size_t)(shape->batch * shape->heads);
     int *lengths = malloc((size_t)shape->batch * sizeof *lengths);
 
-    cache_image_destroy(&c->image); // of a launch before
+    cache_image_destroy(&c->image); // of the launch before
     free(c->inputs);
     laid_out = places;
     if (!lengths || !cache_image_create(&c->image, p, code_place, scale_place))
@@ -489,7 +491,7 @@ void case_lay_out(struct grade_case *c, const struct places *places, bool stale)
     free(lengths);
 }
 
-// Counts the bytes of new tokens that are missing, and all other bytes that have changed.
+// Counts of bytes of new tokens that are missing, and of other bytes that have changed.
 struct strayed {
     size_t missing, changed;
 };
@@ -555,7 +557,7 @@ bool case_right(const struct grade_case *c, const char *answer, double *error, c
     return !s.missing && !s.changed;
 }
 
-// Says what is wrong with the cache where the output is right.
+// Says what is wrong with the cache if the output is right.
 static char *how_strayed(const struct grade_case *c, const char *answer)
 {
     struct strayed s = compare_cache(c, answer);

@@ -1,11 +1,11 @@
-// check.c: a lab's own test (labs/tools/check-labs). What the book has for a lab is graded as if it had
-// been handed in: the starter earns nothing, the solution all that there is, and each
-// planted bug loses the items that the sheet says of it, and nothing else. The program that the lab
-// goes out from is right, and yet earns little: its counts are where the aims begin. No planted bug
-// that has the aims earns less than it.
+// check.c: the test of a lab (labs/tools/check-labs). The texts that the book has for a lab are
+// graded as if they had been handed in: the starter earns nothing, the solution everything, and
+// each planted bug loses the items that the sheet names, and no others. The program before is
+// right, and yet earns little: the aims begin at its counts. No planted bug that reaches the aims
+// earns less than it.
 //
-// The points are read once more from the chapter's text, without Pandoc: a sheet that says one
-// thing and a grader that gives another would be noticed here.
+// The points are also read from the chapter's text, without Pandoc: if a sheet says one thing and a
+// grader gives another, it is noticed here.
 #include "judge.h"
 
 #include <math.h>
@@ -15,13 +15,13 @@
 
 enum { ENTRIES_MAX = 64, ROWS_MAX = 32 };
 
-static const double FLOOR = 0; // of a starter as it was handed out
+static const double FLOOR = 0; // points of a starter as it was handed out
 
-static struct expected { // of the entry of the same index
+static struct expected { // parallel to the entries
     enum { STARTER, SOLUTION, MUTANT, BEFORE } kind;
-    const json_t *loses; // of a mutant: names of items
-    double costs;        // of a mutant: points, at most
-    bool other;          // of another program than the lab's
+    const json_t *loses; // for a mutant: names of the items it loses
+    double costs;        // for a mutant: the most points that it costs
+    bool other;          // the program is not the lab's
 } expected[ENTRIES_MAX];
 static struct entry entries[ENTRIES_MAX];
 static int count, failures;
@@ -46,7 +46,7 @@ struct row {
     int points;
 };
 
-// "barriers <= 1536 @ small 5 # words": the first word, and the last number before the words.
+// Reads "barriers <= 1536 @ small 5 # words": the first word, and the last number before the words.
 static bool read_row(const char *line, struct row *row)
 {
     char *cut = text("%.*s", (int)strcspn(line, "#\n"), line), *rest = NULL, *last = NULL;
@@ -62,7 +62,7 @@ static bool read_row(const char *line, struct row *row)
     return words > 0;
 }
 
-// The points as they stand in the chapter, the questions' together as the last.
+// Reads the points in the chapter, those of all questions as the last row.
 static int read_chapter(struct row rows[ROWS_MAX])
 {
     char *path = text("%s/%s", root, string_or(sheet.json, "chapter", "")), *rest = NULL;
@@ -162,8 +162,8 @@ static void enter_all(void)
               text("%s/code/%s.cu", root, before));
 }
 
-// The quick test grades one text of each lab, another kind from lab to lab, and looks at all that
-// is kept of a whole one: of the same texts, sheets and grader.
+// The quick test grades one text of each lab, a different kind from lab to lab, and otherwise uses
+// results kept of a whole test: of the same texts, sheets and grader.
 static int leave_out(void)
 {
     int chosen = sheet.number % count, left = 0;
@@ -191,8 +191,8 @@ static bool is_named(const json_t *names, const char *name)
     return false;
 }
 
-// Names of the items that were looked at and not passed; whether they are those that it should
-// lose. Limits are those of the lab's program (`limits`), and a kernel that is wrong is not counted.
+// Names of the judged items that were not passed, and whether they are those that should be lost.
+// Limits belong to the lab's program (`limits`), and a wrong kernel's counts do not matter.
 static bool lost_as_said(const json_t *result, const json_t *loses, bool limits, char **names)
 {
     const json_t *item;
@@ -226,8 +226,8 @@ static char *joined(const json_t *names)
     return *all ? all : "nothing";
 }
 
-// The points of the items that a bug should lose: of items with cases those of the cases that it
-// lost, of others all.
+// The points of the items that a bug should lose: for items with cases, those of the lost cases;
+// for others all.
 static double lost_points(const json_t *result, const json_t *loses)
 {
     const json_t *item, *c;
@@ -256,8 +256,8 @@ static double aim_points(void)
     return points;
 }
 
-// The aims begin at exactly what the program before has, or, where a lab has none, at what the
-// starter has.
+// The aims must begin exactly at the counts of the program before or, if a lab has none, of the
+// starter.
 static void check_froms(const struct entry *e)
 {
     const json_t *item;
@@ -357,8 +357,8 @@ static json_t *earned(void)
     return all;
 }
 
-// The hidden cases in which a planted bug is right depend on what is drawn, and so on every change of its
-// text: its points may differ by a few.
+// In which hidden cases a planted bug is right depends on the drawn inputs, and so on every change
+// of its text: its points may differ by a few.
 static const double DRAWN = 10;
 
 static bool earned_the_same(const struct entry *e, const struct expected *x, const json_t *kept)

@@ -1,16 +1,17 @@
-// clock.c: the clock of a host part that says how it wants to be launched, as a library that is loaded before
-// all others (LD_PRELOAD). It begins at BOX_CLOCK, in nanoseconds since 1970, and goes on with each look at
-// it and with each sleep, which takes no time: in two records it is years apart (record.c), and a launch that
-// depends on it differs. Host code that reads the machine's own clock in another way is not stopped by this.
+// clock.c: the clock for host code that is recorded, in a library that is loaded before all others
+// (LD_PRELOAD). It begins at BOX_CLOCK, in nanoseconds since 1970, and advances with each look at
+// it and with each sleep, which takes no time. Two records are years apart (record.c), so a launch
+// that depends on the clock differs. Host code that reads the machine's clock in another way is not
+// stopped by this.
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK = 1000 }; // ns
+enum { LOOK = 1000 }; // ns that a look takes
 
-static uint64_t pass(uint64_t ns) // and what it is then
+static uint64_t pass(uint64_t ns) // advances the clock; returns its new time
 {
     static uint64_t clock_now;
 

@@ -1,6 +1,6 @@
-// entries.c: submissions graded in processes of their own, several at a time. A result is kept under the hash of what it
-// depends on, so that an interrupted run goes on where it was and a file that comes twice is graded once. Names play
-// no part in a grade.
+// entries.c: submissions graded in processes of their own, several at a time. A result is kept
+// under a hash of what it depends on, so that an interrupted run goes on where it was and a file
+// that comes twice is graded once. Names do not affect a grade.
 #include "judge.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// A result is kept under a hash of all that it depends on: the submission's text, or why there is none; the lab,
-// with its own program; the secret, this grader.
+// A result is kept under a hash of all that it depends on: the submission's text, or why there is
+// none; the lab, with its own program; the secret; this grader.
 void entry_keep(struct entry *e)
 {
     SHA2_CTX s;
@@ -82,7 +82,7 @@ bool entry_grade(struct entry *e)
                          ? grade_aims(e->name, e->source, e->bytes, all_sheets, sheet_count)
                      : e->source ? grade(e->name, e->source, e->bytes, e->earlier)
                                  : not_graded(e->name, e->why);
-    film_take(result, film_kept(e)); // before its result, which says that all is there
+    film_take(result, film_kept(e)); // before its result, which means that everything is there
     char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     bool written = words && write_text(e->kept, text("%s\n", words));
 
@@ -97,7 +97,7 @@ static void start_entry(struct entry *e)
     e->pid = fork();
     if (e->pid < 0)
         fail(EXIT_MACHINE, "cannot start a process: %s", strerror(errno));
-    if (e->pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) // nobody goes on without the class
+    if (e->pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) // ends with its parent
         _exit(entry_grade(e) ? EXIT_GRADED : EXIT_MACHINE);
 }
 
@@ -117,8 +117,8 @@ void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell)
     tell(++*ended, count, e);
 }
 
-// The process that graded it was killed: by the kernel, where memory is short, or by somebody. It is
-// tried once more; then it has a note instead of a result, which is not kept.
+// Handles a grading process that was killed, by the kernel where memory is short, or by somebody.
+// It is tried once more; then the entry gets a note instead of a result, which is not kept.
 static void lost_entry(struct entry *e, int signal, int *ended, int count, tell_entry *tell)
 {
     submission_tidy();

@@ -1,4 +1,4 @@
-// feedback.c: a result for people, and for Gradescope.
+// feedback.c: a result as text for people, and for Gradescope.
 #include "judge.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static bool truth(const json_t *object, const char *key)
     return json_is_true(json_object_get(object, key));
 }
 
-static size_t columns_of(const char *s) // of UTF-8, without wide characters
+static size_t columns_of(const char *s) // of UTF-8 text without wide characters
 {
     size_t n = 0;
     for (; *s; ++s)
@@ -25,9 +25,8 @@ static size_t columns_of(const char *s) // of UTF-8, without wide characters
 
 struct margin {
     int left;
-    const char
-        *mark; // after that: before a submission's own words, so that no line of it is the report's
-    int indent, more; // then; from its second line on besides
+    const char *mark; // after the margin: no line of a submission's words passes for the report's
+    int indent, more; // spaces after the mark; and more from the second line on
 };
 
 static void begin_line(FILE *to, const struct margin *m)
@@ -35,7 +34,7 @@ static void begin_line(FILE *to, const struct margin *m)
     fprintf(to, "%*s%s%*s", m->left, "", m->mark, m->indent, "");
 }
 
-// Prints one line's words broken at spaces; a word that is too long is cut.
+// Prints the words of one line, broken at spaces; a word that is too long is cut.
 static void wrapped_line(FILE *to, struct margin m, const char *words, size_t bytes)
 {
     size_t column = 0, room = (size_t)(COLUMNS - m.left - m.indent) - strlen(m.mark);
@@ -83,8 +82,9 @@ static void wrapped(FILE *to, int left, const char *words)
     }
 }
 
-// What a submission had printed, or a compiler said of it: marked. Lines keep their own indentation, and
-// what is too long for one goes on two columns further in, so that the instances of a template stay apart.
+// Prints what a submission printed, or what a compiler said of it, with marks. Lines keep their
+// indentation, and a long line goes on two columns further in, so that the instances of a template
+// stay apart.
 static void quoted_lines(FILE *to, int left, const char *lines)
 {
     enum { DEEPEST = 20 };
@@ -122,7 +122,8 @@ static const char *mark(const json_t *item)
                                                              : "FAIL";
 }
 
-// Why items have less than what they have reached: the rule of points, as far as it has struck.
+// Why items are paid less than what they have reached: the parts of the rule of points that took
+// effect.
 static char *rule_applied(const json_t *result)
 {
     double correct = number_or(result, "correct", 0), aim = number_or(result, "aim", 0);
@@ -141,7 +142,7 @@ static char *rule_applied(const json_t *result)
     return words;
 }
 
-// The cases of an item that failed and may be told, each with the line that repeats it.
+// Prints the failed cases of an item that may be told, each with the line that repeats it.
 static void failed_cases(const json_t *result, const char *item, FILE *to)
 {
     const json_t *c;
@@ -151,7 +152,7 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
         if (strcmp(string_or(c, "item", ""), item) != 0 || truth(c, "pass") ||
             strcmp(item, "correct") != 0)
             continue;
-        if (*string_or(c, "what", "")) { // a search, which says of its own what to type
+        if (*string_or(c, "what", "")) { // a search's case says itself what to type
             wrapped(to, 6, text("%s: %s", string_or(c, "what", ""), string_or(c, "why", "")));
             if (*string_or(c, "again", ""))
                 wrapped(to, 8,
@@ -171,7 +172,7 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
     }
 }
 
-// Whether it is all that can be had: what the points leave out.
+// Says whether these are all points that can be had, and what they leave out.
 static char *full_marks(const json_t *result)
 {
     const json_t *item;
@@ -190,16 +191,17 @@ static char *full_marks(const json_t *result)
                 written > 0 ? text(" before somebody reads the answers (%.0f)", written) : "");
 }
 
-// How a student makes the film of a submission's first fault.
+// The line by which a student films a submission's first fault.
 static char *film_again(const json_t *result)
 {
     const char *shape = string_or(result, "film.shape", "");
-    bool usual = strcmp(shape, "1x1x96") == 0 || strcmp(shape, "1x1x96q4p16") == 0; // as --film's
+    bool usual =
+        strcmp(shape, "1x1x96") == 0 || strcmp(shape, "1x1x96q4p16") == 0; // --film's default
     return text("./lab%.0f FILE --film film.html%s%s", number_or(result, "lab", 0),
                 usual ? "" : " --film-shape ", usual ? "" : shape);
 }
 
-// The first race or fault, and where its film is.
+// Prints the first race or fault, and where its film is.
 static void tell_film(const json_t *result, FILE *to)
 {
     const json_t *film = json_object_get(result, "film");
@@ -279,7 +281,7 @@ void feedback_human(const json_t *result, FILE *to)
 
 static const char *const whens[] = {"visible", "hidden", "after_due_date", "after_published"};
 
-// When a student sees an item there: what --visibility says of it.
+// When a student sees an item in Gradescope, as --visibility says.
 static const char *visibility_of(const char *name)
 {
     const char *at = options.visibility;
@@ -318,7 +320,7 @@ void check_visibility(void)
     }
 }
 
-// The time on a GPU, if it was taken, for a board of those who want to be on it.
+// The time on a GPU, if it was taken, for a board of those who want to be listed.
 static json_t *leaderboard(const json_t *result)
 {
     const json_t *us = json_object_get(json_object_get(result, "speed"), "us");
@@ -328,7 +330,7 @@ static json_t *leaderboard(const json_t *result)
               : json_array();
 }
 
-// Lines of text, each marked. New.
+// Lines of text, each marked; for the caller to free.
 static char *quoted(const char *lines)
 {
     char *marked = text("%s", "");

@@ -1,17 +1,17 @@
 // film.c: the first race or fault of a wrong submission as a page to watch (code/film/).
 //
-// It is looked for, and filmed, at public shapes and on the inputs of seed 0, which are those of
-// ./labN FILE --film: nothing of it was drawn from the secret, and everybody can make it again. It counts
-// to no points. The kernels run in the runner's box, as for every case; the page is made in a
-// compiler's, where nothing lies but the submission and the page's own parts: a #line of the
-// submission may name any file, and finds none. Whatever fails is one word in the report.
+// The fault is searched and filmed at public shapes and on the inputs of seed 0, as by ./labN FILE
+// --film: nothing of it was drawn from the secret, and everybody can make it again. It does not
+// affect points. The kernels run in the runner's box, as for every case; the page is made in a
+// compiler's box, which has only the submission and the page's own parts: a #line of the submission
+// may name any file, but finds none. If anything fails, the report says one word.
 #include "judge.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// CPU seconds of each run, and of making the page; warp instructions of a launch, of which chapter 2's
-// kernel, the longest, takes 1.3 million at the largest of these shapes; bytes of a page.
+// CPU seconds of each run, and of making the page; warp instructions of a launch (the longest
+// kernel, chapter 2's, takes 1.3 million at the largest of these shapes); bytes of a page.
 enum { FILM_SECONDS = 20, FILM_BUDGET = 4000000, PAGE_BYTES_MAX = 2 << 20 };
 
 enum { SHAPES = 4 };
@@ -19,7 +19,7 @@ static const char *const usual_shapes[SHAPES] = {"1x1x96", "1x1x97", "1x1x128", 
 static const char *const cache_shapes[SHAPES] = {"1x1x96q4p16", "1x2x97q4p32", "1x1x300q12p64",
                                                  "1x2x512q4p16"};
 
-// The block that the words of a fault name.
+// Finds the block that a fault's words name.
 static bool block_of(const char *words, unsigned cta[3])
 {
     const char *block = strstr(words, ", block (");
@@ -42,8 +42,8 @@ static bool ask(struct submission *s, enum verb verb, struct run_request *r, con
 }
 
 struct found {
-    char *words; // of the fault, as a run without a film says it; NULL: there is none
-    char *film;  // JSON; NULL: it could not be had
+    char *words; // the fault's, in a run without a film; NULL: no fault
+    char *film;  // JSON; NULL: it could not be made
     size_t bytes;
 };
 
@@ -75,13 +75,13 @@ static struct found look(struct submission *s, const char *shape)
         const char *words = reply.races                                             ? reply.race
                             : reply.verdict == FAULTED && reply.fault != FAULT_NONE ? reply.text
                                                                                     : NULL;
-        const char *ours = words ? strstr(words, " (PTXSIM_") : NULL; // no variable of the reader's
+        const char *ours = words ? strstr(words, " (PTXSIM_") : NULL; // of no use to the reader
         if (words)
             found.words = cleaned(words, ours ? (size_t)(ours - words) : strlen(words));
     }
     free(out);
     if (found.words) {
-        block_of(found.words, r.cta); // else the first one
+        block_of(found.words, r.cta); // if the words name none: the first block
         if (ask(s, VERB_FILM, &r, known.steps, &c, &reply, &out) && reply.bytes > 0) {
             found.film = out;
             found.bytes = reply.bytes;
@@ -95,8 +95,8 @@ static struct found look(struct submission *s, const char *shape)
     return found;
 }
 
-// Makes the page of a film. Meanwhile it prints the fault at which it opens: in the simulator's
-// words, and in a sentence, which is taken. A loop that was stopped has no sentence.
+// Makes the page of a film, and reads what that prints: the fault at which the film opens, in the
+// simulator's words and in a sentence. For a stopped loop there is no sentence.
 static bool make_page(struct submission *s, const struct found *found, char **sentence, char **page)
 {
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = FILM_SECONDS};

@@ -1,5 +1,5 @@
-// flags.c: what a teacher may want to look at in a submission. It costs no points: each of these has
-// honest uses, and what can do harm is kept in by the sandbox.
+// flags.c: what a teacher may want to look at in a submission. Flags cost no points: each has
+// honest uses, and the sandbox stops what could do harm.
 #include "judge.h"
 
 #include <ctype.h>
@@ -11,8 +11,8 @@ static bool is_name(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$';
 }
 
-// Whether a text has this word, and not only as a part of another. A word may end in a bracket or
-// begin with a dot.
+// Whether a text has this word, not only as a part of another. A word may end in a bracket or begin
+// with a dot.
 static bool has_word(const struct source *in, const char *word, size_t length)
 {
     const char *words = in->text, *end = words + in->bytes;
@@ -32,7 +32,7 @@ static size_t blanks(const char *at, const char *end)
     return (size_t)(at - start);
 }
 
-static size_t comment(const char *at, const char *end) // 0: there is none
+static size_t comment(const char *at, const char *end) // the length of a comment; 0: no comment
 {
     bool line = end - at >= 2 && memcmp(at, "//", 2) == 0;
     bool block = end - at >= 2 && memcmp(at, "/*", 2) == 0;
@@ -42,7 +42,7 @@ static size_t comment(const char *at, const char *end) // 0: there is none
     return (size_t)((stop ? stop + (block ? 2 : 0) : end) - at);
 }
 
-// Adds a source without comments, and without spaces before brackets.
+// Appends a source without comments, and without spaces before brackets.
 static char *squeeze(char *to, const struct source *source)
 {
     const char *end = source->text + source->bytes;
@@ -58,8 +58,8 @@ static char *squeeze(char *to, const struct source *source)
     return to;
 }
 
-// A source as it is and preprocessed, for a word may be made by a macro, or be where the preprocessor does
-// not look. New.
+// A source as it is, followed by the source preprocessed, since a macro may make a word, or hide it
+// from the preprocessor; for the caller to free.
 static struct source squeezed(const struct source source[2])
 {
     char *words = need(malloc(source[0].bytes + source[1].bytes + 3));
@@ -69,7 +69,7 @@ static struct source squeezed(const struct source source[2])
     return (struct source){words, (size_t)(to - words)};
 }
 
-// Adds to a list in words: "a, b, c and more".
+// Adds a name to a list in words: "a, b, c and more".
 static void add_name(char **names, int *count, const char *name, size_t length)
 {
     enum { NAMES_MAX = 4 };
@@ -87,15 +87,16 @@ static void add_flag(json_t *flags, int count, const char *what, const char *nam
         json_array_append_new(flags, json_sprintf("%s: %s", what, names));
 }
 
-// Whether a variable is one of a library's objects that keep nothing: a byte, in a namespace of one translation unit. (A
-// submission's own variables in such a namespace have the same mark in their names.)
+// Whether a variable is one of a library's objects without state: one byte, in a namespace of one
+// translation unit. (A submission's own variables in such a namespace have the same mark in their
+// names.)
 static bool keeps_nothing(const char *name, size_t length)
 {
     return memmem(name, length, "_INTERNAL_", 10) && strncmp(name + length, "[1]", 3) == 0;
 }
 
-// Whether a text has a variable of this name in a GPU's memory: behind __device__ or __constant__, in the same
-// declaration, and not in the head of a function.
+// Whether a text defines a variable of this name in a GPU's memory: after __device__ or
+// __constant__, in the same declaration, and not in the head of a function.
 static bool has_variable(const struct source *in, const char *name, size_t length)
 {
     const char *end = in->text + in->bytes;
@@ -113,8 +114,8 @@ static bool has_variable(const struct source *in, const char *name, size_t lengt
     return false;
 }
 
-// Flags the variables in global memory of a PTX text, which outlive a launch, except those of the
-// lab's own program and the strings of printf.
+// Flags variables in global memory of a PTX text, which outlive a launch, except those of the lab's
+// own program and the strings of printf.
 static void flag_state(json_t *flags, const char *ptx, const struct source *own)
 {
     char *names = text("%s", "");
@@ -136,7 +137,7 @@ static void flag_state(json_t *flags, const char *ptx, const struct source *own)
     add_flag(flags, count, "state between launches", names);
 }
 
-// Words of a source that the lab's own program has not.
+// Flags words of a source that the lab's own program does not have.
 static void flag_words(json_t *flags, const struct source *source, const struct source *own,
                        const char *what, const char *const words[])
 {

@@ -1,4 +1,4 @@
-// folder.c: a class's submissions: which there are, and what is written of their results.
+// folder.c: a class's submissions: finding them, and writing their results.
 #include "judge.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ static int by_file(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->file, ((const struct entry *)b)->file);
 }
 
-// Every entry of the folder except litter. For each piece of litter a line is printed.
+// Lists every entry of the folder except litter, of which each piece is reported by a line.
 static struct entry *list(const char *path, int *count)
 {
     struct entry *entries = NULL;
@@ -74,7 +74,7 @@ static const char *const status_names[] = {
     [STATUS_STOPPED] = "stopped", [STATUS_NO_COMPILE] = "does not compile",
     [STATUS_REFUSED] = "refused", [STATUS_NOT_GRADED] = "not graded"};
 
-// Why a submission has no points; "" where it has some. Of what a compiler said, the first error.
+// Why a submission has no points; "" if it has some. From a compiler's output, the first error.
 static char *why_little(const json_t *result)
 {
     const char *refused = json_string_value(json_object_get(result, "refused"));
@@ -116,8 +116,8 @@ static char *flags_in_line(const json_t *result)
     return line;
 }
 
-// A submission's name as a part of a file's: it could be anything, so of ASCII it keeps letters, digits and "._-",
-// and no more than some 40 bytes. Without its ending.
+// A submission's name without its ending, fit to be part of a file's name: only ASCII letters,
+// digits and "._-" are kept, and at most some 40 bytes.
 static char *name_for_file(const char *name)
 {
     enum { MOST = 40 };
@@ -126,7 +126,7 @@ static char *name_for_file(const char *name)
                         ? (size_t)(dot - name)
                         : strlen(name);
     if (length > MOST)
-        for (length = MOST; (name[length] & 0xc0) == 0x80;) // no half of a character
+        for (length = MOST; (name[length] & 0xc0) == 0x80;) // do not cut within a character
             --length;
     char *safe = text("%.*s", (int)length, name);
 
@@ -136,7 +136,7 @@ static char *name_for_file(const char *name)
     return safe;
 }
 
-// A report's name: its number in the gradebook, the submission's name, a hash of its text.
+// The name of a report: the number in the gradebook, the submission's name, a hash of its text.
 static char *report_of(const struct entry *e, int index)
 {
     return text("reports/%03d-%s-%.12s", index + 1, name_for_file(e->name),
@@ -210,8 +210,7 @@ static void write_summary(const char *out, const struct entry *entries, int coun
                     some, none);
     }
     fclose(to);
-    char *totals =
-        text("%s/grades.tsv", out); // percent of the points that could be had; enum status
+    char *totals = text("%s/grades.tsv", out); // percent of the points that can be had; enum status
     if (!(to = fopen(totals, "we")))
         fail(EXIT_MACHINE, "cannot write %s: %s", totals, strerror(errno));
     for (int j = 0; j < count; ++j)
@@ -241,7 +240,7 @@ static void write_summary(const char *out, const struct entry *entries, int coun
         printf("no chart: gnuplot %s\n", WEXITSTATUS(status) == 127 ? "is not there" : "failed");
 }
 
-// The film of a submission beside its report, which then names it.
+// Puts a submission's film beside its report, which then names it.
 static void copy_film(const struct entry *e, const char *to)
 {
     json_t *film = json_object_get(e->result, "film");

@@ -1,9 +1,9 @@
-// gpu.c: the runner on a GPU, by the driver's API, which is looked up when it is needed: the same
-// runner works where there is none.
+// gpu.c: the runner on a GPU, by the driver's API, which is looked up when needed, so that the same
+// runner works without a GPU.
 //
-// Timing: all input sets of a request are different, and each is launched once, in one row; the
-// first of them come before the clock starts. So there is nothing that a kernel could keep for
-// later, and no launch of which it could know that nobody will look at what it leaves.
+// Timing: all input sets of a request are different, and each is launched once, in one sequence;
+// the first ones are launched before the clock starts. So a kernel can keep nothing for later, and
+// there is no launch of which it could know that its output will not be checked.
 #include "protocol.h"
 
 #include "host/host.h"
@@ -90,7 +90,7 @@ struct set {
     struct attention_args args;
 };
 
-// On the first failure of a call the reply says which, and the rest is skipped.
+// When a call fails for the first time the reply names it, and the rest is skipped.
 #define TRY(call, what)                                                                            \
     do {                                                                                           \
         if (reply->verdict == DONE && failed((call), (what), reply->text, sizeof reply->text)) {   \

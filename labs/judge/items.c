@@ -1,16 +1,17 @@
-// items.c: one submission, item by item.
+// items.c: grades one submission, item by item.
 //
-// Each item has a share of its points, from 0 to 1: of cases that are right, of the way to an aim,
-// of a limit that is kept or not, of a speed. What is paid for the shares is the rule of points
-// (rule.h). The result says both, so that a planted bug can be seen to lose what it should.
+// Each item has reached a share, from 0 to 1: of cases that are right, of the way to an aim, of a
+// limit that is kept or not, of a speed. The rule of points (rule.h) says what is paid for the
+// shares. The result has both, so that one can see which items a planted bug loses.
 #include "judge.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// CPU time of a case; the largest take some seconds, and half a minute on a slow machine. A loop without
-// an end is stopped by its budget of instructions, at the same one everywhere; this stops what no budget counts.
+// CPU time of a case; the largest take some seconds, or half a minute on a slow machine. An endless
+// loop is stopped by its budget of instructions, at the same one everywhere; this limit stops what
+// no budget counts.
 enum {
     CASE_SECONDS = 120,
     SHAPES_SEEN = 32,
@@ -21,15 +22,15 @@ enum {
 enum {
     AGAIN_LEAST = 6,
     AGAIN_MOST = 12
-}; // launches of the case that has several: how many is drawn
+}; // launches of the case that has several: the number is drawn
 
 struct grading {
     struct submission s;
     struct runner runner;
     struct known_launches shapes[SHAPES_SEEN];
     int shape_count;
-    char *why_not_launched; // the same for all shapes, most of the time
-    struct counted {        // runs that came to their end
+    char *why_not_launched; // usually the same for all shapes
+    struct counted {        // runs that ended
         struct shape shape;
         bool right;
         struct counts counts;
@@ -37,17 +38,17 @@ struct grading {
     } counted[RUNS_COUNTED];
     int counted_count;
     json_t *cases, *speed;   // what was measured, or NULL
-    const json_t *earlier;   // result whose other items stand, or NULL
-    json_t *raced;           // cases of other items in which a race was seen, as cases of `races`
-    char *printed;           // by the kernels, in the first case
+    const json_t *earlier;   // the result whose other items stand, or NULL
+    json_t *raced;           // cases of other items with a race, for `races`
+    char *printed;           // what the kernels printed in the first case
     struct use used[SPOILS]; // by what was spoiled
-    // What is spoiled of the cases at hand, in which no races are looked for; or NULL.
+    // The experiment for the current cases, in which no races are looked for; or NULL.
     const struct experiment *experiment;
-    const char *group;                  // of the cases at hand
-    int failed;                         // of them
-    struct searches searches[SEARCHED]; // of a lab that searches; no cases: not yet
-    bool wrong_when_timed;              // on a GPU: whatever it was in the simulator
-    char *first;                        // failure of them
+    const char *group;                  // name of the current cases
+    int failed;                         // how many of them failed
+    struct searches searches[SEARCHED]; // for a lab that searches; without cases: not run yet
+    bool wrong_when_timed;              // on a GPU, whatever the simulator said
+    char *first;                        // the group's first failure
 };
 
 // ---- Running ------------------------------------------------------------------------------------
@@ -74,17 +75,19 @@ static void note_failure(struct grading *g, const char *why)
         g->first = text("%s", why);
 }
 
-// Whether a report may say of the cases of an item what they were.
+// Whether a report may show what the cases of an item were.
 static bool is_public(const char *item)
 {
     return strcmp(item, "correct") == 0;
 }
 
-// What a case is for: right numbers; these, and no report of a race; or counts alone, of a kernel that may read what
-// nothing has written. Races are looked for in every case: `races` hears of them.
+// What a case is for: right numbers; right numbers and no report of a race; or only counts, of a
+// kernel that may read memory that nothing has written. Races are looked for in every case and
+// passed to `races`.
 enum about { NUMBERS, NUMBERS_AND_RACES, COUNTS };
 
-// The other party's place in a race's text, " wrote at FILE:LINE with no barrier ..."; NULL: none.
+// The place of the other party in a race's text, " wrote at FILE:LINE with no barrier ..."; NULL if
+// there is none.
 static char *other_place(const char *race)
 {
     const char *at = strstr(race, " wrote at "), *with = NULL;
@@ -98,8 +101,8 @@ static char *other_place(const char *race)
     return with ? text("%.*s", (int)(with - at), at) : NULL;
 }
 
-// A fault's text. Of a shape that is drawn: what, and where in the source. The address, the block and
-// the thread could be made to say what was drawn.
+// A fault's text for a report. For a drawn shape only what happened, and where in the source: the
+// address, the block and the thread could reveal what was drawn.
 static char *fault_told(const struct shape *shape, enum fault_kind kind, const char *words)
 {
     static const char *const kinds[FAULT_INTERNAL + 1] = {
@@ -152,7 +155,7 @@ static void note_race(struct grading *g, const struct grade_case *c, unsigned sc
     free(why);
 }
 
-// What a kernel has printed, for a report: cleaned, blanks in a row as one.
+// What a kernel has printed, for a report: cleaned, with one blank for several.
 static char *printed_text(const struct reply *reply)
 {
     char *clean = cleaned(reply->printed, reply->printed_bytes), *to = clean;
@@ -166,9 +169,9 @@ static char *printed_text(const struct reply *reply)
     return told;
 }
 
-// Warp instructions that a launch may run: so many for each pair of a query and a key, of which a kernel
-// with a thread a query takes some twenty, and room for warps that ask again and again whether others
-// have come so far. A loop of arithmetic has spent that in seconds.
+// Warp instructions that a launch may run: a number for each pair of a query and a key (a kernel
+// with a thread for each query takes some twenty), and a margin for warps that poll until others
+// have come so far. An arithmetic loop spends that in seconds.
 static uint64_t budget_of(const struct shape *shape)
 {
     static const double PAIR_BUDGET = 600, LEAST_BUDGET = 200e6;
@@ -176,16 +179,16 @@ static uint64_t budget_of(const struct shape *shape)
     return (uint64_t)fmax(PAIR_BUDGET * pairs, LEAST_BUDGET);
 }
 
-// Whether slots without a token look like one: in every other hidden case. (Where something is spoiled, they always
-// do: outputs that are NaN before and after would hang on nothing.)
+// Whether slots without a token hold what looks like one: in every other hidden case. (In
+// experiments they always do: outputs that are NaN with and without spoiling would show nothing.)
 static bool is_stale(const struct grading *g, const struct grade_case *c)
 {
     return strcmp(g->group, "hidden") == 0 &&
            secret_draw("is stale %016llx", (unsigned long long)c->seed) % 2;
 }
 
-// Asks the runner, for one or more cases of a shape that are launched in turn; whether it came to an
-// end. Else one line in *why. *out: new.
+// Asks the runner to launch one or more cases of a shape in turn; returns whether it ended. If not,
+// one line in *why. *out: for the caller to free.
 static bool launch_cases(struct grading *g, struct grade_case *c, int count, unsigned schedule,
                          bool unchecked, struct reply *reply, char **out, char **why)
 {
@@ -202,7 +205,7 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
         .unchecked = unchecked || g->experiment,
         .schedule = schedule,
         .budget = budget_of(&c->shape),
-        .threads = 1, // who gets what from a queue must not depend on the machine
+        .threads = 1, // which CTA gets what from a queue must not depend on the machine
         .sets = count,
         .scratch = k->scratch,
         .steps_bytes = k->steps_bytes,
@@ -222,7 +225,7 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
     if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2 + count, CASE_SECONDS, reply, out,
                     why))
         return false;
-    if (reply->raced_out) { // the races are known; the numbers are another item's
+    if (reply->raced_out) { // the races are noted; another item judges the numbers
         struct reply raced = *reply;
         free(*out);
         r.races = false;
@@ -240,7 +243,7 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
     return reply->verdict == DONE;
 }
 
-// Runs one case and notes what came of it, in the group at hand.
+// Runs one case and notes the result in the current group.
 static void run_case(struct grading *g, const char *shape, float scale, enum input input,
                      uint64_t seed, enum about about, unsigned schedule)
 {
@@ -278,8 +281,9 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
     case_free(&c);
 }
 
-// Several launches, each on inputs of its own, some of which have the same Q, K or V: a kernel that keeps something
-// from one launch to the next, or gives up, or does not set back its counters, is wrong in one of them.
+// Several launches on different inputs, some of which share Q, K or V: a kernel that keeps
+// something from one launch to the next, gives up, or does not reset its counters is wrong in one
+// of them.
 static void run_again(struct grading *g, const char *shape, const char *of)
 {
     const int count = secret_between(AGAIN_LEAST, AGAIN_MOST, public_draw("%s launches", of));
@@ -318,7 +322,7 @@ static void run_again(struct grading *g, const char *shape, const char *of)
         case_free(&c[i]);
 }
 
-static const struct item *item_named(const char *name) // NULL: the sheet has none
+static const struct item *item_named(const char *name) // NULL if the sheet has no such item
 {
     for (int i = 0; i < sheet.count; ++i)
         if (strcmp(sheet.items[i].name, name) == 0)
@@ -340,7 +344,7 @@ static unsigned draw_schedule(const char *of)
     return (unsigned)secret_between(1, FIRST_SCHEDULES, secret_draw("%s schedule", of));
 }
 
-// The shape that is run again and again: small, or the last cache, where CTAs hand on parts.
+// The shape for repeated launches: small, or the last cache, where CTAs pass on parts.
 static const char *repeated_shape(void)
 {
     return sheet.shapes[sheet.cache ? sheet.shape_count - 1 : 0];
@@ -351,9 +355,9 @@ static int at_most(int value, int most)
     return value < most ? value : most;
 }
 
-// All public shapes, or the one that the sheet names. A report has shape and seed of what is wrong here,
-// so neither is drawn from the secret; schedules, which it has not, are. Counts are those of the first schedule, which
-// is the same for all.
+// Runs all public shapes, or the one that the sheet names. A report tells shape and seed of a wrong
+// case, so neither is drawn from the secret; the schedules, which it does not tell, are. Counts
+// come from the first schedule, which is the same for all.
 static void run_correct(struct grading *g)
 {
     const struct item *item = item_named("correct");
@@ -365,9 +369,9 @@ static void run_correct(struct grading *g)
             run_case(g, only ? only : sheet.shapes[i], SOFTMAX_SCALE, (enum input)seed,
                      public_draw("%s", of), NUMBERS, seed ? draw_schedule(of) : 0);
         }
-    // A long one, so that a kernel which leaves out work at large shapes is found. Whole tiles:
-    // ragged sizes are the item `hidden`'s.
-    // A cache is longer still: its keys are divided among more CTAs than are merged at once.
+    // A long shape finds a kernel that leaves out work at large shapes. Its tiles are whole: ragged
+    // sizes belong to the item `hidden`. A cache is longer still: its keys are divided among more
+    // CTAs than are merged at once.
     int tiles = secret_between(9, 18, public_draw("lab %d correct long", sheet.number));
     int keys = at_most(128 * (sheet.cache ? tiles + 56 : tiles), sheet.longest);
     run_case(g, text("1x1x%d%s", keys, sheet.cache ? "q4p64" : ""), SOFTMAX_SCALE, GRADE_NORMAL,
@@ -375,7 +379,7 @@ static void run_correct(struct grading *g)
     run_again(g, repeated_shape(), text("lab %d correct again", sheet.number));
 }
 
-// An order of so many that is drawn.
+// Draws an order of 0 to count - 1.
 static void draw_order(int order[], int count)
 {
     for (int i = 0; i < count; ++i) {
@@ -385,15 +389,15 @@ static void draw_order(int order[], int count)
     }
 }
 
-// The same that a sheet promises of a cache: any number of sequences, heads and queries, any page, any
-// scale of the softmax; and every way in which a sequence can end in its last page. There are at least
-// `few_pages` of them.
+// Hidden cases of a lab with a cache: any number of sequences, heads and queries, any page, any
+// scale of the softmax, as the sheet promises; and every way in which a sequence can end in its
+// last page. At least `few_pages` pages.
 static void run_hidden_caches(struct grading *g)
 {
-    enum end { ALONE, FIRST, MIDDLE, LAST, RAGGED }; // the newest token: of all, or of its page
+    enum end { ALONE, FIRST, MIDDLE, LAST, RAGGED }; // the newest token's place in its page
     static const struct kind {
         enum end end;
-        int few_pages, most_pages, page; // page 0: drawn
+        int few_pages, most_pages, page; // page 0: the size is drawn
         int few_queries, most_queries, most_batches, most_heads;
         enum input input;
     } kinds[] = {
@@ -409,7 +413,7 @@ static void run_hidden_caches(struct grading *g)
         {RAGGED, 8, 20, 32, 9, 16, 4, 1, GRADE_RISING},
         {RAGGED, 1, 3, 16, 1, 8, 16, 16, GRADE_MEAN}, // more heads than an L4 has SMs
         {MIDDLE, 33, 33, 256, 1, 4, 1, 1,
-         GRADE_PEAKY}, // so many CTAs that they are merged in turns
+         GRADE_PEAKY}, // so many CTAs that they are merged in several turns
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
     int order[KINDS];
@@ -441,16 +445,16 @@ static void run_hidden_caches(struct grading *g)
     }
 }
 
-// All that a sheet promises: any batch, any number of heads, any number of keys, any scale of the
-// softmax. They come in an order that is drawn. The kinds leave out no number of keys up to the largest, of heads or of
-// batches up to theirs: a kernel that is wrong in a range is asked there.
+// Hidden cases: any batch, any number of heads and of keys, any scale of the softmax, as the sheet
+// promises, in a drawn order. Together the kinds cover all numbers of keys, heads and batches up to
+// the largest: a kernel that is wrong in a range is asked there.
 static void run_hidden(struct grading *g)
 {
     static const struct kind {
         int least, most, step; // keys
         int few_batches, most_batches, few_heads, most_heads;
         enum input input;
-        enum { USUAL, LOW, HIGH } scale; // beside the usual ones
+        enum { USUAL, LOW, HIGH } scale; // beside the usual scales
     } kinds[] = {
         {1, 15, 1, 1, 3, 1, 3, GRADE_NORMAL, USUAL},
         {17, 63, 1, 1, 3, 1, 3, GRADE_MEAN, USUAL},
@@ -484,9 +488,9 @@ static void run_hidden(struct grading *g)
         int keys =
             at_most(k->least + k->step * secret_between(0, steps, secret_draw("%s keys", of)),
                     sheet.longest);
-        // In 1/1000; of peaky scores no more than the usual one, or a row would be one key's; of those with an
-        // offset so much that e to the power of it is more than a float; and where all scores are 0, more or less than
-        // all of these.
+        // In 1/1000. For peaky scores at most the usual scale, or a row would depend on one key;
+        // for scores with an offset so much that e to their power overflows a float; for scores
+        // that are all 0, outside the range of the others.
         const bool flat = k->input == GRADE_FLAT, small = secret_draw("%s side", of) % 2;
         const int least = k->input == GRADE_OFFSET ? 180
                           : flat                   ? (small ? 1 : 201)
@@ -504,8 +508,9 @@ static void run_hidden(struct grading *g)
     }
 }
 
-// Under four schedules at two shapes, of which one is drawn, each with right numbers: who computes nothing races with
-// nobody. And in every case of the other items, whose outputs are judged: those with a race are counted here, too.
+// Four schedules at two shapes, one of them drawn, each with right numbers, since a kernel that
+// computes nothing has no races. Races in the cases of other items, whose outputs are judged there,
+// count here, too.
 static void run_races(struct grading *g)
 {
     int keys = secret_between(270, 400, secret_draw("lab %d races keys", sheet.number));
@@ -557,7 +562,7 @@ static void run_hidden_searches(struct grading *g)
     take_searches(g, ON_DRAWN);
 }
 
-// At which shape an item is looked at.
+// The shape at which an item is judged.
 static const char *shape_of(const struct item *item)
 {
     return item->shape ? item->shape : sheet.shapes[sheet.shape_count - 1];
@@ -565,8 +570,8 @@ static const char *shape_of(const struct item *item)
 
 // ---- Resources ----------------------------------------------------------------------------------
 
-// Of the sm_89 image, over all launches at a shape the largest; which is mission, unless the sheet names
-// one. NaN: *why.
+// A resource of the sm_89 image, the largest over all launches at a shape, which is mission unless
+// the sheet names one. NaN: see *why.
 static double resource(struct grading *g, const struct item *item, char **why)
 {
     struct run_request r = {.sets = 0};
@@ -602,7 +607,7 @@ struct book_run {
     char out[SHA256_DIGEST_STRING_LENGTH]; // hash of its outputs
 };
 
-// On inputs that are the same for everybody.
+// Runs a text of the book on inputs that are the same for everybody.
 static struct book_run run_public(struct grading *g, const char *shape)
 {
     struct book_run run = {.ended = false};
@@ -623,7 +628,8 @@ static struct book_run run_public(struct grading *g, const char *shape)
     return run;
 }
 
-// What is drawn for it has nothing to do with the submission at hand, which `end_book` goes back to.
+// Begins grading a text of the book. Its drawn inputs do not depend on the current submission, to
+// which end_book() returns.
 static const char *begin_book(struct grading *g, const struct source *source)
 {
     submission_build(&g->s, source->text, source->bytes);
@@ -639,7 +645,7 @@ static void end_book(struct grading *g, const char *before)
     submission_free(&g->s);
 }
 
-// Where something that was seen of a text of the book is kept: its run at a shape, say, or its use of something.
+// The file where a fact about a text of the book is kept, for example its run at a shape.
 static char *book_path(const struct source *source, const char *of)
 {
     char hex[SHA256_DIGEST_STRING_LENGTH];
@@ -691,7 +697,7 @@ static bool launch_for_use(void *of, struct grade_case *cases, int count,
     return ended;
 }
 
-// What is used of the lab's own program, measured as of a submission, and kept as its counts are.
+// How much of the lab's own program is used, measured as for a submission and kept like its counts.
 static struct use use_of_the_book(enum spoils what)
 {
     struct source source = of_the_lab(&sheet, "code");
@@ -720,13 +726,13 @@ static struct use use_of_the_book(enum spoils what)
 
 // ---- Counts -------------------------------------------------------------------------------------
 
-// Whether a run has stored every output: what a wrong kernel counts is then the lab's work at least.
+// Whether a run has stored every output: then a wrong kernel has done at least the lab's work.
 static bool stores_all(const struct counted *run)
 {
     return run->counts.global_store_sectors * 32 >= shape_outputs(&run->shape) * sizeof(uint16_t);
 }
 
-// A right run at a shape; where `wrong_too`, else one that is wrong and stores every output. NULL:
+// A right run at a shape; with `wrong_too`, else a wrong one that stores every output. NULL if
 // there is none.
 static const struct counted *counted_at(const struct grading *g, const char *shape, bool wrong_too)
 {
@@ -744,8 +750,7 @@ static const struct counted *counted_at(const struct grading *g, const char *sha
     return found;
 }
 
-// One more run, of a kernel that may read what nothing has written; what is counted of it, not what
-// it says, is of interest.
+// Runs once more, for its counts only, a kernel that may read memory that nothing has written.
 static void run_for_counts(struct grading *g, const char *shape, enum about about)
 {
     begin_group(g, "counts");
@@ -765,8 +770,8 @@ static bool does_its_work(struct grading *g)
     return false;
 }
 
-// What a counter of loads or of stores in shared memory is told besides: who has atomic operations do what they
-// would do is no better off.
+// What is added to a counter of shared-memory loads or stores for atomic operations: doing the same
+// by atomics gains nothing.
 static uint64_t of_atomics(const struct counts *c, const char *name)
 {
     bool loads_or_stores = strncmp(name, "shared_load_", strlen("shared_load_")) == 0 ||
@@ -777,7 +782,7 @@ static uint64_t of_atomics(const struct counts *c, const char *name)
                                          : c->shared_atomic_conflicts;
 }
 
-// A counter's or a resource's value in a run.
+// The value of a counter or a resource in a run.
 static double counted(const struct counts *counts, const struct footprint *footprint,
                       const struct item *item)
 {
@@ -786,14 +791,14 @@ static double counted(const struct counts *counts, const struct footprint *footp
                : (double)(*counts_find(counts, item->name) + of_atomics(counts, item->name));
 }
 
-// Whether a run that is wrong is counted, too, if it stores every output. Not for barriers: it may be wrong for want of
-// one.
+// Whether a wrong run is counted, too, if it stores every output. Not for barriers: it may be wrong
+// because one is missing.
 static bool counts_wrong(const struct item *item)
 {
     return is_aim(item) && strcmp(item->name, "barriers") != 0;
 }
 
-// A count at a shape: of a run that was already made, or of one more.
+// A count at a shape, from a run that was made before, or from a new one.
 static double count_at(struct grading *g, const struct item *item, char **why)
 {
     const char *shape = shape_of(item);
@@ -817,8 +822,8 @@ static double sectors_of(const struct counts *counts)
     return (double)(counts->global_load_sectors + counts->global_atomic_sectors);
 }
 
-// Whether it has come nearer to the aim than the starter, or loads less, without which a limit from above is not paid:
-// by a hundredth, for what is counted may depend on inputs.
+// Whether the count is nearer to the aim than the starter's, or it loads less, without which an
+// upper limit is not paid: by a hundredth at least, since counts may depend on inputs.
 static bool has_come_further(const struct grading *g, const struct item *item)
 {
     const struct counted *run = counted_at(g, shape_of(item), true);
@@ -833,8 +838,8 @@ static bool has_come_further(const struct grading *g, const struct item *item)
     return item->limit.relation == AT_MOST ? own < 0.99 * then : own > 1.01 * then;
 }
 
-// Whether a text does what the starter does, whatever stands in it besides: no output is another one, no count nearer to
-// its aim.
+// Whether a text does just what the starter does, whatever it says: no output differs, no count is
+// nearer to its aim.
 static bool does_as_the_starter(struct grading *g)
 {
     struct book_run starter = run_of_the_book("build/starters", sheet.shapes[0]);
@@ -851,11 +856,11 @@ static bool does_as_the_starter(struct grading *g)
 
 struct outcome {
     bool passed, by_hand, left_out;
-    double share; // of the points, 0 to 1
+    double share; // share of the points, 0 to 1
     char *said;
 };
 
-// Whether an item stands as it was; its outcome of then.
+// Whether an earlier outcome of an item still stands; takes it over.
 static bool stands(const struct grading *g, const char *name, const char *limit, struct outcome *o)
 {
     const json_t *was = g->earlier ? earlier_item(g->earlier, name, limit) : NULL;
@@ -887,7 +892,7 @@ static struct outcome of_group(struct grading *g, const char *name, void (*group
     return o;
 }
 
-// The same, or what stands of it. Then its cases are run only to hear of their races.
+// Judges a group of cases, unless it stands: then its cases are run only to find their races.
 static struct outcome of_judged_group(struct grading *g, const char *name,
                                       void (*group)(struct grading *))
 {
@@ -919,16 +924,17 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 
 #define UNSEEN "whether that was used could not be seen:"
 
-// Of what the lab's own program does, the most and the least that may be done beside a limit from above.
+// Limits for side work, relative to the lab's own program: the most and the least that is allowed.
 static const double MOST_BESIDE = 1.5, LEAST_BESIDE = 0.75;
 
 enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
 
-// What does the work of that which an aim limits under another name, and so is counted with it, in the same unit.
+// Work that does under another name what an aim limits, and so is counted with it, in the same
+// unit.
 static double stand_ins(const struct counts *c, const struct footprint *f, const char *name)
 {
     if (strncmp(name, "shared_", strlen("shared_")) ==
-        0) // the way from lane to lane, a thread's own memory, and global memory
+        0) // lane-to-lane moves, local memory, and global memory
         return (double)(c->classes[CLASS_SHUFFLE] + c->classes[CLASS_LOCAL]) +
                (double)c->global_store_sectors * SECTOR_BYTES / WAVEFRONT_BYTES;
     if (strcmp(name, "shared") == 0) // bytes of a CTA in local and in global memory
@@ -940,7 +946,7 @@ static double stand_ins(const struct counts *c, const struct footprint *f, const
                                              : 0;
 }
 
-// All that the pipe of shared memory moves, as if nothing was in conflict.
+// All that moves through shared memory, counted as if nothing conflicted.
 static double wavefronts_of(const struct counts *c)
 {
     return (double)(c->shared_load_wavefronts - c->shared_load_conflicts +
@@ -948,8 +954,8 @@ static double wavefronts_of(const struct counts *c)
                     c->shared_atomic_wavefronts - c->shared_atomic_conflicts);
 }
 
-// Arrivals at meetings that are no barriers by name. They are seen at the shape at which use is seen, and are as many more
-// or less at another as the barriers of the lab's own program.
+// Arrivals at meetings of threads other than barriers. They are measured at the shape where use is,
+// and scaled to another shape as the barriers of the lab's own program are.
 static double meetings(struct grading *g, const struct book_run *book)
 {
     const struct use own = use_of_the_book(SPOIL_PRODUCTS), *use = use_in(g, SPOIL_PRODUCTS);
@@ -961,9 +967,9 @@ static double meetings(struct grading *g, const struct book_run *book)
                : 0;
 }
 
-// Lanes whose loads, atomics and shuffles ask other places where inputs are others: what they want is looked up. They are
-// seen at the shape at which use is seen, and are as many more or less at another as the products of the lab's own
-// program.
+// Lanes whose loads, atomics and shuffles access other places if the inputs differ: they look
+// something up. Measured at the shape where use is, and scaled to another shape as the products of
+// the lab's own program are.
 static double lookups(struct grading *g, const struct book_run *book)
 {
     const struct worked_on *w = &use_in(g, SPOIL_LOOKUPS)->worked_on;
@@ -977,14 +983,14 @@ static double lookups(struct grading *g, const struct book_run *book)
                : 0;
 }
 
-// A count with what stands in for it, as far as that is more than the lab's own program has.
+// A count plus its stand-ins, as far as these exceed those of the lab's own program.
 static double with_stand_ins(struct grading *g, const struct item *item, double value,
                              const struct counted *run, const struct book_run *book)
 {
     const double own = stand_ins(&run->counts, &run->footprint, item->name);
     struct footprint as_many = book->footprint;
 
-    if (strcmp(item->name, "shared") == 0) // what all CTAs store, divided among as many
+    if (strcmp(item->name, "shared") == 0) // all bytes that CTAs store, divided by their number
         as_many.all_ctas = run->footprint.all_ctas;
     const double most = MOST_BESIDE * stand_ins(&book->counts, &as_many, item->name);
     if (strncmp(item->name, "shared_", strlen("shared_")) == 0)
@@ -996,7 +1002,7 @@ static double with_stand_ins(struct grading *g, const struct item *item, double 
     return value + fmax(0, own - most);
 }
 
-// A run at a shape that was already made, or one more; NULL: none there stores every output.
+// A run at a shape, made before or now; NULL if none there stores every output.
 static const struct counted *run_at(struct grading *g, const char *shape)
 {
     if (!counted_at(g, shape, true))
@@ -1004,7 +1010,8 @@ static const struct counted *run_at(struct grading *g, const char *shape)
     return counted_at(g, shape, true);
 }
 
-// That a run loads too much beside the lab's own program, new; NULL: it does not.
+// A text, for the caller to free, that says that a run loads too much compared with the lab's own
+// program; NULL if it does not.
 static char *loads_too_much(const struct counted *run, const struct book_run *book)
 {
     const double sectors = sectors_of(&run->counts), of_book = sectors_of(&book->counts);
@@ -1021,7 +1028,8 @@ static double arithmetic_of(const struct counts *c)
                     c->integer_products);
 }
 
-// That a run does beside its products what they are for, new; NULL: it does not.
+// A text, for the caller to free, that says that a run computes beside its products what they are
+// for; NULL if it does not.
 static char *computes_too_much(const struct counted *run, const struct book_run *book)
 {
     const double own = arithmetic_of(&run->counts), of_book = arithmetic_of(&book->counts);
@@ -1034,8 +1042,9 @@ static char *computes_too_much(const struct counted *run, const struct book_run 
                : NULL;
 }
 
-// That K or V does not pass through shared memory, where it could be in conflict, once at least: in loads on which outputs
-// hang, of what other threads have stored there. Seen at the shape at which use is seen. New; NULL: both pass.
+// A text, for the caller to free, that says that K or V does not pass through shared memory, where
+// it could cause conflicts, at least once: in loads that affect outputs, of what other threads
+// stored. Measured at the shape where use is. NULL: both pass.
 static char *passes_by(struct grading *g)
 {
     const struct use *loads = use_in(g, SPOIL_LOADS);
@@ -1058,8 +1067,8 @@ static char *passes_by(struct grading *g)
     return NULL;
 }
 
-// Why a limit from above is not paid, new: the work is not done for which there would be less of what it limits.
-// NULL: it is.
+// A text, for the caller to free, that says why an upper limit is not paid: the work is missing for
+// which less of the limited resource would do. NULL: it is paid.
 static char *work_left_out(struct grading *g, const struct item *item, const struct counted *run,
                            const struct book_run *book)
 {
@@ -1100,8 +1109,8 @@ static char *work_left_out(struct grading *g, const struct item *item, const str
                 plain(round(flops)), plain(round(needed)));
 }
 
-// An aim is paid as far as what it counts was used, as in the lab's own program; and its outputs must change with Q, with
-// K and with V. A limit from above is one on what stands in for it, too.
+// Pays an aim only as far as what it counts was used, as in the lab's own program; and its outputs
+// must change with Q, with K and with V. An upper limit also holds for the stand-ins.
 static void hold_to_use(struct grading *g, const struct item *item, double value, struct outcome *o)
 {
     enum spoils what = SPOIL_PRODUCTS;
@@ -1140,8 +1149,8 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
                          o->said, plain(used));
 }
 
-// An aim as it is at another shape: as much more or less as the lab's own program has there, and a tenth besides. False:
-// that cannot be said.
+// Scales an aim to another shape, in the lab's own program's proportion, plus a tenth. False: that
+// is not possible.
 static bool item_at(const struct item *item, const char *other, const struct book_run *there,
                     struct item *scaled)
 {
@@ -1165,7 +1174,7 @@ static bool item_at(const struct item *item, const char *other, const struct boo
     return !limit_kept(scaled->from, scaled->limit);
 }
 
-// A count must be as good at another shape: of an aim, the share that is reached there is the most that is paid.
+// A count must be as good at another shape: an aim is paid at most the share that it reaches there.
 static void hold_to_shape(struct grading *g, const struct item *item, const char *other,
                           const char *named, struct outcome *o)
 {
@@ -1193,22 +1202,24 @@ static void hold_to_shape(struct grading *g, const struct item *item, const char
                    o->said, named, 100 * share);
 }
 
-// At the other published shapes, but of caches, which are not of one kind; and at one that nobody knew.
+// Checks an aim at the other public shapes, except for caches, which are of different kinds, and at
+// a shape that nobody knew.
 static void hold_to_shapes(struct grading *g, const struct item *item, struct outcome *o)
 {
     for (int i = 0; i < sheet.shape_count && !sheet.cache; ++i)
         if (strcmp(sheet.shapes[i], shape_of(item)) != 0)
             hold_to_shape(g, item, sheet.shapes[i], sheet.shapes[i], o);
     hold_to_shape(g, item, drawn_like(shape_of(item)), "a drawn shape", o);
-    // Where there are more tiles than CTAs, who asks once for all of a CTA's asks less.
+    // If there are more tiles than CTAs, a kernel that asks once for all of a CTA's tiles asks
+    // less.
     if (strcmp(item->name, "global_atomic_sectors") == 0)
         hold_to_shape(g, item,
                       text("1x%dx64", secret_between(900, 1000, class_draw("heads of many tiles"))),
                       "a drawn shape of many tiles", o);
 }
 
-// An aim's resource is what the launches of all runs take, whatever their shape; but for the number of CTAs, which grows
-// with it, and for caches, which are not of one kind.
+// A resource of an aim is the most over the launches of all runs, whatever their shape, except for
+// the number of CTAs, which grows with the shape, and for caches, which are of different kinds.
 static double most_of_runs(const struct grading *g, const struct item *item, double value)
 {
     const bool of_all = is_aim(item) && !sheet.cache && strcmp(item->name, "ctas") != 0;
@@ -1236,7 +1247,8 @@ static struct outcome of_number(struct grading *g, const struct item *item)
     o.said = isnan(value) ? why : text("%s", plain(value));
     if (is_aim(item) && o.share > 0 && on < 0)
         hold_to_use(g, item, value, &o);
-    // A limit on a resource is on the most of all runs; and who stays on every SM has as many CTAs where there is little.
+    // A limit on a resource counts the most over all runs; a persistent kernel has the same number
+    // of CTAs for small shapes.
     if (is_aim(item) && o.share > 0 && on < 0 && !(is_resource && item->limit.relation == AT_MOST))
         hold_to_shapes(g, item, &o);
     return o;
@@ -1247,8 +1259,8 @@ static const struct item *speed_item(void)
     return item_named("speed");
 }
 
-// The published curve: nothing below the limit, all from `full` on, a straight line between them,
-// in tenths of a point. The ratio is the upper end of its interval, so that noise costs no points.
+// The share for a speed: nothing below the limit, all from `full` on, linear between them, in
+// tenths of a point. The ratio is the upper end of its interval, so that noise costs no points.
 static double speed_share(const struct item *item, double ratio)
 {
     double full = isnan(item->full) ? item->limit.value : item->full;
@@ -1259,8 +1271,8 @@ static double speed_share(const struct item *item, double ratio)
     return round(10 * share * item->points) / (10 * item->points);
 }
 
-// Outputs of timed runs are checked, too: a kernel that is wrong there is wrong, even if it was
-// right in the simulator.
+// Outputs of timed runs are checked, too: a kernel that is wrong there counts as wrong, even if the
+// simulator found it right.
 static struct outcome of_speed(struct grading *g, const struct item *item, struct outcome *correct)
 {
     struct outcome o = {.left_out = !is_timed()};
@@ -1348,7 +1360,7 @@ static json_t *new_result(const char *name)
                      "cases");
 }
 
-// The sum of the points, rounded again: tenths are not exact in binary.
+// Adds up the points and rounds the sum: tenths are not exact in binary.
 static void add_up(json_t *result, double score, double total)
 {
     json_object_set_new(result, "score", json_real(in_tenths(score)));
@@ -1401,7 +1413,7 @@ json_t *refused(const char *name, const char *why)
     return result;
 }
 
-// A submission and what it is compared with, as they are and preprocessed.
+// A submission and the texts that it is compared with, each as it is and preprocessed.
 enum { HANDED_IN, HANDED_IN_PLAIN, OWN, OWN_PLAIN, STARTER, STARTER_PLAIN, TEXTS };
 
 static void read_texts(struct source texts[TEXTS], const char *source, size_t bytes)
@@ -1419,12 +1431,12 @@ static void read_texts(struct source texts[TEXTS], const char *source, size_t by
 
 static void free_texts(struct source texts[TEXTS])
 {
-    for (int i = 1; i < TEXTS; ++i) // the first is the caller's
+    for (int i = 1; i < TEXTS; ++i) // the first text is the caller's
         free(texts[i].text);
 }
 
-// Whether it is the starter as it was handed out: all gaps of the sheet are still marked as open, or
-// their marks are gone and nothing else.
+// Whether it is the starter as handed out: all gaps of the sheet are still marked as open, or only
+// their marks were removed.
 static bool is_untouched(const struct source texts[TEXTS])
 {
     const json_t *tasks = json_object_get(sheet.json, "exercises"), *task;
@@ -1440,7 +1452,7 @@ static bool is_untouched(const struct source texts[TEXTS])
     return same || (i > 0 && open == i);
 }
 
-// `correct` comes first whatever the sheet's order, for the others depend on it.
+// Grades `correct` first whatever the sheet's order, since the others depend on it.
 static void grade_items(struct grading *g, const struct source texts[TEXTS], json_t *result)
 {
     struct outcome outcomes[ITEMS_MAX];
@@ -1450,7 +1462,7 @@ static void grade_items(struct grading *g, const struct source texts[TEXTS], jso
     struct outcome speed = {0};
     double score = 0, total = 0, shares[ITEMS_MAX];
 
-    if (item_named("hidden")) // before `races`, which hears of its own
+    if (item_named("hidden")) // before `races`, which takes its races
         hidden = of_judged_group(g, "hidden",
                                  sheet.journal ? run_hidden_searches
                                  : sheet.cache ? run_hidden_caches
@@ -1497,8 +1509,8 @@ static void grade_items(struct grading *g, const struct source texts[TEXTS], jso
         json_object_set_new(result, "speed", g->speed);
 }
 
-// What a kernel is told that computes in double, which costs no points: on an L4 an SM has two lanes for that, and
-// 128 for float.
+// Remarks on a kernel that computes in double, which costs no points: on an L4 an SM has two lanes
+// for double, 128 for float.
 static void remark_on_doubles(struct grading *g, json_t *result)
 {
     const struct counted *most = NULL;
@@ -1532,7 +1544,7 @@ static bool went_wrong(const json_t *result)
     return false;
 }
 
-// Flags, and whose program it is: "chapter 7's program, ch07_reuse_scores".
+// Adds flags, and whose program it is: "chapter 7's program, ch07_reuse_scores".
 static void add_flags(json_t *result, const struct source texts[TEXTS], const char *ptx)
 {
     json_t *flags = flags_of(&texts[HANDED_IN], &texts[OWN], ptx);
@@ -1579,7 +1591,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
             json_object_set_new(result, "film", film);
     }
     if (g.s.two_ways && !json_is_string(json_object_get(result, "refused"))) {
-        json_decref(result); // of some shapes: what it was graded as there is no grade
+        json_decref(result); // a grade for some of the shapes is no grade
         result = refused(name, g.s.two_ways);
     }
     if (wall_over(&g.s))
@@ -1605,14 +1617,16 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
 
 // ---- The aims of several sheets -----------------------------------------------------------------
 
-// A text's runs at the shapes of the sheet at hand: outputs, which another sheet may judge otherwise.
+// A text's runs at the shapes of the current sheet: outputs, which another sheet may judge
+// differently.
 struct aimed {
     char *out[SHEET_SHAPES_MAX];
     bool cache;
 };
 
-// The share of the sheet's shapes at which a text is right by the sheet's gate. It runs where it has not run yet, as
-// `counted` of the same index. False: it did not come to an end there, with one line in *why.
+// The share of the sheet's shapes at which a text is right by the sheet's gate. Shapes without a
+// run are run now, into `counted` of the same index. False: a run did not end, with one line in
+// *why.
 static bool judge_shapes(struct grading *g, struct aimed *a, double *share, char **why)
 {
     *share = 0;
@@ -1639,7 +1653,7 @@ static bool judge_shapes(struct grading *g, struct aimed *a, double *share, char
     return true;
 }
 
-// What is paid for the aims of the sheet at hand, and what is said of each.
+// The points for the aims of the current sheet, with a text for each.
 static json_t *pay_aims(struct grading *g, struct aimed *a)
 {
     struct reached reached = {.aim = 1};

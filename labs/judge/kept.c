@@ -1,12 +1,13 @@
-// kept.c: what was made of a text, for the next time that it is graded, in build/grade/kept beside the results:
-// HASH.built, compiled; HASH.plain, preprocessed; HASH.launches, how its host code said that it wants to be
-// launched (record.c), which stays: by that it is graded whenever it comes again. The hash is of all that
-// compiling depends on: the text; this grader, in which the commands and their flags are; the book's header and
-// libraries; which compilers these are. An entry begins with the hash of its own bytes: what is damaged is
-// made anew.
+// kept.c: what was made from a text, kept for the next time that it is graded, in build/grade/kept
+// beside the results: HASH.built, compiled; HASH.plain, preprocessed; HASH.launches, how its host
+// code said that it wants to be launched (record.c), which stays: the text is graded by it whenever
+// it comes again. The hash is of all that compiling depends on: the text; this grader, which
+// contains the commands and their flags; the book's header and libraries; the compilers. An entry
+// begins with the hash of its own bytes: a damaged one is made anew.
 //
-// Only the judge writes there, and only what came out of a box; no box has that folder. A program that
-// runs without one could have written anything, so --unsafe-no-sandbox takes and keeps nothing.
+// Only the judge writes there, and only what came out of a box; no box has access to that folder. A
+// program that runs without a box could have written anything, so --unsafe-no-sandbox takes and
+// keeps nothing.
 #include "judge.h"
 
 #include "workbench/workbench.h"
@@ -18,8 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// The most bytes of all entries together. The entry that was not used for longest is removed first. An
-// entry has a bit less than a megabyte.
+// The most bytes of all entries together. The least recently used entry is removed first. An entry
+// has a bit less than a megabyte.
 static const off_t KEPT_BYTES_MAX = 512 << 20;
 
 const char *kept_folder(void)
@@ -43,7 +44,7 @@ static void hash_file(SHA2_CTX *hash, const char *path)
     free(bytes);
 }
 
-static void hash_judge(SHA2_CTX *hash) // which is read once
+static void hash_judge(SHA2_CTX *hash) // reads each file once
 {
     static char hex[SHA256_DIGEST_STRING_LENGTH];
     SHA2_CTX own;
@@ -56,7 +57,8 @@ static void hash_judge(SHA2_CTX *hash) // which is read once
     hash_bytes(hash, hex, sizeof hex);
 }
 
-// A compiler is known by its place, size and time: reading one takes longer than what it compiles.
+// Identifies a compiler by its path, size and time: reading its file takes longer than a
+// compilation.
 static void hash_tool(SHA2_CTX *hash, const char *path)
 {
     struct stat about = {0};
@@ -69,7 +71,7 @@ static void hash_tool(SHA2_CTX *hash, const char *path)
     hash_bytes(hash, marks, sizeof marks);
 }
 
-const char *grader_hash(void) // taken once
+const char *grader_hash(void) // computed once
 {
     static char hex[SHA256_DIGEST_STRING_LENGTH];
     SHA2_CTX s;
@@ -117,7 +119,7 @@ char *built_path(const char *source, size_t bytes)
 
     SHA256Init(&hash);
     hash_bytes(&hash, source, bytes);
-    hash_bytes(&hash, sheet.ending, strlen(sheet.ending)); // which of the compilers
+    hash_bytes(&hash, sheet.ending, strlen(sheet.ending)); // which compiler is used
     hash_judge(&hash);
     for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
         char *path = text("%s/%s", root, files[i]);
@@ -169,7 +171,7 @@ bool built_take(struct submission *s, const char *path)
     bool good = take_parts(s, &entry, &program, &bytes);
     if (good) {
         write_work(s, "program", program, bytes, 0755);
-        utimensat(AT_FDCWD, path, NULL, 0); // used
+        utimensat(AT_FDCWD, path, NULL, 0); // marks it as used
     } else {
         free(s->ptx);
         free(s->cubin);
@@ -196,8 +198,8 @@ static int by_use(const void *a, const void *b)
                                       : 0;
 }
 
-// Removes kept programs and preprocessed texts. Another judge may do so meanwhile: a file that is gone
-// already is no fault.
+// Removes kept programs and preprocessed texts. Another judge may do so at the same time: a file
+// that is already gone is no fault.
 static void make_room(void)
 {
     char *pattern = text("%s/*.[bp]*[tn]", kept_folder());
@@ -233,7 +235,7 @@ void built_keep(const struct submission *s, const char *path)
     FILE *file = program ? open_memstream(&entry, &size) : NULL;
 
     if (file) {
-        fprintf(file, "%*s", (int)at, ""); // its hash, later
+        fprintf(file, "%*s", (int)at, ""); // place for its hash, written later
         if (!sheet.journal) {
             fprintf(file, "%zu\n", s->ptx_bytes);
             fwrite(s->ptx, 1, s->ptx_bytes, file);
@@ -254,8 +256,8 @@ void built_keep(const struct submission *s, const char *path)
     free(own);
 }
 
-// Takes a preprocessed text from its file, which is the SHA-256 of the text and then the text; false: the file is not
-// there, or damaged.
+// Reads a preprocessed text from its file, which is the SHA-256 of the text followed by the text;
+// false: the file is missing or damaged.
 bool plain_take(struct source *plain, const char *path)
 {
     const size_t at = SHA256_DIGEST_STRING_LENGTH - 1;
@@ -267,14 +269,14 @@ bool plain_take(struct source *plain, const char *path)
 
     if (good) {
         *plain = (struct source){memmove(entry, entry + at, size - at + 1), size - at};
-        utimensat(AT_FDCWD, path, NULL, 0); // used
+        utimensat(AT_FDCWD, path, NULL, 0); // marks it as used
     } else {
         free(entry);
     }
     return good;
 }
 
-// The next program that is kept makes room.
+// Does not remove others: the next program that is kept makes room.
 void plain_keep(const struct source *plain, const char *path)
 {
     const size_t at = SHA256_DIGEST_STRING_LENGTH - 1;
@@ -286,6 +288,6 @@ void plain_keep(const struct source *plain, const char *path)
     SHA256Data((const uint8_t *)plain->text, plain->bytes, hex);
     memcpy(entry, hex, at);
     memcpy(entry + at, plain->text, plain->bytes);
-    file_write(path, entry, at + plain->bytes, why, sizeof why); // else it is done again
+    file_write(path, entry, at + plain->bytes, why, sizeof why); // if that fails, it is done again
     free(entry);
 }

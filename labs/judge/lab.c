@@ -1,4 +1,5 @@
-// lab.c: the lab at hand: its sheet, from build/labs/labNN.json, which the chapter's becomes; its program and starter.
+// lab.c: the current lab: its sheet, from build/labs/labNN.json, which is made from the chapter;
+// its program and starter.
 #include "judge.h"
 
 #include <glob.h>

@@ -1,5 +1,5 @@
-// late.c: what a submission that came late keeps of its points. Grades do not depend on it: the
-// gradebook gets two columns more, whole days late and the points that are left.
+// late.c: the points that a late submission keeps. Grades do not depend on it: the gradebook gets
+// two more columns, whole days late and the points that are left.
 #include "judge.h"
 
 #include <math.h>
@@ -11,9 +11,10 @@
 enum { DAY = 24 * 60 * 60 };
 
 static time_t deadline;
-static char *times; // of --times, or NULL: the files' own
+static char *times; // content of the file of --times; NULL: files' own times count
 
-// "2026-11-22 23:59", with a T in place of the space or seconds too; local time. -1: no such time.
+// Reads "2026-11-22 23:59", perhaps with T in place of the space and with seconds; local time. -1:
+// not a time.
 static time_t read_time(const char *words)
 {
     static const char *const forms[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
@@ -47,7 +48,8 @@ void late_read(void)
         fail(EXIT_USAGE, "--times: cannot read %s", options.times);
 }
 
-// When a submission came: by a line "NAME,TIME" of --times, else when the file was last written.
+// When a submission was handed in: by a line "NAME,TIME" of --times, else when the file was last
+// written.
 static time_t came(const char *folder, const struct entry *e)
 {
     size_t length = strlen(e->file);

@@ -88,7 +88,7 @@ static const struct option_row rows[] = {
     {"unsafe-no-sandbox", NULL, "run submissions as you: only for your own files",
      .flag = &options.unsafe},
     {"lab-file", "FILE", NULL, .word = &options.lab_file}, // for tests
-    {"check", NULL, NULL, .flag = &options.check}, // for labs/tools/check-labs, as the next three
+    {"check", NULL, NULL, .flag = &options.check}, // for labs/tools/check-labs, like the next three
     {"pairs", "FOLDER", NULL, .call = take_pairs},
     {"quick", NULL, NULL, .flag = &options.quick},
     {"record", "FILE", NULL, .word = &options.record},
@@ -139,8 +139,8 @@ static int parse(int argc, char **argv)
     return first;
 }
 
-// A number in a file that has nothing else, or after a word at the beginning of a line; `none` where there is
-// no number.
+// Reads a number from a file that has nothing else, or after a word at the beginning of a line;
+// returns `none` if there is no number.
 static double number_in(const char *path, const char *word, double none)
 {
     FILE *file = fopen(path, "re");
@@ -156,24 +156,24 @@ static double number_in(const char *path, const char *word, double none)
     return number;
 }
 
-// Bytes that are free on this machine, and to us by the control group's limit.
+// Bytes that are free on this machine, and for this process by the control group's limit.
 static double memory_free(void)
 {
-    const char *meminfo = getenv("GRADE_MEMINFO"); // of a test
+    const char *meminfo = getenv("GRADE_MEMINFO"); // set by a test
     double most = INFINITY, used = 0, left;
 
     most = number_in("/sys/fs/cgroup/memory.max", "", most);
     used = number_in("/sys/fs/cgroup/memory.current", "", used) -
-           number_in("/sys/fs/cgroup/memory.stat", "file ", 0); // which it gives back
+           number_in("/sys/fs/cgroup/memory.stat", "file ", 0); // files' cache, given back
     left = 1024 * number_in(meminfo ? meminfo : "/proc/meminfo", "MemAvailable:", INFINITY);
     return fmin(left, most - used);
 }
 
-// As many submissions at a time as there are cores for, or as were asked for; and as there is memory for,
-// were each of them to take what it may.
+// The number of submissions at a time: one for each core, or as many as were asked for; but only as
+// many as there is memory for, if each takes all that it may.
 static int jobs_that_fit(int wanted)
 {
-    const double each = 4.25; // GiB: what a compiler may take, and the files that it makes
+    const double each = 4.25; // GiB: for a compiler, and for the files that it makes
     double fit = floor(memory_free() / (each * (1 << 30)));
     int jobs = fit < 1 ? 1 : fit < wanted ? (int)fit : wanted;
 

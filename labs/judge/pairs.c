@@ -1,9 +1,9 @@
-// pairs.c: the test of all sheets (labs/tools/check-labs --pairs). Every text of a folder, each program of the book
-// among them, is judged by every lab's sheet: whoever earns something of an aim must have the lab's idea, as
-// labs/ideas.tsv says of the programs.
+// pairs.c: the test of all sheets (labs/tools/check-labs --pairs). Every text of a folder, among
+// them each program of the book, is judged by every lab's sheet: a text that earns something for an
+// aim must have the lab's idea, as labs/ideas.tsv says.
 //
-// A text is built once, and launched once at each shape: counts, and what of them was used, are the same for all
-// sheets. Of `correct` a sheet's own shapes count here, with one input each.
+// A text is built once, and launched once at each shape: counts, and how much of them was used, are
+// the same for all sheets. For `correct` a sheet's own shapes count here, with one input each.
 #include "judge.h"
 
 #include <glob.h>
@@ -27,7 +27,7 @@ static double aims_of(const struct sheet *s)
 
 // ---- Who has which idea -------------------------------------------------------------------------
 
-// Whether labs/ideas.tsv has a lab in the line of a text: "NAME<tab>LAB LAB ...".
+// Whether labs/ideas.tsv lists a lab in the line of a text: "NAME<tab>LAB LAB ...".
 static bool has_idea(const char *ideas, const char *name, int lab)
 {
     const size_t length = strlen(name);
@@ -103,7 +103,7 @@ static void check_pair(const char *ideas, const struct entry *e, const struct sh
     }
 }
 
-// A key of the record: a text's name, in which a reference may have no dots.
+// The object of a text in the record, under its name without dots, which references cannot have.
 static json_t *points_of(const struct entry *e)
 {
     json_t *points = json_object(), *paid;
@@ -137,7 +137,7 @@ static json_t *hashes_of(const json_t *programs)
     return hashes;
 }
 
-// A sheet's aims, as its chapter has them: they show whether the record is today's.
+// A sheet's aims, as its chapter has them: they show whether the record is up to date.
 static json_t *aims_said(const struct sheet *s)
 {
     json_t *said = json_array();

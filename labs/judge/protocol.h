@@ -1,9 +1,9 @@
-// protocol.h: what the judge and its runner say to each other over two pipes: standard input, and
-// REPLY_FD. Standard output is no part of it: that is where a GPU's driver puts what kernels print.
+// protocol.h: the messages between the judge and its runner over two pipes: standard input, and
+// REPLY_FD. Standard output is not used: a GPU's driver writes there what kernels print.
 //
-// The judge sends a request and gets a reply; both are a header and as many bytes as it announces.
-// They are the same program's halves on the same machine, so structs go as they are. The judge
-// believes nothing of a reply but its size: whatever is in it is compared.
+// The judge sends a request and gets a reply; both are a header followed by as many bytes as it
+// announces. They are two halves of one program on the same machine, so structs are sent as they
+// are. The judge trusts only the size of a reply: everything in it is compared.
 #ifndef PROTOCOL_H
 #define PROTOCOL_H
 
@@ -16,21 +16,21 @@
 #include "workbench/workbench.h"
 
 enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
-enum { FILM_BYTES_MAX = 32 << 20 }; // of JSON; of more there is no film
-enum { SCRATCH_MOST = 64 << 20 };   // bytes: of a cache's, and of what host code allocates
+enum { FILM_BYTES_MAX = 32 << 20 }; // of JSON; a larger film is not made
+enum { SCRATCH_MOST = 64 << 20 };   // bytes: scratch memory of a cache, allocations of host code
 enum { MORE_MAX = 256 };
-enum { REPORTS_MAX = 10000 }; // races and the like, after which a launch is stopped
+enum { REPORTS_MAX = 10000 }; // races and the like; then a launch is stopped
 
 #define WRITES_INPUTS "it writes into its inputs"
 
-// A kernel's first parameter; for a shape that is a cache it is cache_args. Both begin with pointers to
-// the inputs, in order, and after them to the output.
+// A kernel's first parameter; for a cache cache_args. Both begin with pointers to the inputs, in
+// order, and then to the output.
 union kernel_args {
     struct attention_args attention;
     struct cache_args cache;
 };
 
-// As the host code is given it, on addresses where nothing is; its bytes.
+// Fills in what the host code gets, with addresses where nothing is; returns its bytes.
 static inline size_t args_for(union kernel_args *args, const struct shape *shape)
 {
     memset(args, 0, sizeof *args);
@@ -46,18 +46,18 @@ struct recorded {
     char kernel[KERNEL_NAME_MAX];
     unsigned grid[3], block[3];
     uint64_t shared;
-    bool cooperative; // its CTAs may wait for one another: all are on the GPU at once
-    uint32_t steps;   // bytes of what is done to memory before it
+    bool cooperative; // its CTAs may wait for each other, so all must be on the GPU at once
+    uint32_t steps;   // bytes of the steps before it, which change memory
     uint32_t more_bytes;
-    unsigned char more[MORE_MAX]; // parameters behind the arguments, as they lie there
+    unsigned char more[MORE_MAX]; // parameters after the arguments, in the same layout
 };
 
-// The GPU that submissions are compiled for, and whose limits their launches are held to.
+// The GPU that submissions are compiled for; its limits hold for their launches.
 #define JUDGED_GPU (&gpus[GPU_L4])
 
 enum verb {
     VERB_LOAD,    // PTX text, a NUL, machine code for JUDGED_GPU
-    VERB_MEASURE, // struct run_request: what its launches take of that GPU
+    VERB_MEASURE, // struct run_request: what its launches take of JUDGED_GPU
     VERB_RUN,     // struct run_request, then inputs; each set is launched once, in turn
     VERB_TIME,    // the same on a GPU, timed
     VERB_FILM, // runs one set; instead of outputs, answers with the film of a CTA as JSON (ptxsim/machine/film.h)
@@ -68,8 +68,8 @@ struct request {
     uint32_t verb;
 };
 
-// What is spoiled (spoil.c) in launches of the same inputs: in each of so many draws one execution, and if all of the first
-// draws are noticed that are `enough`, they stand for the rest.
+// Spoiling (spoil.c), in launches on the same inputs: each draw spoils one execution; if the first
+// `enough` draws are all noticed, they stand for the rest.
 enum { DRAWS_MOST = 24 };
 struct experiment {
     enum spoils what;

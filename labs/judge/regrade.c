@@ -1,5 +1,5 @@
-// regrade.c: --item. One item of the sheet is graded anew for a class; all others keep the outcome that
-// the same text had before, under the same secret.
+// regrade.c: --item. Grades one item of the sheet anew for a class; all others keep their earlier
+// outcome for the same text under the same secret.
 #include "judge.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ void check_item(void)
              sheet.number, options.item, known);
 }
 
-// Whether it is a whole result for this lab and secret.
+// Whether a file is a complete result for this lab and secret.
 static bool is_earlier(const json_t *result)
 {
     return json_integer_value(json_object_get(result, "lab")) == sheet.number &&
@@ -30,7 +30,7 @@ static bool is_earlier(const json_t *result)
            strcmp(string_or(result, "drawn_from", ""), secret_name()) == 0;
 }
 
-// Gives an earlier result to every entry with its text that has no newer one.
+// Gives an earlier result to every entry with the same text that has no newer one.
 static void stand_for(json_t *result, double written, struct entry *entries, int count)
 {
     for (int i = 0; i < count; ++i) {

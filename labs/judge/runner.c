@@ -2,8 +2,8 @@
 //
 // Nothing of the submission's host code is in this process. It takes the PTX, launches what was
 // recorded, and knows neither the reference nor the seed. It answers on a descriptor of its own,
-// which nothing that a kernel prints can reach. In the simulator a process runs one case and ends,
-// so that no case finds anything that another has left. Two environments:
+// which a kernel's prints cannot reach. In the simulator a process runs one case and ends, so that
+// no case finds anything that another has left. Two ways to call it:
 //   build/runner       the simulator
 //   build/runner gpu   the GPU, by the driver's API (gpu.c)
 #include "protocol.h"
@@ -51,14 +51,14 @@ static void refuse(const char *text)
 
 static void fault(enum fault_kind kind, const char *text)
 {
-    if (reply.verdict != DONE) // the first is told
+    if (reply.verdict != DONE) // only the first failure is reported
         return;
     reply.verdict = FAULTED;
     reply.fault = kind;
     snprintf(reply.text, sizeof reply.text, "%.1023s", text);
 }
 
-// A race leaves the numbers as they are: it is told beside them.
+// A race does not stop a launch: it is reported beside the numbers.
 static void note(const struct fault *found)
 {
     if (found->kind != FAULT_RACE)
@@ -79,7 +79,8 @@ static void print(const char *text, size_t bytes)
 
 // ---- What a launch takes ------------------------------------------------------------------------
 
-// Whether the GPU's driver would take a launch: its shape, its parameters.
+// Says why the GPU's driver would refuse a launch, by its shape and parameters; NULL if it would
+// not.
 static const char *shape_wrong(const struct recorded *l, const struct kernel_info *info,
                                const struct shape *shape)
 {
@@ -99,8 +100,9 @@ static const char *shape_wrong(const struct recorded *l, const struct kernel_inf
     return NULL;
 }
 
-// Bytes of the stack frame in which a kernel hands printf its arguments, 32 at most. It writes them there
-// and never reads them; where anything of the program reads local memory, there is an array in it.
+// Bytes of the stack frame in which a kernel passes arguments to printf, 32 at most. A kernel
+// writes them there and never reads them; if anything in the program reads local memory, there is
+// an array in it.
 static size_t print_frame(const struct kernel_info *info)
 {
     enum { ARGUMENTS_BYTES = 32 * 8 };
@@ -110,7 +112,7 @@ static size_t print_frame(const struct kernel_info *info)
     return info->local_bytes;
 }
 
-// One line, until the next is told.
+// A line of text, valid until the next call.
 static const char *__attribute__((format(printf, 1, 2), returns_nonnull))
 told(const char *format, ...)
 {
@@ -132,8 +134,8 @@ static const char *__attribute__((returns_nonnull)) too_large(uint64_t ctas, uin
                 (unsigned long long)ctas, gpu, (unsigned long long)at_once);
 }
 
-// What one launch takes of JUDGED_GPU, by its machine code; returns a line if no GPU has so much. The one
-// place where a launch's resources are measured, and the limit they are held to.
+// Measures what a launch takes of JUDGED_GPU, by its machine code; returns a line if that GPU has
+// not so much. Only here are a launch's resources measured and their limits checked.
 static const char *measure(const struct recorded *l, const struct shape *shape, struct footprint *f)
 {
     const struct gpu *gpu = JUDGED_GPU;
@@ -152,7 +154,7 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
     size_t fixed = r.shared_bytes, in_ptx = kernel_info(kernel)->static_shared_bytes;
     fixed = in_ptx > fixed ? in_ptx : fixed;
     if (fixed > gpu->shared_optin ||
-        l->shared > gpu->shared_optin - fixed) // no sum that could wrap
+        l->shared > gpu->shared_optin - fixed) // written so that no sum can wrap
         return told("more shared memory than a CTA can have (%zu KB)", gpu->shared_optin >> 10);
     const size_t frame = print_frame(kernel_info(kernel));
     int threads = (int)(l->block[0] * l->block[1] * l->block[2]);
@@ -178,7 +180,7 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
     return NULL;
 }
 
-// Over all launches: the most of each, and the least occupancy.
+// The most over all launches of each resource; for occupancy the least.
 static bool measure_all(const struct run_request *r)
 {
     struct footprint f, *most = &reply.footprint;
@@ -203,7 +205,7 @@ static bool measure_all(const struct run_request *r)
 
 // ---- The simulator ------------------------------------------------------------------------------
 
-// The memory in which the barrier of a cooperative grid counts, zeroed; 0: there is none.
+// Memory for the barrier of a cooperative grid, zeroed; 0: there is none left.
 static uint64_t grid_memory(void)
 {
     enum { BYTES = 64 };
@@ -230,7 +232,7 @@ static void *symbol_or_memory(const char *target, size_t *size)
     return (void *)(uintptr_t)address;
 }
 
-// "d 0x280000100000 4096": once for all sets.
+// Step "d 0x280000100000 4096": allocates, once for all sets.
 static const char *step_memory(const char *line)
 {
     static uint64_t all;
@@ -250,7 +252,7 @@ static const char *step_memory(const char *line)
     return base ? NULL : "its host code allocates memory where there is none";
 }
 
-// "write TARGET OFFSET BYTES", "fill TARGET OFFSET COUNT VALUE ELEMENT".
+// Steps "write TARGET OFFSET BYTES" and "fill TARGET OFFSET COUNT VALUE ELEMENT".
 static const char *step_store(const char *line, bool fills)
 {
     static char target[KERNEL_NAME_MAX];
@@ -277,7 +279,7 @@ static const char *step_store(const char *line, bool fills)
     return NULL;
 }
 
-// What host code does to memory before a launch: lines from one place to another.
+// Takes the steps that host code does to memory before a launch, one a line.
 static void take_steps(char *from, const char *end)
 {
     for (char *next; from < end && reply.verdict == DONE; from = next) {
@@ -294,7 +296,7 @@ static void take_steps(char *from, const char *end)
     }
 }
 
-// The parameters of a launch as they lie: the arguments, and what its host code adds.
+// The parameters of a launch in their layout: the arguments, and what its host code adds.
 static const void *params_of(const struct run_request *r, const struct recorded *l,
                              const union kernel_args *args)
 {
@@ -307,10 +309,10 @@ static const void *params_of(const struct run_request *r, const struct recorded 
     return params;
 }
 
-static struct ablation ablation; // of all launches together
-static uint64_t budget;          // warp instructions of a launch
+static struct ablation ablation; // over all launches together
+static uint64_t budget;          // warp instructions that a launch may run
 
-// What the host code allocates, at once: it is in no launch's own time.
+// Allocates what the host code allocates before any launch, so that no launch is timed with it.
 static void make_memory(const struct run_request *r)
 {
     const char *from = (const char *)(r + 1), *end = from + r->steps_bytes;
@@ -352,15 +354,15 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .reports = REPORTS_MAX,
             .note = note,
             .print = print,
-            .print_bytes = sizeof reply.printed + 1, // one more: that there was more is told
+            .print_bytes = sizeof reply.printed + 1, // one more, to see that there was more
         };
         struct fault first = {0};
         bool good = launch_run(&launch, &reply.counts, &lines, &line_count, &first);
         if (good)
             continue;
         note(&first);
-        // Tells the kind of fault by the simulator's words. If they are misread, the only effect is
-        // one more run.
+        // The kind of fault is read from the simulator's words; if they are misread, the only
+        // effect is one more run.
         if (first.kind == FAULT_RACE && strstr(first.text, ": stopped: "))
             reply.raced_out = true;
     }
@@ -375,10 +377,10 @@ static void *device_copy(const char *from, size_t bytes)
     return to;
 }
 
-// One set of inputs: buffers of its own, filled, launched upon and looked at.
+// One set of inputs with its buffers: filled, used by launches, and read.
 struct set {
     union kernel_args args;
-    void *at[KERNEL_POINTERS]; // of the inputs, and behind them of the output
+    void *at[KERNEL_POINTERS]; // the inputs, and after them the output
 };
 
 static void set_fill(const struct run_request *r, const char *inputs, struct set *set)
@@ -388,7 +390,7 @@ static void set_fill(const struct run_request *r, const char *inputs, struct set
 
     for (int i = 0; i < count; inputs += bytes[i++])
         memcpy(set->at[i], inputs, bytes[i]);
-    memset(set->at[count], 0xff, 2 * shape_outputs(&r->shape)); // NaNs, as new memory has
+    memset(set->at[count], 0xff, 2 * shape_outputs(&r->shape)); // filled with NaN, as new memory is
 }
 
 static bool set_make(const struct run_request *r, const char *inputs, void *scratch,
@@ -405,7 +407,7 @@ static bool set_make(const struct run_request *r, const char *inputs, void *scra
         refuse("out of memory");
         return false;
     }
-    memory_track(set->at[count]); // and not to be read before it is written
+    memory_track(set->at[count]); // it must be written before it is read
     args_for(&set->args, &r->shape);
     memcpy(&set->args, set->at, (size_t)(count + 1) * sizeof *set->at);
     if (r->shape.page) {
@@ -438,7 +440,7 @@ static void set_answer(const struct run_request *r, const struct set *set, const
 
 // ---- Spoiled launches ---------------------------------------------------------------------------
 
-// All memory as it is before the first launch, to which each spoiled one goes back.
+// All memory as it was before the first launch; each spoiled launch begins with it again.
 static struct kept {
     void *to, *bytes;
     size_t size;
@@ -462,7 +464,7 @@ static void keep_memory(void)
     }
 }
 
-struct again { // the first set
+struct again { // the first set, for repetitions
     const struct run_request *request;
     struct set set;
     size_t output; // which of the set's pointers
@@ -482,7 +484,8 @@ static const uint16_t *launch_again(void *of, const struct ablation *spoils)
     return ended ? again->set.at[again->output] : NULL;
 }
 
-// K and V of a set, for an experiment that asks who loads them; of a cache its codes and scales, which are of both.
+// Watches K and V of a set, for an experiment that asks who loads them; for a cache codes and
+// scales, each of both.
 static void watch_parts(const struct run_request *r, const struct set *set)
 {
     size_t bytes[INPUTS_MAX];
@@ -499,10 +502,11 @@ static void watch_parts(const struct run_request *r, const struct set *set)
     }
 }
 
-// The sets in turn, of which the executions are noted; then the first again and again, spoiled.
+// Runs the sets in turn and notes their executions; then runs the first one again and again,
+// spoiled.
 static void run_ablated(const struct run_request *r, const char *inputs, void *scratch, char *out)
 {
-    enum { NOTED_MOST = 4 }; // sets; three of them change something
+    enum { NOTED_MOST = 4 }; // sets; in three of them one tensor differs
     size_t bytes[INPUTS_MAX], ends[NOTED_MOST] = {0};
     struct again again = {.request = r, .output = (size_t)input_sizes(&r->shape, bytes)};
     struct set set;
@@ -518,7 +522,7 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
         const char *from = inputs + (size_t)i * input_bytes(&r->shape);
         if (i > 0)
             set_fill(r, from,
-                     &set); // at the same addresses: what asks other places does so by its inputs
+                     &set); // all sets at the same addresses: other addresses then depend on inputs
         else if (!set_make(r, from, scratch, &set))
             return;
         if (i == 0) {
@@ -549,7 +553,7 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
                                       .launch = launch_again,
                                       .of = &again};
     reply.worked_on = worked_on_of(&noted, ends, r->sets, &changes);
-    budget = reply.counts.warp_instructions + 100000; // what is spoiled may never end
+    budget = reply.counts.warp_instructions + 100000; // a spoiled launch may never end
     reply.noticed =
         noted.what == SPOIL_LOADS ? spoil_each(&spoiling, changes) : spoil_all(&spoiling);
 }
