@@ -36,7 +36,7 @@ static bool fits(const int knob[REPLAY_KNOBS])
            warps + knob[PRODUCERS] <= 32;
 }
 
-static int place_of_value(int k, int value) // among the values of its knob; -1: it is none
+static int place_of_value(int k, int value) // among the knob's values; -1: not one of them
 {
     for (int v = 0; v < space[k].count; ++v)
         if (space[k].values[v] == value)
@@ -78,7 +78,7 @@ static bool read_knobs(const char *text, int knob[REPLAY_KNOBS])
            !text[end];
 }
 
-// The setting of these knobs; -1 if a knob does not have its value, and *odd is that knob.
+// The setting with these knobs; -1 if a knob does not have its value, and *odd is then that knob.
 static int find_setting(const int knob[REPLAY_KNOBS], int *odd)
 {
     int place[REPLAY_KNOBS];
@@ -152,7 +152,7 @@ static uint64_t draw(uint64_t *state) // splitmix64
     return z ^ z >> 31;
 }
 
-// From -1 to 1, near 0 more often.
+// From -1 to 1, more often near 0.
 static double draw_part(uint64_t *state)
 {
     double sum = 0;
@@ -161,8 +161,8 @@ static double draw_part(uint64_t *state)
     return sum / 1.5 - 1;
 }
 
-// How much of the logarithm of a score the values of one knob make, and those of two together; and how
-// much of what fits is refused, as of the book's candidates.
+// How much the values of one knob, and of two together, contribute to the logarithm of a score; and
+// the share of fitting settings that is refused, as among the book's candidates.
 static const double ALONE = 0.45, TOGETHER = 0.04, REFUSED = 1.0 / 3;
 
 static int by_value(const void *a, const void *b)
@@ -210,7 +210,8 @@ static void draw_once(struct landscape *l, uint64_t *state)
     find_best(l);
 }
 
-// Generation 0 of the book's search; one that refuses most of it, or has its best there, is no task.
+// A landscape is no task if it refuses most of generation 0 of the book's search, or has its best
+// there.
 static bool is_task(const struct landscape *l)
 {
     static const char *const first[] = {
@@ -245,7 +246,7 @@ enum { TALK_MOST = 1 << 20 }; // bytes that a program may write
 
 struct talk {
     int from;
-    double end; // when its time is up
+    double end; // when the program's time is up
     size_t heard, held;
     char bytes[4096];
 };
@@ -255,7 +256,7 @@ static struct talk talk_begin(int from, int seconds)
     return (struct talk){.from = from, .end = now() + seconds};
 }
 
-// Takes the first of the lines that are there, as a text; what is longer than they may be is cut.
+// Takes the first complete line; a line that is too long is cut.
 static bool take_line(struct talk *t, char line[128])
 {
     char *newline = memchr(t->bytes, '\n', t->held);
@@ -269,7 +270,7 @@ static bool take_line(struct talk *t, char line[128])
     return true;
 }
 
-// The next line; false at the end, or, with one line in wrong, where there is no end of it.
+// Waits for the next line; false at the end, or, with one line in wrong, if the output has no end.
 static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
 {
     while (!take_line(t, line)) {
@@ -290,7 +291,7 @@ static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
     return true;
 }
 
-// Writes an answer to a search that may not read it; false where the search's time is up, or it has
+// Writes an answer to a search that may not read it; false if the search's time is up, or it has
 // ended.
 static bool give_answer(const struct talk *t, int to, const char *answer, size_t bytes)
 {
@@ -311,7 +312,7 @@ static bool give_answer(const struct talk *t, int to, const char *answer, size_t
     return true;
 }
 
-// What follows a word at the beginning of a line; NULL: another line.
+// The text after a word at the beginning of a line; NULL if the line begins otherwise.
 static const char *after_word(const char *line, const char *word)
 {
     size_t length = strlen(word);
@@ -387,7 +388,7 @@ bool game_answer(struct game *g, const char *question, char answer[REPLAY_LINE])
     return true;
 }
 
-// A single change of a setting that nobody asked for; -1: there is none.
+// A single change of a setting that nobody asked for; -1 if there is none.
 static int left_out(const struct game *g, int setting)
 {
     int place[REPLAY_KNOBS], knob[REPLAY_KNOBS];
@@ -417,7 +418,7 @@ void game_end(struct game *g)
                  g->asked);
         return;
     }
-    for (int s = 0; s < REPLAY_SETTINGS; ++s) { // one of those that are equally good is enough
+    for (int s = 0; s < REPLAY_SETTINGS; ++s) { // if several are equally good, one is enough
         if (!g->asked_for[s] || g->landscape->verdict[s] != SETTING_TIMED ||
             g->landscape->score[s] > g->best)
             continue;

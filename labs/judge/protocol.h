@@ -74,8 +74,8 @@ enum { DRAWS_MOST = 24 };
 struct experiment {
     enum spoils what;
     int draws, enough;
-    bool halves;   // half of the executions are spoiled in each draw, SPOILED_MOST at the most
-    bool in_parts; // each draw has the executions of its own part of the launch
+    bool halves;   // each draw spoils half of the executions, SPOILED_MOST at most
+    bool in_parts; // each draw takes executions of its own part of the launch
     uint64_t drawn[DRAWS_MOST];
 };
 
@@ -84,7 +84,7 @@ struct run_request {
     float softmax_scale;
     int launch_count;
     struct recorded launches[LAUNCHES_MAX];
-    uint64_t budget; // warp instructions of a launch
+    uint64_t budget; // warp instructions that a launch may run
     bool races;
     bool
         ablated; // the executions of up to four sets are noted, and then those of the first are spoiled
@@ -92,20 +92,20 @@ struct run_request {
     bool unchecked; // a kernel that reads what nothing has written goes on, as on a GPU
     unsigned schedule;
     int threads;
-    uint64_t
-        scratch; // bytes of a cache's, zeros before the first set is launched and then as they are left
-    int sets, warm;  // input sets; VERB_TIME: how many of them come before the clock starts
-    unsigned cta[3]; // that VERB_FILM shows
+    uint64_t scratch; // bytes of scratch memory, zeros at first, then as each launch leaves them
+    int sets, warm;   // input sets; VERB_TIME: those launched before the clock starts
+    unsigned cta[3];  // the CTA that VERB_FILM shows
     uint64_t steps_bytes;
-    // Then what host code does to memory, lines as the runtime writes them down (cudart/written.c): for each
-    // launch those that come before it. Then for each set its inputs.
+    // Then the steps of the host code, which change memory, as lines of the runtime
+    // (cudart/written.c): for each launch the steps before it. Then the inputs of each set.
 };
 
-// The inputs of a set: q, k, v (E4M3 codes), q_scales, k_scales, v_scales (floats); of a cache q, new_k,
-// new_v (halves), codes, scales, table, lengths. A kernel may write to codes and scales, and they come back.
+// The inputs of a set: q, k, v (E4M3 codes), q_scales, k_scales, v_scales (floats); for a cache q,
+// new_k, new_v (halves), codes, scales, table, lengths. A kernel may write to codes and scales,
+// which are sent back.
 enum { INPUTS_MAX = 7, CACHE_CODES = 3, CACHE_SCALES, KERNEL_POINTERS = INPUTS_MAX + 1 };
 
-// Returns how many arrays a set of inputs has; bytes: of each.
+// Returns how many arrays a set of inputs has; fills in the bytes of each.
 static inline int input_sizes(const struct shape *shape, size_t bytes[INPUTS_MAX])
 {
     size_t batch = (size_t)shape->batch, heads = (size_t)shape->heads, page = (size_t)shape->page;
@@ -142,7 +142,7 @@ static inline size_t input_bytes(const struct shape *shape)
     return all;
 }
 
-// What comes back of a set: the output, and of a cache its codes and scales.
+// Bytes that are sent back for a set: the output, and for a cache its codes and scales.
 static inline size_t answer_bytes(const struct shape *shape)
 {
     size_t bytes[INPUTS_MAX], all = 2 * shape_outputs(shape);
@@ -155,81 +155,82 @@ static inline size_t answer_bytes(const struct shape *shape)
 
 enum verdict { DONE, FAULTED, REFUSED };
 
-struct footprint { // of all launches the most, of occupancy the least
+struct footprint { // the most over all launches; for occupancy the least
     int registers, threads;
     uint64_t ctas;     // of a launch
     uint64_t all_ctas; // of all launches together
     uint64_t shared_bytes,
-        local_bytes;  // a CTA: static and dynamic; a thread, without printf's frame
-    double occupancy; // of an SM of JUDGED_GPU, 0 to 1
+        local_bytes; // shared: of a CTA, static and dynamic; local: of a thread, without printf's frame
+    double occupancy; // on an SM of JUDGED_GPU, 0 to 1
 };
 
-// What the executions that are counted work on. Of the first of several sets, each of which has other inputs: how much
-// of their work is on what changes with what, by the bits of the sets that change both of a product's operands between
-// them: bit 0 is the second set's, which has another V, bit 1 that of another K. Work on what never changes, and so
-// not on inputs, is in [0].
+// What the noted executions work on. For the first of several sets of inputs: how much of the work
+// is on operands that change with which tensor. The index has a bit for each set that changes both
+// of a product's operands: bit 0 is the second set's, which has another V, bit 1 that of another K.
+// Work on operands that never change, and so do not depend on inputs, is in [0].
 enum { CHANGES_V = 1, CHANGES_K = 2, CHANGES = 1 << 3 };
 struct worked_on {
     double work[CHANGES];
     double executions;
-    // Of atomic operations, the share that finds at an address what no other has found there, of many CTAs that ask.
+    // For atomic operations at addresses that many CTAs ask: the share that finds a value there
+    // which no other has found.
     double orders;
-    double
-        overlap; // bytes of copies that a warp had on their way, in the mean of all its instructions
-    double meets; // signals of a launch at places where the same warp asks (struct ablation)
-    // Of what is loaded from global memory, the share by warps that make no products.
+    double overlap; // bytes of copies that a warp had under way, averaged over its instructions
+    double meets;   // signals of a launch in places where the same warp asks (struct ablation)
+    // The share of loads from global memory that is by warps without products.
     double apart;
-    double spread; // sectors of K and V over those that the CTA loads which loads most of them
+    double spread; // sectors of K and V, relative to those of the CTA that loads most
 };
 
 struct noticed {
     int draws;
-    int noticed;  // draws that changed an output, or whose launch did not come to its end
-    bool repeats; // unspoiled, the outputs were the same again
+    int noticed;  // draws that changed an output, or whose launch did not end
+    bool repeats; // launched again without spoiling, it gave the same outputs
 };
 
 struct reply {
-    uint64_t bytes; // that follow: the answers of all sets; or a film
+    uint64_t bytes; // bytes that follow: the answers of all sets, or a film
     enum verdict verdict;
     enum fault_kind fault;
-    char text[1024];           // one line: the fault, or why it was refused
-    int races;                 // reports of them; they leave the verdict as it is
-    char race[1024];           // the first
-    bool raced_out;            // so many that the launch was stopped for them
-    char printed[PRINTED_MAX]; // by the kernels' threads: the first of it, as it came
+    char text[1024];           // one line: the fault, or why the launch was refused
+    int races;                 // number of race reports; they do not change the verdict
+    char race[1024];           // the first race
+    bool raced_out;            // stopped because of too many races
+    char printed[PRINTED_MAX]; // what kernels printed: the beginning, unchanged
     uint32_t printed_bytes;
     bool printed_more;
     struct counts counts;
-    struct worked_on worked_on; // where run_request.ablated
-    struct noticed noticed;     // and what was spoiled in the first set
+    struct worked_on worked_on; // set if run_request.ablated
+    struct noticed noticed;     // the same, for spoiled launches of the first set
     struct footprint footprint;
-    double microseconds;      // a launch of VERB_TIME, by the GPU's events
-    double wall_microseconds; // and by the host's clock, the warm-up included
+    double microseconds;      // time of VERB_TIME's launches, by the GPU's events
+    double wall_microseconds; // the same by the host's clock, with the warm-up
 };
 
-// spoil.c: from the executions of several sets of inputs, which end at `ends` in the log of them. changes: gets for each
-// of the first set which others change what it works on, new.
+// spoil.c: computes this from the executions of several sets of inputs; `ends` are the ends of the
+// sets in the log. changes receives, for each execution of the first set, which other sets change
+// its operands; for the caller to free.
 struct worked_on worked_on_of(const struct ablation *noted, const size_t ends[], int sets,
                               uint8_t **changes);
 struct spoiling {
     const struct experiment *experiment;
-    const struct execution *log; // of a launch as it is
+    const struct execution *log; // executions of an unspoiled launch
     size_t count;
-    const size_t *drawn_of; // indices of those that draws are from, so many; NULL: all
+    const size_t *drawn_of; // indices of the executions to draw from; NULL: all
     uint64_t ctas;
-    const uint64_t *writers; // 1 + the CTA that has stored an output
+    const uint64_t *writers; // for each output, 1 + the CTA that has stored it
     const uint16_t *out;     // the outputs
     size_t outputs;
-    // Launches once more what was launched, spoiled; its outputs, or NULL: it did not come to its end.
+    // Repeats the launches, spoiled; returns the outputs, or NULL if they did not end.
     const uint16_t *(*launch)(void *of, const struct ablation *spoils);
     void *of;
 };
 struct noticed spoil_all(const struct spoiling *s);
-// The same for executions on what changes with K alone, and for those on what changes with V alone: what was noticed of
-// those of which less was.
+// Spoils executions on what changes with K alone, and executions on what changes with V alone;
+// returns the result of the kind of which fewer were noticed.
 struct noticed spoil_each(const struct spoiling *s, const uint8_t *changes);
 
-// gpu.c: the same on a GPU, by the driver's API. False with one line in `why`.
+// gpu.c: the runner's functions for a GPU, by the driver's API. False with one line in `why`.
 bool gpu_open(char *why, size_t size);
 bool gpu_load(const char *ptx, char *why, size_t size);
 void gpu_run(const struct run_request *request, const char *inputs, struct reply *reply, char *out);

@@ -1,24 +1,24 @@
 // record.c: asks a submission's host code how it wants to be launched.
 //
-// The program runs in a box for nothing else than its launches, against a runtime that runs no kernel. It
-// says them at each shape twice, and what it says must be the same: a grade is one, so no launch may hang
-// on the clock, on chance or on an address. The clock that it sees (clock.c) is another one each time,
-// years apart; addresses and random numbers are what they are. What was said first at a shape is what is
-// graded, all through, and it is kept beside what was compiled: the same text is launched in the same way
-// for ever.
+// The program runs in a box only to name its launches, with a runtime that runs no kernel. It is
+// asked twice at each shape, and the answers must be the same: a submission has one grade, so no
+// launch may depend on the clock, on chance or on an address. The clock that it sees (clock.c) is
+// different each time, by years; addresses and random numbers are real. The first answer at a shape
+// is what is graded from then on, and it is kept beside what was compiled: the same text is always
+// launched in the same way.
 #include "judge.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-// A record: CPU time and clock.
+// For one record: CPU time, and time by the clock.
 enum { RECORD_CPU_SECONDS = 5, RECORD_SECONDS = 20, RECORD_BYTES_MAX = 256 << 10 };
-enum { RECORDS_CPU_SECONDS = 60 }; // all of a submission's
+enum { RECORDS_CPU_SECONDS = 60 }; // for all records of a submission
 
 // ---- Lines -----------------------------------------------------------------------------------
 
-// Reads a number of a line, up to `most`; for anything else, returns more than that.
+// Reads a number from a line, up to `most`; for anything else, returns more than that.
 static uint64_t read_number(char **line, uint64_t most)
 {
     char *end;
@@ -64,8 +64,8 @@ static bool has_too_many_ctas(const struct recorded *l, const struct shape *shap
     return left == 0;
 }
 
-// One line of what the runtime wrote down; the submission may have written lines of its own. A number
-// that no launch could have becomes one that no GPU takes.
+// Takes one line of what the runtime wrote; the submission may have written lines of its own. A
+// number that no launch could have is replaced by one that no GPU takes.
 static const char *read_launch(char *line, const struct shape *shape, struct recorded *l)
 {
     static const char head[] = "launch ";
@@ -110,7 +110,7 @@ static const char *read_launch(char *line, const struct shape *shape, struct rec
     return NULL;
 }
 
-// What is done to memory is for the runner to read.
+// Whether a line is a step, which changes memory; the runner reads it.
 static bool is_step(const char *line)
 {
     return strncmp(line, "memory ", 7) == 0 || strncmp(line, "write ", 6) == 0 ||
@@ -145,8 +145,8 @@ static const char *read_record(char *lines, bool ended_well, struct known_launch
     }
     fclose(steps);
     k->steps_bytes = k->count ? k->launches[k->count - 1].steps : 0;
-    // A program that ends well may have had a launch refused and then made it in another way: that
-    // is not its fault.
+    // In a program that ends well, a launch may have been refused and then made in another way:
+    // that is no fault.
     return !wrong && (k->count == 0 || !ended_well) ? refused : wrong;
 }
 
@@ -192,8 +192,8 @@ static uint16_t *read_order(const char *digits, size_t count)
     return NULL;
 }
 
-// The line of what it printed that says how much scratch memory it wants, and where a page has what. An
-// order is all that it can say there: so nothing of the tokens, which it has not seen.
+// Reads the line of its output with the bytes of scratch memory, and the order of a page's
+// elements. It can give only an order, and so nothing of the tokens, which it has not seen.
 static const char *read_wants(char *printed, struct known_launches *k)
 {
     const int page = k->shape.page;
@@ -221,11 +221,11 @@ static const char *read_wants(char *printed, struct known_launches *k)
 
 // ---- Records ------------------------------------------------------------------------------------
 
-// What one run of the host code said at a shape: an object of "lines", its launches, and "printed", of a
-// cache what it wants; or of "wrong".
+// The answer of one run of the host code at a shape: an object with "lines", its launches, and for
+// a cache "printed", its wants; or with "wrong".
 static json_t *record(struct submission *s, const struct shape *shape, int run)
 {
-    // The years 2020 to 2084: any date, any time of day.
+    // Between the years 2020 and 2084: any date, any time of day.
     uint64_t drawn = secret_draw("clock %s %d", shape->name, run) >> 3;
     char *clock = text("%llu", 1577836800000000000ull + (unsigned long long)drawn);
     struct box box = {
@@ -266,7 +266,7 @@ static json_t *record(struct submission *s, const struct shape *shape, int run)
     return said;
 }
 
-// One line, if it cannot be launched so.
+// Reads an answer; returns one line if the submission cannot be launched that way.
 static const char *read_said(const json_t *said, struct known_launches *k)
 {
     const char *wrong = json_string_value(json_object_get(said, "wrong"));
@@ -286,7 +286,7 @@ static const char *read_said(const json_t *said, struct known_launches *k)
     return wrong;
 }
 
-// What differs between two records, in a few words; NULL: nothing.
+// Says in a few words what differs between two answers; NULL: nothing.
 static char *difference(const struct known_launches *a, const struct known_launches *b)
 {
     if (a->count != b->count)

@@ -558,7 +558,7 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
         noted.what == SPOIL_LOADS ? spoil_each(&spoiling, changes) : spoil_all(&spoiling);
 }
 
-// The sets in turn, for a kernel that keeps something from one launch to the next.
+// Runs the sets in turn, for a kernel that keeps something from one launch to the next.
 static void run(const struct run_request *r, const char *inputs, char *out)
 {
     void *scratch = r->scratch ? memory_alloc(r->scratch) : NULL;
@@ -634,7 +634,7 @@ static void refuse_externs(void)
         }
 }
 
-// PTX, a NUL, machine code. They are kept.
+// Loads PTX, a NUL, machine code, and keeps them.
 static void load(char *bytes, size_t size)
 {
     char why[512];

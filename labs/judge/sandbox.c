@@ -1,12 +1,12 @@
-// sandbox.c: processes apart from the judge.
+// sandbox.c: processes that are isolated from the judge.
 //
 // bubblewrap gives a process its own view of the machine: no network, the system's programs and the
 // few files of the book that it needs, read only, an empty environment, no other process. Where
-// submitted code runs there is nothing to write to; the compilers have a /tmp in memory, which is
-// bounded and goes with them. What they made comes out by a pipe: nothing in a box writes to the
-// host's disk. Memory is bounded (address space, and no other kind of it), and so is work: in CPU
-// time, so that a busy machine refuses nobody. A clock runs, too, for what only sleeps. The system
-// calls are those of a list (allowed, below); all others do not exist there.
+// submitted code runs it can write nowhere; the compilers have a /tmp in memory, which is bounded
+// and disappears with them. What they make comes out by a pipe: nothing in a box writes to the
+// host's disk. Memory is bounded (as address space), and so is work, in CPU time, so that a busy
+// machine refuses nobody. A limit by the clock stops what only sleeps. Only the system calls in a
+// list (allowed, below) exist there.
 #include "judge.h"
 
 #include <errno.h>
@@ -55,17 +55,17 @@ static void limit(int resource, rlim_t value)
 
 static void set_limits(const struct box *box)
 {
-    static const rlim_t memory[] = {4, 1, 3}; // GiB; compilers, launches, the simulator
+    static const rlim_t memory[] = {4, 1, 3}; // GiB: for compilers, launches, the simulator
     static const rlim_t files[] = {1024, 64, 64};
 
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_CPU, (rlim_t)box->cpu_seconds);
     limit(RLIMIT_MEMLOCK, box->gpu ? RLIM_INFINITY : 0);
-    if (box->gpu) // whose driver maps far more than it uses, and opens much
+    if (box->gpu) // the GPU's driver maps far more than it uses, and opens many files
         return;
     limit(RLIMIT_NOFILE, files[box->kind]);
-    // A compiler's: all headers of CUB and Thrust preprocess to 17 MB, and what has more takes minutes and
-    // gigabytes: a text that includes itself, say.
+    // For a compiler: all headers of CUB and Thrust preprocess to 17 MB. A longer text, such as one
+    // that includes itself, takes minutes and gigabytes.
     limit(RLIMIT_FSIZE, box->kind == BOX_COMPILE ? 24 << 20 : 1 << 20);
     limit(RLIMIT_AS, memory[box->kind] << 30);
 }
@@ -91,22 +91,22 @@ static const int allowed[] = {
     SYS_prlimit64, SYS_getrlimit, SYS_getrusage, SYS_getrandom, SYS_sched_yield,
     SYS_sched_getaffinity, SYS_uname,
 };
-// Calls that wait. Host code that is asked for its launches has nobody to wait for, and could only spend the
-// grader's time with them, which no limit of CPU time sees.
+// Calls that wait. Host code that is asked for its launches has nobody to wait for, and could only
+// waste the grader's time, which no limit of CPU time stops.
 static const int waits[] = {
 #ifdef SYS_pause
     SYS_pause, SYS_poll, SYS_select,
 #endif
     SYS_ppoll, SYS_pselect6, SYS_rt_sigtimedwait, SYS_futex, SYS_nanosleep, SYS_clock_nanosleep,
 };
-// What tells the time, or how long the machine is up.
+// Calls that tell the time, or how long the machine has been up.
 static const int clocks[] = {
 #ifdef SYS_time
     SYS_time,
 #endif
     SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_times, SYS_sysinfo,
 };
-// The compilers start one another.
+// Calls by which compilers start one another.
 static const int compilers[] = {
 #ifdef SYS_fork
     SYS_fork, SYS_vfork, SYS_pipe, SYS_chmod, SYS_symlink, SYS_link,
@@ -116,9 +116,9 @@ static const int compilers[] = {
     SYS_copy_file_range, SYS_sendfile, SYS_getgroups, SYS_prctl, SYS_truncate, SYS_fsync,
     SYS_sched_setaffinity,
 };
-// The runner has threads, and the simulator a file of nothing but NaNs (memory.c).
+// The runner has threads, and the simulator maps a file of NaNs (memory.c).
 static const int runner[] = {SYS_memfd_create};
-// What a GPU's driver calls besides.
+// Calls that a GPU's driver needs besides.
 static const int drivers[] = {
 #ifdef SYS_pipe
     SYS_pipe, SYS_epoll_create, SYS_epoll_wait,
@@ -133,7 +133,7 @@ static const int drivers[] = {
 // clang-format on
 
 enum { FILTER_MAX = 400 };
-static const unsigned NEW_NAMESPACES = 0x7e020000; // CLONE_NEW..., all of them
+static const unsigned NEW_NAMESPACES = 0x7e020000; // all CLONE_NEW... flags
 static const unsigned A_THREAD = 0x10000;          // CLONE_THREAD
 
 struct filter {
@@ -146,7 +146,7 @@ static void statement(struct filter *f, unsigned code, unsigned value)
     f->code[f->size++] = (struct sock_filter)BPF_STMT((uint16_t)code, value);
 }
 
-// Skips `yes` instructions where the comparison holds, else `no`.
+// Skips `yes` instructions if the comparison holds, else `no`.
 static void jump(struct filter *f, unsigned compares, unsigned value, uint8_t yes, uint8_t no)
 {
     f->code[f->size++] =
@@ -161,8 +161,9 @@ static void allow(struct filter *f, const int *calls, size_t bytes)
     }
 }
 
-// clone: of processes for the compilers, never into new namespaces; of threads for the runner. Its
-// newer form, whose flags a filter cannot see, does not exist: the C library then takes the old one.
+// Allows clone: for processes of the compilers, never with new namespaces; for threads of the
+// runner. Its newer form, whose flags a filter cannot see, does not exist here: the C library then
+// uses the old one.
 static void allow_clone(struct filter *f, const struct box *box)
 {
     bool processes = box->kind == BOX_COMPILE;
@@ -229,7 +230,7 @@ static void add(struct command *c, const char *first, const char *second, const 
             c->argv[c->count++] = (char *)words[i];
 }
 
-// The system's programs and libraries; /bin and the like are links on most systems.
+// Adds the system's programs and libraries; /bin and the like are links on most systems.
 static void add_system(struct command *c)
 {
     static const char *const folders[] = {"/bin", "/sbin", "/lib", "/lib64", NULL};
@@ -256,7 +257,7 @@ static void add_book(struct command *c, const char *file)
     add(c, "--ro-bind", text("%s/%s", root, file), text("/book/%s", file));
 }
 
-// Slurm gives one GPU of several: by its device file, by the variable, or by both.
+// Slurm assigns one of several GPUs by its device file, by the variable, or by both.
 static void add_gpu(struct command *c)
 {
     static const char *const names[] = {"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools",
@@ -277,7 +278,7 @@ static void add_gpu(struct command *c)
         add(c, "--setenv", "CUDA_VISIBLE_DEVICES", visible);
 }
 
-// Where bubblewrap is, by the judge's own search path; "bwrap" if it is nowhere.
+// The path of bubblewrap, by the judge's own search path; "bwrap" if it is not found.
 static const char *bubblewrap(void)
 {
     static char found[4096];
@@ -298,8 +299,7 @@ static void add_box(struct command *c, const struct box *box)
 {
     char toolkit[4096];
 
-    // The command is process 1, so that the box has no process of bubblewrap's that could be taken
-    // over.
+    // The command is process 1: no process of bubblewrap's in the box can be taken over.
     add(c, bubblewrap(), "--unshare-all", "--die-with-parent");
     add(c, "--as-pid-1", "--new-session", "--clearenv");
     add(c, "--uid", "65534", NULL);
@@ -307,13 +307,13 @@ static void add_box(struct command *c, const struct box *box)
     add(c, "--cap-drop", "ALL", NULL);
     add(c, "--hostname", "box", NULL);
     add_system(c);
-    if (box->kind == BOX_COMPILE) { // whose #include would read zeros until memory ends
+    if (box->kind == BOX_COMPILE) { // else an #include of it would read zeros until memory ends
         add(c, "--tmpfs", "/dev", NULL);
         add(c, "--dev-bind", "/dev/null", "/dev/null");
     } else {
         add(c, "--dev", "/dev", NULL);
     }
-    if (box->gpu) // whose driver looks there; it would show the host's command line and mounts
+    if (box->gpu) // the GPU's driver looks there; it would show the host's command line and mounts
         add(c, "--proc", "/proc", NULL);
     if (box->kind == BOX_COMPILE || box->gpu) {
         add(c, "--size", "268435456", NULL);
@@ -325,12 +325,12 @@ static void add_box(struct command *c, const struct box *box)
         if (!realpath(text("%s/build/cuda", root), toolkit))
             fail(EXIT_MACHINE, "there is no build/cuda: type make grade first");
         add(c, "--ro-bind", text("%s", toolkit), "/book/build/cuda");
-        add_book(c, "code/workbench/workbench.h"); // not the chapters' programs
+        add_book(c, "code/workbench/workbench.h"); // but not the chapters' programs
         add_book(c, "code/workbench/debug.h");
         add_book(c, "build/libworkbench.a");
-        if (!access(text("%s/build/libjansson.a", root), R_OK)) // where no system has it
+        if (!access(text("%s/build/libjansson.a", root), R_OK)) // for systems without it
             add_book(c, "build/libjansson.a");
-        add_book(c, "build/ptxsim/ptxsim"); // which makes films
+        add_book(c, "build/ptxsim/ptxsim"); // it makes films
         add_book(c, "code/film");
         add(c, "--ro-bind", box->folder, "/work");
     } else if (box->kind == BOX_RECORD) {
@@ -362,7 +362,8 @@ static void add_box(struct command *c, const struct box *box)
 
 // ---- Starting -----------------------------------------------------------------------------------
 
-// Closes what the grader, or the process that started it, has open besides: the secret's file, say.
+// Closes all other descriptors that the grader, or the process that started it, has open, such as
+// the secret's file.
 static void close_others(int last)
 {
     if (syscall(SYS_close_range, (unsigned)last + 1, ~0u, 0) == 0)
@@ -371,7 +372,7 @@ static void close_others(int last)
         close(fd);
 }
 
-// The file descriptors become 0, 1, 2 and 3 of the process.
+// Starts a process whose descriptors 0, 1, 2 and 3 are the given ones.
 static pid_t start(const struct box *box, char *const argv[], int in, int out, int err, int lines)
 {
     struct command c = {0};
@@ -400,7 +401,7 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
         set_limits(box);
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
         char *gpus = visible ? text("%s", visible) : NULL;
-        clearenv(); // of bubblewrap itself, too, which can be seen in its box
+        clearenv(); // for bubblewrap, too, whose environment can be seen in its box
         setenv("PATH", "/usr/bin:/bin", 1);
         if (options.unsafe && box->gpu && gpus)
             setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
@@ -421,7 +422,7 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
     return pid;
 }
 
-static int high(int fd) // above the descriptors that start() hands out
+static int high(int fd) // moves a descriptor above those that start() hands out
 {
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, 16);
     if (fd < 0 || moved < 0)
@@ -454,8 +455,8 @@ double box_stop(pid_t pid)
     struct rusage used = {0};
     int status;
 
-    // A process that has closed its pipes is about to end: only then is it known what it has used.
-    // bubblewrap is not killed before, for it alone tells what its child has used.
+    // A process that has closed its pipes is about to end; its resource use is known only after
+    // that. bubblewrap must not be killed before: only it reports what its child has used.
     enum { STEPS = 5000, STEP_NS = 2000000 }; // 10 s
     for (int i = 0; i < STEPS; ++i) {
         if (wait4(pid, &status, WNOHANG, &used) == pid)
@@ -468,7 +469,7 @@ double box_stop(pid_t pid)
     return cpu_seconds(&used);
 }
 
-// Takes what is there; false at the end, or where there was more than the limit.
+// Reads what is there; false at the end, or if it was more than the limit.
 static bool drain(struct stream *s)
 {
     char buffer[65536];
@@ -485,7 +486,7 @@ static bool drain(struct stream *s)
     return !s->over; // a process that writes more than the limit is stopped
 }
 
-// Waits for its streams to end; whether it did, in time and within the limits.
+// Reads until the streams end; returns whether they did, in time and within the limits.
 static bool drain_all(struct boxed *b, struct stream *const streams[3], double end)
 {
     for (int open_streams = 3; open_streams > 0;) {
@@ -532,12 +533,12 @@ struct boxed box_run(const struct box *box, char *const argv[], double seconds, 
     for (int i = 0; i < 3; ++i)
         close(ends[i][1]);
     bool good = drain_all(&b, streams, end);
-    // Its streams are closed; it may still be alive.
+    // The streams are closed; the process may still be alive.
     while (good && !b.late && (ended = wait4(pid, &status, WNOHANG, &used)) == 0) {
         b.late = now() > end;
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
-    kill(-pid, SIGKILL); // what it may have left behind (outside of a box)
+    kill(-pid, SIGKILL); // processes that it may have left behind (outside of a box)
     if (ended != pid) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);

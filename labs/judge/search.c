@@ -1,5 +1,5 @@
-// search.c: a lab whose program is a search. It runs in a box and asks by a pipe; what a candidate is worth
-// is known, and what was asked is counted, on this side of it (labs/replay.h).
+// search.c: a lab whose program is a search. It runs in a box and asks by a pipe; the answers and
+// the counting are on this side of the pipe (labs/replay.h).
 #include "judge.h"
 
 #include "../replay.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// A search: CPU time and clock; all of them: CPU time.
+// Limits of one search, in CPU time and by the clock; and of all together, in CPU time.
 enum { SEARCH_CPU_SECONDS = 5, SEARCH_SECONDS = 20, SEARCHES_CPU_SECONDS = 120 };
 
 static const char LATE[] = "not run: another one did not end in time";
@@ -20,7 +20,7 @@ struct searching {
     int to, from;
 };
 
-// Starts its program with an option and a seed; what it prints comes by `from`.
+// Starts the program with an option and a seed; its output comes by `from`.
 static struct searching begin(const struct submission *s, const char *option, const char *value,
                               int seed)
 {
@@ -36,14 +36,15 @@ static struct searching begin(const struct submission *s, const char *option, co
                        text("%d", seed),
                        NULL};
 
-    signal(SIGPIPE, SIG_IGN); // who has ended asks no more
+    signal(SIGPIPE, SIG_IGN); // a program that has ended asks no more
     run.pid = box_start(&box, command, &run.to, &run.from);
     free(command[3]);
     free(command[7]);
     return run;
 }
 
-// It may have closed its pipes and go on. Whether its CPU time was up, or that of all runs.
+// Ends a run, which may have closed its pipes and go on. Returns whether its CPU time, or that of
+// all runs, was used up.
 static bool end(struct submission *s, struct searching *run)
 {
     close(run->to);
@@ -76,7 +77,7 @@ static int seed_of(uint64_t drawn)
     return secret_between(1, 1 << 30, drawn);
 }
 
-static int published_seed(const char *what, int i) // which a report tells
+static int published_seed(const char *what, int i) // a seed that a report tells
 {
     return seed_of(public_draw("lab %d %s seed %d", sheet.number, what, i));
 }
@@ -100,7 +101,7 @@ static void look_at_children(struct submission *s, struct searches *all, bool *l
     }
 }
 
-// One search; candidates until the elite.
+// Runs one search; returns how many candidates it asked for until the elite.
 static int search(struct submission *s, const struct landscape *l, int seed, bool *late,
                   struct game *g)
 {

@@ -1,15 +1,15 @@
 // slurm.c: a folder's submissions as elements of a Slurm job array.
 //
 // The judge that waits writes a spool, a folder of its own (0700) under build/grade/slurm/: every
-// submission's text, the lab's sheet, and a task with the keys that results are kept under. An
-// element of the array is `judge --element SPOOL` on some node, which grades one of them and keeps
-// its result where a local run keeps it. All nodes see the repository under the same path.
+// submission's text, the lab's sheet, and a task with the keys under which results are kept. An
+// element of the array is `judge --element SPOOL` on some node; it grades one submission and keeps
+// the result where a local run would. All nodes see the repository under the same path.
 //
-// Slurm shows every user names and states of jobs, and an administrator scripts and environments.
-// It is told the spool's name and nothing else: neither the secret nor whose submission it is.
+// Slurm shows names and states of jobs to every user, and scripts and environments to an
+// administrator. It learns only the spool's name: neither the secret nor whose submission it is.
 //
-// A job is found again by its name, which is its spool's: a judge that was killed between any two
-// steps leaves nothing behind that the next one would not find.
+// A job is found again by its name, which is its spool's: if a judge was killed between any two
+// steps, the next one finds what it left.
 #include "judge.h"
 
 #include <dirent.h>
@@ -25,13 +25,14 @@
 enum {
     ARRAY_MAX = 1000,      // Slurm's MaxArraySize is 1001 if nobody changed it
     UNSEEN_SECONDS = 60,   // until a shared folder surely shows what another machine wrote
-    STALE_SECONDS = 86400, // after which a spool whose job this cluster does not know was left over
+    STALE_SECONDS = 86400, // age of a leftover: a spool whose job this cluster does not know
     SAY_SECONDS = 30,
 };
 
 // ---- Commands -----------------------------------------------------------------------------------
 
-// Runs a command; its exit status, and what it said on both outputs in *said (new).
+// Runs a command; returns its exit status, and in *said both of its outputs, for the caller to
+// free.
 static int command(char *const argv[], char **said)
 {
     size_t size = 0;
@@ -65,7 +66,8 @@ static int command(char *const argv[], char **said)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// The last line that starts with a prefix, without it; else the last that says anything. New.
+// The last line that begins with a prefix, without the prefix; else the last line that is not
+// empty. For the caller to free.
 static char *named_line(const char *words, const char *prefix)
 {
     const char *found = "", *named = NULL;
@@ -100,9 +102,9 @@ static void remove_folder(const char *folder)
 // ---- Spools -------------------------------------------------------------------------------------
 
 struct element {
-    const char *key;                   // name of the result; NULL: it is not waited for any more
-    char state[32], node[64], why[64]; // as Slurm said at last; "": it did not speak of it
-    double over;                       // when it was first seen to have ended; 0: it has not
+    const char *key;                   // name of the result; NULL: nobody waits for it any more
+    char state[32], node[64], why[64]; // Slurm's last answer; "": Slurm did not mention it
+    double over;                       // when it was first seen as ended; 0: it is not
 };
 
 struct spool {
@@ -113,7 +115,7 @@ struct spool {
 
 struct waiting {
     struct entry *entries;
-    char **failed; // of each entry: NULL, or one line
+    char **failed; // for each entry: NULL, or one line
     int count, ended;
     tell_entry *tell;
     struct spool *spools;
@@ -138,7 +140,7 @@ static struct spool *add_spool(struct waiting *w, const char *folder, int count)
     return &w->spools[w->spool_count++];
 }
 
-// Where an entry is being graded; NULL: nowhere.
+// The element that grades an entry; NULL if there is none.
 static struct element *element_of(const struct waiting *w, const struct entry *e,
                                   const struct spool **spool)
 {
@@ -164,7 +166,7 @@ static void write_into(const char *folder, const char *name, const char *bytes, 
     free(path);
 }
 
-static char *doubled(const char *path) // for Slurm, to which %a in a file's name is a number
+static char *doubled(const char *path) // doubles each %: to Slurm %a is a number
 {
     char *name = need(malloc(2 * strlen(path) + 1)), *at = name;
 
@@ -198,7 +200,7 @@ static json_t *key_in_hex(const uint8_t key[SHA256_DIGEST_LENGTH])
     return json_string(hex);
 }
 
-// Writes a spool for the entries that `of` names.
+// Writes a spool for the entries with the indices `of`.
 static const char *write_spool(const struct waiting *w, const int *of, int count)
 {
     json_t *keys = json_array();
@@ -240,15 +242,15 @@ static void submit(struct waiting *w, const int *of, int count)
     argv[n++] = text("--job-name=%s", strrchr(folder, '/') + 1);
     argv[n++] = options.jobs ? text("--array=0-%d%%%d", count - 1, options.jobs)
                              : text("--array=0-%d", count - 1);
-    argv[n++] = "--export=NIL"; // nothing of this environment
+    argv[n++] = "--export=NIL"; // passes nothing of this environment on
     argv[n++] = text("--chdir=%s", root);
     argv[n++] = text("--output=%s/%%a.log", doubled(folder));
     argv[n++] = "--open-mode=truncate";
     argv[n++] = "--nodes=1";
     argv[n++] = "--ntasks=1";
     argv[n++] = "--cpus-per-task=1";
-    // More than the sandbox's own limits on memory and on the time of each case: a submission is to
-    // meet the sandbox's limits, which cost it points, before Slurm's, which end the element.
+    // More than the sandbox's own limits on memory and time: a submission should meet the sandbox's
+    // limits, which cost it points, before Slurm's, which end the element.
     argv[n++] = "--mem=8G";
     argv[n++] = text("--time=%s", options.time_limit ? options.time_limit : "60");
     if (options.partition)
@@ -296,8 +298,8 @@ static bool is_over(const char *state)
     return false;
 }
 
-// One line of squeue: name|element|state|node|reason. A job that was cancelled while it was pending
-// has one line for all its elements, with N/A for the element.
+// Takes one line of squeue: name|element|state|node|reason. A job that was cancelled while it was
+// pending has one line for all its elements, with N/A as the element.
 static void take_line(struct waiting *w, const char *line)
 {
     char name[64], element[64], state[32], node[64] = "", why[64] = "";
@@ -307,7 +309,7 @@ static void take_line(struct waiting *w, const char *line)
     for (int i = 0; i < 5; ++i) {
         size_t length = strcspn(line, "|\n");
         if (i < 4 && line[length] != '|')
-            return; // something else that was said
+            return; // not a line about an element
         snprintf((char *)fields[i], sizes[i], "%.*s", (int)length, line);
         line += length + (line[length] == '|');
     }
@@ -325,7 +327,7 @@ static void take_line(struct waiting *w, const char *line)
         }
 }
 
-// False where Slurm does not answer, with one line in *why.
+// Asks Slurm; false if it does not answer, with one line in *why.
 static bool ask_slurm(struct waiting *w, char **why)
 {
     size_t size = 0;
@@ -356,7 +358,7 @@ static bool ask_slurm(struct waiting *w, char **why)
     for (int s = 0; s < w->spool_count; ++s)
         for (int k = 0; k < w->spools[s].count; ++k)
             w->spools[s].elements[k].state[0] = '\0';
-    // Lines about one element first; a line about all of a job is for those without one of their own.
+    // First lines about one element; then a line about a whole job, for elements without a line.
     for (int rest = 0; rest < 2; ++rest)
         for (const char *line = said; *line; line += strcspn(line, "\n"), line += *line == '\n') {
             const char *element = strchr(line, '|');
@@ -393,7 +395,7 @@ static bool may_end(const struct element *e)
     return *e->state && !is_over(e->state);
 }
 
-// Takes over what still runs or waits for an earlier judge, and clears away what does not.
+// Takes over what still runs or waits for an earlier judge, and removes the rest.
 static void adopt(struct waiting *w)
 {
     char *why;
@@ -429,7 +431,7 @@ static void adopt(struct waiting *w)
 
 static void collect(struct waiting *w)
 {
-    // Reading a folder makes a network's file system look for what is new in it.
+    // Reading a folder makes a network file system look for new files.
     DIR *kept = opendir(text("%s/build/grade/kept", root));
     while (kept && readdir(kept))
         ;
@@ -469,7 +471,7 @@ static char *reason(const struct spool *s, const struct element *e)
                 *line ? line : "it left no result and no word");
 }
 
-// Marks what has ended without a result; returns how many may still bring one.
+// Marks elements that have ended without a result; returns how many may still bring one.
 static int look_for_failures(struct waiting *w)
 {
     int left = 0;
@@ -529,7 +531,7 @@ static void wait_for_all(struct waiting *w)
                 fprintf(stderr, "grade: Slurm does not answer (%s): waiting\n", why);
             silent = !answers;
             if (answers) {
-                collect(w); // what came while we asked
+                collect(w); // results that came while Slurm was asked
                 if (look_for_failures(w) == 0)
                     return;
                 if (now() - said > SAY_SECONDS) {
@@ -537,14 +539,14 @@ static void wait_for_all(struct waiting *w)
                     said = now();
                 }
             }
-            between = between < 10 ? 1.5 * between : 15; // squeue costs the cluster something
+            between = between < 10 ? 1.5 * between : 15; // squeue is a load on the cluster
             ask = now() + between;
         }
         nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     }
 }
 
-// A line for each reason, and then there is no gradebook.
+// Prints a line for each reason; there is no gradebook then.
 static void report_failures(const struct waiting *w)
 {
     int missing = 0;
@@ -595,7 +597,7 @@ static void clear_away(const struct waiting *w)
     }
     read_spools(&lying);
     for (int i = 0; i < lying.spool_count; ++i) {
-        int missing = lying.spools[i].count == 0; // just made, by another judge
+        int missing = lying.spools[i].count == 0; // a new one, of another judge
         for (int k = 0; k < lying.spools[i].count; ++k)
             missing += !is_kept(&lying.spools[i].elements[k]);
         if (!missing)
@@ -613,7 +615,7 @@ void slurm_grade(struct entry *entries, int count, tell_entry *tell)
     mkdir(text("%s/build/grade/slurm", root), 0700);
     for (int i = 0; i < count; ++i) {
         if (options.fresh)
-            unlink(entries[i].kept); // so that every result that is there has come from this job
+            unlink(entries[i].kept); // so that every result that is found is from this job
         if (!entries[i].source && access(entries[i].kept, R_OK) && !entry_grade(&entries[i]))
             fail(EXIT_MACHINE, "cannot write %s: %s", entries[i].kept, strerror(errno));
     }

@@ -1,4 +1,4 @@
-// sources.c: the source of a submission, which is a file or lies in a folder: found, and read if it is a text.
+// sources.c: finds the source of a submission, a file or in a folder, and reads it if it is a text.
 #include "judge.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@ static const char *kind_of(mode_t mode)
                             : "a device";
 }
 
-// A control character's name, for somebody who looks for it; "": it has none that is known.
+// A control character's name, for somebody who looks for it; "" if it has no well-known name.
 static const char *control_name(unsigned char byte)
 {
     static const char *const names[0x20] = {[0x00] = " (NUL)",         [0x07] = " (a bell)",
@@ -28,8 +28,8 @@ static const char *control_name(unsigned char byte)
     return byte == 0x7f ? " (delete)" : names[byte] ? names[byte] : "";
 }
 
-// Why these bytes are no text, or NULL. A reader of texts may stop at a NUL that the compiler steps over:
-// what is looked at would not be what is compiled. Letters are in any encoding.
+// Says why bytes are no text, or NULL. A reader may stop at a NUL that the compiler ignores: then
+// others see less than what is compiled. Letters may be in any encoding.
 static char *no_text(const char *source, size_t bytes)
 {
     int line = 1;
@@ -48,7 +48,8 @@ static char *no_text(const char *source, size_t bytes)
     return NULL;
 }
 
-// Only a file itself is read: a link could name one of the grader's, as could one name of several.
+// Reads only a file itself: a link could name one of the grader's files, and so could one name
+// among several.
 static char *read_regular(int folder, const char *name, size_t *bytes, char **why)
 {
     struct stat about;
@@ -83,10 +84,10 @@ static char *read_regular(int folder, const char *name, size_t *bytes, char **wh
         free(source);
         return NULL;
     }
-    return source; // one that is too long is refused by the compilation (build.c)
+    return source; // the compilation refuses a source that is too long (build.c)
 }
 
-static bool is_folder(int folder, const char *name) // itself: no link to one
+static bool is_folder(int folder, const char *name) // not a link to a folder
 {
     struct stat about;
     return fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode);
@@ -110,11 +111,11 @@ const char *litter(const char *name)
 
 // A folder with programs, found below a submission's: a zip often has one more folder around it.
 struct found {
-    int folder, count; // of the first one; how many there are
+    int folder, count; // the first one's folder; how many there are
     char *name;
 };
 
-// Files right in the folder come first: what lies deeper counts only if there is none.
+// Looks for files in the folder first: deeper ones count only if there is none.
 static void find_sources(int folder, int depth, struct found *found)
 {
     enum { DEEPEST = 6 };

@@ -1,4 +1,5 @@
-// spoil.c: of the runner: what the executions of a launch work on, and whether outputs hang on those that are drawn.
+// spoil.c: a part of the runner: what the executions of a launch work on, and whether outputs
+// depend on those that are drawn.
 #include "protocol.h"
 
 #include <stdlib.h>
@@ -12,8 +13,8 @@ static int compare_words(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// One of an operand's hashes in a set, sorted: where it stands does not matter, for who leaves something out when it may
-// has another order.
+// The hashes of one operand in a set, sorted. The order of executions does not matter: a kernel
+// that leaves some out has another order.
 static uint64_t *sorted_hashes(const struct execution *log, size_t count, int operand)
 {
     uint64_t *hashes = malloc((count + 1) * sizeof *hashes);
@@ -25,7 +26,8 @@ static uint64_t *sorted_hashes(const struct execution *log, size_t count, int op
     return hashes;
 }
 
-// Which of the sets each operand of the first set's executions changes in, as bits.
+// For each execution of the first set, the other sets in which each of its operands changes, as
+// bits.
 static uint8_t *changes_of(const struct execution *log, const size_t ends[], int sets, int operand)
 {
     uint8_t *changes = calloc(ends[0] + 1, 1);
@@ -62,7 +64,7 @@ static int compare_ctas(const void *a, const void *b)
     return (x->cta > y->cta) - (x->cta < y->cta);
 }
 
-// How many CTAs there are in executions that are sorted by them.
+// The number of CTAs in executions that are sorted by CTA.
 static size_t count_ctas(const struct execution *sorted, size_t count)
 {
     size_t ctas = 0;
@@ -71,8 +73,9 @@ static size_t count_ctas(const struct execution *sorted, size_t count)
     return ctas;
 }
 
-// The share of the first set's atomic operations that find what nobody else has found at the same address, where a queue
-// may be: half of the CTAs ask there, four at least, or all of fewer.
+// Where a queue may be, the share of the first set's atomic operations that find what no other has
+// found at the same address. A queue is where half of the CTAs ask, but at least four, or all if
+// there are fewer.
 static double share_of_orders(const struct execution *log, size_t count)
 {
     enum { SEVERAL = 4 };
@@ -109,7 +112,7 @@ static int compare_operands(const void *a, const void *b)
     return first ? first : compare_words(&x->of[1], &y->of[1]);
 }
 
-// Executions of the first set, as pointers in the order of what they work on. New.
+// Pointers to the first set's executions, in the order of their operands; for the caller to free.
 static const struct execution **sorted_by_operands(const struct execution *log, size_t count)
 {
     const struct execution **sorted = malloc((count + 1) * sizeof *sorted);
@@ -129,8 +132,8 @@ static int compare_under_way(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-// Bytes of copies times the instructions until they came, but for the tenth of the bytes that were under way for longest:
-// so many copies may be made for their own sake.
+// Bytes of copies times the instructions until they arrived, without the tenth of the bytes that
+// was under way longest: so many copies may be made only for the count.
 static double under_way_of(const struct execution *log, size_t count)
 {
     static const double COUNTED = 0.9;
@@ -156,7 +159,7 @@ struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int
     struct worked_on w = {.executions = (double)ends[0],
                           .orders = share_of_orders(a->log, ends[0])};
 
-    // Who makes a product of the same operands twice has made it once.
+    // Repeating a product of the same operands counts once.
     for (size_t i = 0; i < ends[0]; ++i) {
         const size_t at = (size_t)(sorted[i] - a->log);
         if (!products || i == 0 || compare_operands(&sorted[i - 1], &sorted[i]) != 0)
@@ -175,7 +178,7 @@ struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int
 
 // ---- Draws --------------------------------------------------------------------------------------
 
-// 64 bits that are drawn with others.
+// 64 bits, number i of those that follow from `drawn`.
 static uint64_t drawn_with(uint64_t drawn, uint64_t i)
 {
     uint64_t x = drawn + i * UINT64_C(0x9e3779b97f4a7c15);
@@ -184,7 +187,7 @@ static uint64_t drawn_with(uint64_t drawn, uint64_t i)
     return x ^ x >> 31;
 }
 
-// An execution as its CTA's.
+// Describes an execution by its place within its CTA.
 static struct chosen choose(const struct spoiling *s, size_t execution)
 {
     struct chosen chosen = {.cta = s->log[execution].cta};
@@ -193,8 +196,8 @@ static struct chosen choose(const struct spoiling *s, size_t execution)
     return chosen;
 }
 
-// What a draw spoils, into `a` besides what is there; whether there is something, and of a CTA of which there is nothing
-// yet.
+// Adds what a draw spoils to `a`; returns false if it spoils nothing, or something of a CTA that is
+// spoiled already.
 static bool take_draw(const struct spoiling *s, int draw, struct ablation *a)
 {
     const struct experiment *e = s->experiment;
@@ -216,7 +219,8 @@ static bool take_draw(const struct spoiling *s, int draw, struct ablation *a)
     return of > 0;
 }
 
-// How many of the spoiled CTAs have stored an output that changed. -1: so has one that was left alone, or nobody.
+// The number of spoiled CTAs that have stored a changed output; -1: also a CTA without spoiling
+// has, or the launch did not end.
 static int noticed_by(const struct spoiling *s, const struct ablation *a, const uint16_t *now)
 {
     bool noticed[SPOILED_MOST] = {false};
@@ -236,9 +240,9 @@ static int noticed_by(const struct spoiling *s, const struct ablation *a, const 
     return count;
 }
 
-// A launch is spoiled in up to half of its CTAs, in one execution each: whose outputs change has noticed its own. As soon
-// as a CTA that is left alone changes, too, or a launch does not come to its end, each draw has a launch of its own, and
-// any change has noticed it.
+// A launch is spoiled in up to half of its CTAs, in one execution each: a CTA whose outputs change
+// has noticed its own. If a CTA without spoiling changes, too, or a launch does not end, then each
+// draw gets a launch of its own, and any change counts as noticed.
 struct noticed spoil_all(const struct spoiling *s)
 {
     const struct experiment *e = s->experiment;
@@ -253,7 +257,7 @@ struct noticed spoil_all(const struct spoiling *s)
         int taken = 0;
         while (next + taken < stage && taken < (apart ? most : 1) && take_draw(s, next + taken, &a))
             ++taken;
-        if (taken == 0) { // of fewer CTAs than draws
+        if (taken == 0) { // when there are fewer CTAs than draws
             ++next;
             continue;
         }
@@ -269,7 +273,7 @@ struct noticed spoil_all(const struct spoiling *s)
         if (n.noticed == n.draws && n.draws == e->enough)
             break;
     }
-    // A kernel with other outputs in each run would seem to use everything.
+    // A kernel whose outputs vary from run to run would seem to use everything.
     const struct ablation none = {.what = e->what};
     const uint16_t *again = s->launch(s->of, &none);
     n.repeats = again && memcmp(again, s->out, s->outputs * sizeof *again) == 0;

@@ -53,7 +53,7 @@ static bool send_request(struct runner *r, const struct request *request, const 
     return sent;
 }
 
-// Bytes follow as many as were asked for; of a film up to `most`.
+// Takes a reply, which is followed by `least` bytes; for a film by up to `most`.
 static bool take_reply(struct runner *r, size_t least, size_t most, struct reply *reply, char **out,
                        double end)
 {
@@ -70,8 +70,8 @@ static bool take_reply(struct runner *r, size_t least, size_t most, struct reply
     return move(r->from, *out, reply->bytes, false, end);
 }
 
-// Starts a runner that has the submission's kernels. It may use so much CPU time; by the clock it has
-// ten times as long, for there may be others on the machine.
+// Starts a runner that has the submission's kernels, with a limit of CPU time. The limit by the
+// clock is ten times as long, since others may use the machine.
 static bool begin(struct runner *r, const struct submission *s, int seconds, char **why)
 {
     char *command[] = {text("%s/build/runner", box_book()), r->box.gpu ? "gpu" : NULL, NULL};
@@ -115,7 +115,7 @@ bool runner_ask(struct runner *r, const struct submission *s, const struct reque
                 struct reply *reply, char **out, char **why)
 {
     struct request sent = *request;
-    bool last = sent.verb != VERB_TIME; // of this process
+    bool last = sent.verb != VERB_TIME; // only timing goes on in the same process
 
     sent.bytes = 0;
     for (int i = 0; i < part_count; ++i)

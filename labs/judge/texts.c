@@ -1,10 +1,10 @@
-// texts.c: texts that come from somebody's submission, for a report, a spreadsheet, a file, a hash.
+// texts.c: text from submissions, made fit for a report, a spreadsheet, a file, a hash.
 #include "judge.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Bytes of the UTF-8 character at `s`; 0: none.
+// Bytes of the UTF-8 character at `s`; 0: not one.
 static size_t utf8(const unsigned char *s, size_t left)
 {
     size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 ? 3 : 2;
@@ -28,8 +28,8 @@ static unsigned code_point(const unsigned char *s, size_t n)
     return code;
 }
 
-// Unicode's format characters and separators of lines: they change the order, the place or the
-// looks of what stands around them, or cannot be seen.
+// Unicode's format characters and line separators: they change the order, the place or the looks of
+// what is around them, or are invisible.
 static bool is_disguise(unsigned code)
 {
     static const unsigned ranges[][2] = {
@@ -83,8 +83,8 @@ char *clean_name(const char *name)
     return clean;
 }
 
-// Whether a spreadsheet may take a field for a formula. It goes by the first character after blanks,
-// ASCII or of full width.
+// Whether a spreadsheet may take a field for a formula: it looks at the first character after
+// blanks, in ASCII or full width.
 static bool is_formula(const char *field)
 {
     static const char *const signs[] = {"=", "+", "-", "@", "＝", "＋", "－", "＠"};
@@ -98,7 +98,7 @@ static bool is_formula(const char *field)
     return false;
 }
 
-// A field of a CSV file (RFC 4180), and no formula.
+// Writes a field of a CSV file (RFC 4180) so that it is no formula.
 void write_csv(FILE *to, const char *field)
 {
     fputc('"', to);

@@ -1,11 +1,11 @@
-// timing.c: the submission against the reference on a GPU, in one go.
+// timing.c: times the submission against the reference on a GPU, in the same run.
 //
-// Both are the same kind of process: a runner with a kernel's PTX and nothing else, each with a
-// context of its own. They are timed in turn. Every launch has inputs that no launch had before: a
-// few problems are drawn, and each set is one of them with its query rows turned, and its keys
-// turned with their values, by amounts of its own. Attention does not mind: the output's rows turn
-// with the queries. So the reference is known without being computed again, and every output of
-// every timed launch is compared with it.
+// Both are processes of the same kind: a runner with a kernel's PTX and nothing else, each with its
+// own context. They are timed in turn. Every launch has inputs that no launch had before: a few
+// problems are drawn, and each set is one of them with its query rows rotated, and its keys rotated
+// with their values, by its own amounts. Attention keeps its values: the output's rows rotate with
+// the queries. So the reference is known without being computed again, and every output of every
+// timed launch is compared with it.
 #include "judge.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ enum { ROUNDS = 12, SETS = 24, WARM = 8, PROBLEMS = 3, ROUND_SECONDS = 120 };
 
 struct turned { // one input set
     const struct grade_case *of;
-    int queries, keys; // rows turned by
+    int queries, keys; // amounts of rotation
 };
 
 struct side {
@@ -29,10 +29,10 @@ struct side {
     struct runner runner;
     struct known_launches known;
     bool wrong;
-    double by_events, by_host; // µs, a launch, summed over the rounds
+    double by_events, by_host; // µs a launch, summed over the rounds
 };
 
-// Rows of each (batch, head) moved on by `by`, the last ones to the front.
+// Rotates the rows of each (batch, head) by `by`: the last ones come to the front.
 static void turn(char *to, const char *from, const struct shape *shape, size_t row_bytes, int by)
 {
     size_t head = (size_t)shape->seq_len * row_bytes, moved = (size_t)by * row_bytes;
@@ -118,7 +118,7 @@ static bool prepare(struct side *side, const struct shape *shape, char **why)
     return submission_launches(&side->s, shape, &side->known, why);
 }
 
-// What only the simulator has at the addresses that host code saw.
+// Whether steps write to memory: only the simulator can map the addresses that host code saw.
 static bool gives_memory(const struct known_launches *k)
 {
     bool gives = k->steps_bytes > 0;
@@ -142,7 +142,7 @@ static void build_reference(struct side *side)
     free(source);
 }
 
-// One submission is timed at a time, however many are graded: whoever has this file's lock.
+// One submission is timed at a time, however many are graded: the one that has locked this file.
 static int take_gpu(void)
 {
     mkdir(text("%s/build/grade", root), 0700);
@@ -181,14 +181,14 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
     s->two_ways = submitted.s.two_ways;
     double asked = now();
     int lock = take_gpu();
-    s->end += now() - asked; // others' time
+    s->end += now() - asked; // waiting for the GPU does not count
     submitted.s.end = reference.s.end = s->end;
     // The first round is checked and not counted: the driver loads code at the first launch.
     for (int round = -1; round < ROUNDS && !speed->why; ++round) {
         struct turned sets[SETS];
         for (int i = 0; i < SETS; ++i)
             sets[i] = make_turned(cases, round, i, inputs + (size_t)i * input_bytes(shape));
-        // The reference first: if it cannot be timed, that is not the submission's fault.
+        // The reference first: if it cannot be timed, the submission is not to blame.
         double ours = time_round(&reference, shape, sets, inputs, &own);
         if (own)
             fail(EXIT_MACHINE,
@@ -201,7 +201,7 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
             times[round] = theirs;
         }
     }
-    // A kernel could write over the GPU's time stamps, but not over the host's clock.
+    // A kernel could overwrite the GPU's time stamps, but not the host's clock.
     if (!speed->why && submitted.by_host > 3 * submitted.by_events + 200 * ROUNDS)
         speed->why = text("the GPU's clock and the host's do not agree");
     speed->wrong = submitted.wrong;

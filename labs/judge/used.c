@@ -1,14 +1,16 @@
-// used.c: whether what an aim counts was used. What is counted is spoiled in launches of their own, some executions in
-// each, and the outputs must notice; a limit from above counts beside the work that the lab's own program does.
+// used.c: whether what an aim counts was used. Some of the counted executions are spoiled, in
+// launches made for that, and the outputs must change; for an upper limit, the side work is counted
+// and compared with the lab's own program's.
 #include "judge.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// How what is counted is spoiled. A share of executions is measured one by one: of four at once, half of which are used,
-// fifteen in sixteen draws are noticed. Of a queue's requests many are those of CTAs that find it empty. Of CTAs each draw
-// has one from its own part of the grid: there are few.
+// How executions are spoiled. A share is measured by spoiling executions one at a time: if half are
+// used, spoiling four at once is noticed in fifteen of sixteen draws. Of a queue's requests, many
+// come from CTAs that find it empty. CTAs are few, so each draw takes one from its own part of the
+// grid.
 static const struct experiment experiments[SPOILS] = {
     {.what = SPOIL_PRODUCTS, .draws = 24, .enough = 8},
     {.what = SPOIL_COPIES, .draws = 24, .enough = 8},
@@ -46,7 +48,7 @@ bool falls_with_tiles(const char *name)
 
 // ---- Ablation -----------------------------------------------------------------------------------
 
-// Cases of which the first is spoiled afterwards.
+// Makes cases; the first of them is spoiled afterwards.
 static void make_cases(struct grade_case c[CASES_MIXED])
 {
     char *shape = drawn_like(sheet.shapes[sheet.cache ? sheet.shape_count - 1 : 0]);
@@ -109,7 +111,7 @@ double work_in_common(const struct use *use, double share, const struct use *own
     return fmin(common, fmax(0, fmin(1, share)) * use->work);
 }
 
-// So much of one is there, as far as another has it: 0 to 1.
+// How much there is of one, relative to the other: 0 to 1.
 static double share_of(double one, double other)
 {
     return other > 0 ? fmin(1, one / other) : 1;
@@ -117,8 +119,8 @@ static double share_of(double one, double other)
 
 double share_as_by(enum spoils what, const struct use *use, const struct use *own)
 {
-    static const double LEAST_OF_COPIES = 0.9;                // else none was made for its own sake
-    const double seen = fmin(1, use->share + use->deviation); // a doubt is the submission's
+    static const double LEAST_OF_COPIES = 0.9; // with less, copies serve only the count
+    const double seen = fmin(1, use->share + use->deviation); // in doubt for the submission
     const double common = share_of(work_in_common(use, seen, own), use->work);
 
     switch (what) {

@@ -1,4 +1,4 @@
-// work.c: the folder that a submission is compiled and run in, and the time that it may take.
+// work.c: the folder in which a submission is compiled and run, and the time that it may take.
 #include "judge.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 
 // ---- Time by the clock --------------------------------------------------------------------------
 
-// Three times the CPU time that the kernels may use; and as often as processes share a core now, our own or
-// others.
+// Seconds by the clock: three times the CPU time that the kernels may use, multiplied by the number
+// of processes that share a core now.
 static int wall_seconds(void)
 {
     double load = 0, cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
@@ -49,9 +49,9 @@ char *wall_told(const struct submission *s)
 
 // ---- Folders ------------------------------------------------------------------------------------
 
-#define FOLDERS "/tmp/grade." // and six characters
+#define FOLDERS "/tmp/grade." // then six characters
 
-// It holds what the compiler left, flat; a box has no way out of it.
+// Removes the folder, which has no folders in it; what is in a box cannot reach outside.
 static void remove_folder(char *folder)
 {
     char *command[] = {"rm", "-rf", "--", folder, NULL};
@@ -75,7 +75,7 @@ void work_make(struct submission *s)
             s->folder = text("%s", folder);
             return;
         }
-        if (s->lock >= 0) // another judge removed it before it was locked, as a killed judge's
+        if (s->lock >= 0) // another judge removed it first, as a killed judge's
             close(s->lock);
     }
 }
