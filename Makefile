@@ -1,12 +1,12 @@
-# Attention in Stages. `make help` says what a reader types, `make help-all` lists the targets; V=1 shows the commands.
-# Here is what is refused, where it is built, and what `all` is; the rules stand in mk/, a file for each kind of thing
-# that is made.
+# Attention in Stages. `make help` says what a reader types, `make help-all` lists the targets; V=1
+# shows the commands. This file says what is refused, where everything is built, and what `all` is;
+# the rules are in mk/, a file for each kind of product.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
-# A chapter, and all that the tests need, are compiled on every core unless -j says otherwise.
+# A chapter, and everything that the tests need, is compiled on every core unless -j says otherwise.
 ifneq ($(filter test test-quick tests chapter% lab% profile%,$(MAKECMDGOALS)),)
 ifeq ($(findstring -j,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc)
@@ -21,8 +21,8 @@ digits := 0% 1% 2% 3% 4% 5% 6% 7% 8% 9%
 ifneq ($(filter $(digits),$(MAKECMDGOALS)),)
 $(error a number belongs to its word: make chapter3, not make chapter 3)
 endif
-# What no rule makes is refused before anything is made: of several goals, the others are minutes' work.
-# Goals are files that are made, words with a number, and what is phony.
+# Goals without a rule are refused before anything is made, since other goals may take minutes.
+# Allowed goals are files that are made, words with a number, and phony targets.
 helps := help help-all
 made := build/% code/ch% $(foreach w,chapter lab starter profile handout gradescope checklist,$(addprefix $w,$(digits)))
 ifneq ($(filter-out $(made),$(MAKECMDGOALS)),)
@@ -31,14 +31,15 @@ $(if $(filter %.cu %.c,$(unknown)),$(error make takes no program of yours, $(fir
 $(if $(unknown),$(error there is no target $(firstword $(unknown)): make help-all lists them))
 endif
 
-# In the path of the checkout the shell that nvcc calls reads $ and `, ptxas ends a name at ", and the loader at : and ;.
+# Characters that a checkout's path must not have: the shell that nvcc calls reads $ and `, ptxas
+# ends a name at ", and the loader at : and ;.
 unfit := $(foreach c,$$ ` " : ;,$(findstring $c,$(CURDIR)))
 ifneq ($(and $(strip $(unfit)),$(filter-out $(helps),$(MAKECMDGOALS))),)
 $(error the path $(CURDIR) has a $(firstword $(unfit)), which compiler and loader cannot handle: move it to a folder without)
 endif
 
-# make BUILD=dir: all that follows in a copy of the sources in dir, for a checkout that others share and
-# that cannot be written. What is newer there than here stays as it is there.
+# make BUILD=dir works in a copy of the sources in dir, for a checkout that others share and that
+# cannot be written. Files that are newer there stay as they are.
 ifneq ($(if $(filter command,$(firstword $(origin BUILD))),$(BUILD)),)
 goals := $(or $(MAKECMDGOALS),help)
 $(goals): elsewhere
@@ -49,7 +50,7 @@ elsewhere:
 	@echo "in $(BUILD):"
 	@$(MAKE) --no-print-directory -C '$(BUILD)' BUILD= $(goals)
 else
-# Everything made is in build/, but for links ./labN and what make tangle and make plots write.
+# Everything is made in build/, except the links ./labN and what make tangle and make plots write.
 ifneq ($(filter-out $(helps),$(MAKECMDGOALS)),)
 ifneq ($(shell mkdir -p build 2>/dev/null && [ -w build ] && echo yes),yes)
 $(error $(CURDIR)/build cannot be written: make BUILD=~/attention $(MAKECMDGOALS) works in a copy there)
@@ -92,7 +93,8 @@ help: ##1 what a reader types, in ten lines
 	@echo "make test                  runs every test (test-quick: two minutes of it)"
 	@echo "make help-all              the other targets, and what can be set"
 
-# A target's line stands behind its ##, with the number of its group; that of a pattern, in a comment beside its rule.
+# A target's help text follows its ##, with the number of its group; a pattern's is in a comment
+# beside its rule.
 help-all: ##5 this list
 	@group() { echo "$$2"; sed -nE "s/^#?([a-zA-Z-]+):[^#]*##$$1 (.*)/\1\t\2/p" $(makefiles) | \
 	    sort -f | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'; }; \

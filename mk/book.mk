@@ -13,7 +13,7 @@ book-student-html: build/site-student$(draft)/index.html ##2 the same as build/s
 book-teacher: build/attention-in-stages-teacher$(draft).pdf ##2 the PDF with all solutions and model answers
 book-teacher-html: build/site-teacher$(draft)/index.html ##2 the same as build/site-teacher/
 
-# One text in three editions; a site is cut from the one page, with the films that there are.
+# One text in three editions; a site is cut from the one page, with the films that are there.
 define edition
 build/attention-in-stages$(1)$(draft).pdf build/attention-in-stages$(1)$(draft).html: \
 build/attention-in-stages$(1)$(draft).%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)

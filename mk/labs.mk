@@ -24,7 +24,8 @@ $(lab_numbers:%=gradescope%): gradescope%: build/tangle.stamp
 
 # ---- The grader ----------------------------------------------------------------------------------
 
-# The grader, and what runs a submission's kernels for it: labs/judge/judge.h says which part is what.
+# The grader, and the runner of a submission's kernels: labs/judge/judge.h says what each part is
+# for.
 judge := $(filter-out labs/judge/runner.c labs/judge/spoil.c labs/judge/gpu.c labs/judge/clock.c,$(wildcard labs/judge/*.c))
 build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
 build/judge: $(call objects,$(judge) $(wildcard labs/sheet/*.c) labs/replay.c code/ptxsim/machine/counts.c) build/libhost.a build/libworkbench.a
@@ -42,13 +43,14 @@ build/clock.so: $(call objects,labs/judge/clock.c)
 grade: build/judge build/runner build/clock.so build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
-# Ten minutes when no result of an earlier run is kept. make test grades one text of each lab, and
-# compares the kept results of the others.
+# Takes ten minutes if no result of an earlier run is kept. make test grades one text of each lab,
+# and compares the kept results of the others.
 .PHONY: check-labs
 check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
 	$(Q)labs/tools/check-labs $(LABS)
 
-# Long: every cheat and its honest twin, and a class of them that is killed on the way.
+# Takes long: every cheat and its honest twin, and a class of them whose grading is killed on the
+# way.
 .PHONY: check-grader
 check-grader: grade ##3 grade the cheats of labs/fixtures, and a class of 60 of them
 	$(Q)labs/tools/check-grader --class 60

@@ -1,17 +1,18 @@
-# What measures on a GPU, and what reads the records: runs, tune, plots.
+# Rules for measuring on a GPU, and for what is made from the records: runs, tune, plots.
 
-# One planted mistake a kernel, for labs/tools/probe.
+# Kernels with one planted mistake each, for labs/tools/probe.
 build/probes: labs/tools/probes.cu build/flags build/cuda build/gpu
 	$(say) NVCC $<
 	$(Q)mkdir -p build/obj/labs/tools; $(call native,80) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native -c $< -o build/obj/labs/tools/probes.o
 	$(Q)$(CXX) build/obj/labs/tools/probes.o $(CUDA_LIBS) -o $@
 
-# The parts of the driver that its tools share.
+# Parts of the driver that the labs' tools use.
 build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/%.o $(call objects,labs/driver/say.c labs/driver/clocks.c labs/driver/ncu.c) build/libhost.a build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-# The record of all, on a GPU. Without Pandoc, as on a machine that the built programs were copied to, nothing is built.
+# Records everything on a GPU. Without Pandoc nothing is built, as on a machine to which the built
+# programs were copied.
 .PHONY: runs plots
 runs: $(if $(shell command -v pandoc),all build/ptxsim/ptxsim) ##4 on a GPU: measure all into plots/runs/<gpu>/
 	$(Q)labs/tools/measure-pictures

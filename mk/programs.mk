@@ -2,13 +2,13 @@
 
 # ---- Which there are -----------------------------------------------------------------------------
 
-# The chapters in the book's order, and what is not in the book yet.
+# The chapters in the book's order, and those that are not in the book yet.
 found := $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md)
 spine := $(shell sed -n 's/^- chapters/chapters/p' book.md 2>/dev/null)
 chapters := $(filter $(found),$(spine)) $(sort $(filter-out $(spine),$(found)))
 solutions := $(sort $(wildcard chapters/solutions/*.md))
-# Programs by their roots in the chapters, and by the committed files: a machine may have no other
-# file of chapters/ than stages.tsv.
+# Programs by their roots in the chapters, and by the committed files: a machine may have no file of
+# chapters/ except stages.tsv.
 roots := $(sort $(shell grep -shoE 'file=code/ch[0-9]{2}_[a-z0-9_]+\.(cu|c)' chapters/*.md | \
                         sed 's/^file=//') $(wildcard code/ch[0-9][0-9]_*.cu code/ch[0-9][0-9]_*.c))
 cuda_programs := $(patsubst code/%.cu,%,$(filter %.cu,$(roots)))
@@ -23,24 +23,26 @@ row = $(eval stage_$(call two,$(firstword $(1))) := $(wordlist 2,99,$(1)))
 $(if $(wildcard chapters/stages.tsv),$(foreach r,\
     $(shell code/tools/stages number program least profile film images | tr ' \t' ::),$(call row,$(subst :, ,$r))))
 chapter_of = $(patsubst ch%,%,$(firstword $(subst _, ,$(1))))
-# The row of a chapter by its number's two digits; what is missing in the table ends make with a line.
+# The row of a chapter by its two digits; if something is missing in the table, make ends with a
+# line about it.
 stage = $(or $(stage_$(1)),\
     $(error chapters/stages.tsv has no stage $(1:0%=%): add a row of its $(shell code/tools/stages)))
-# The program that a chapter's lab judges, if it is there; the shapes of its profile and its film; images and the least
-# GPU of a program.
+# The program that a chapter's lab judges, if it exists; the shapes of its profile and its film;
+# images, and the least GPU, of a program.
 judged = $(filter $(firstword $(stage_$(call two,$(1)))),$(programs))
 profile_shape = $(word 3,$(call stage,$(call two,$(1))))
 film_shape = $(word 4,$(call stage,$(call two,$(1))))
 images = $(or $(call own_image,$(1)),$(filter sm_%,$(call stage,$(call chapter_of,$(1)))),\
     $(error chapters/stages.tsv: the row of stage $(patsubst 0%,%,$(call chapter_of,$(1))) names no images, and $(1) needs some))
 least = $(if $(call own_image,$(1)),-,$(word 2,$(call stage,$(call chapter_of,$(1)))))
-# A program, or a variant of it, with an image of its own: the row has program=image.
+# A program, or a variant of it, that has images of its own: the row says program=image.
 own_image = $(patsubst $(basename $(1))=%,%,$(filter $(basename $(1))=%,$(stage_$(call chapter_of,$(1)))))
 
 # The numbers of the chapters that have programs, and of those whose lab judges a kernel.
 numbers := $(patsubst 0%,%,$(sort $(foreach p,$(programs),$(call chapter_of,$p))))
 kernel_numbers := $(strip $(foreach n,$(numbers),$(if $(filter $(cuda_programs),$(call judged,$n)),$n)))
-# A goal that has a number, chapter99 or lab19, is refused before anything is made if there is no such chapter or lab:
+# A goal with a number, chapter99 or lab19, is refused before anything is made if that chapter or
+# lab does not exist:
 # $(call refuse,WORD,NUMBERS,what there is not,what the numbers are).
 refuse = $(foreach goal,$(filter-out $(2:%=$(1)%),$(filter $(addprefix $(1),$(digits)),$(MAKECMDGOALS))),\
     $(error there is no $(3) $(goal:$(1)%=%): the $(4) are $(2)))
@@ -49,8 +51,8 @@ refuse = $(foreach goal,$(filter-out $(2:%=$(1)%),$(filter $(addprefix $(1),$(di
 
 tangled := $(patsubst code/%,build/tangled/%,$(roots))
 
-# One run for all chapters; outputs that do not change keep their times, so that only what was
-# edited is compiled again. Without Pandoc the committed code is compiled as it is.
+# One run for all chapters; outputs that do not change keep their times, so that only programs whose
+# text changed are compiled again. Without Pandoc the committed code is compiled as it is.
 tangler := $(wildcard $(patsubst %,code/literate/%.lua,tangle titles chunks sheets stages))
 build/tangle.stamp: $(chapters) $(solutions) $(tangler) code/ptxsim/counts.def code/workbench/shapes.def labs/sheet/resources.def chapters/stages.tsv $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
@@ -69,8 +71,9 @@ $(roots) $(tangled): build/tangle.stamp
 .PHONY: tangle
 tangle: build/tangle.stamp ##5 write code/ and build/tangled/ from chapters/
 
-# Today's hash of each program, by which the book and the labs see stale measurements. A program with
-# knobs (chapter 14) has a second, .any, without the line that sets them: all its candidates have it.
+# The current hash of each program, by which the book and the labs recognise stale measurements. A
+# program with knobs (chapter 14) has a second hash, .any, without the line that sets them: it is
+# the same for all candidates.
 build/hashes.tsv: $(roots) build/kernel-flags
 	$(Q)for f in $(roots); do \
 	    name=$${f##*/}; printf '%s\t%s\n' "$${name%.*}" "$$($(call source_hash,$$f))"; \
@@ -80,8 +83,9 @@ build/hashes.tsv: $(roots) build/kernel-flags
 
 # ---- Compile -------------------------------------------------------------------------------------
 
-# SHA-256 of a program without comments, blank lines, debug prints, its own name and its chapter's number, and of
-# its flags: a measurement of the same hash is a measurement of today's program.
+# SHA-256 of a program without comments, blank lines, debug prints, its own name and its chapter's
+# number, together with its flags: a measurement with this hash is a measurement of the current
+# program.
 unhashed := s://.*$$::; s/[[:space:]]+$$//; /^$$/d; /^ *DEBUG_PRINT\(.*\);$$/d; /^ *\.(name|chapter) = ("[a-z0-9_]+"|[0-9]+),$$/d
 source_hash = { sed -E '$(unhashed)' $(1); echo "$(KERNEL_FLAGS)"; } | \
               sha256sum | cut -d' ' -f1
@@ -102,7 +106,7 @@ build/libworkbench.a: $(call objects,$(workbench))
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# What the programs share that judge, measure and draw.
+# Parts shared by the programs that judge, measure and draw.
 build/libhost.a: $(call objects,$(call sources,code/host))
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -134,7 +138,8 @@ $(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 
 # ---- Chapters ------------------------------------------------------------------------------------
 
-# A chapter's program, the others that its lab names, and what a lab runs them with.
+# Makes a chapter's program, the other programs that its lab names, and what a lab needs to run
+# them.
 named := $(if $(labs),$(shell grep -oE 'ch[0-9]{2}_[a-z0-9_]+' $(labs) /dev/null))
 named_in = $(patsubst $(1):%,%,$(filter $(1):%,$(named)))
 of_chapter = $(filter ch$(call two,$(1))_% $(call named_in,labs/lab$(call two,$(1))),$(programs))

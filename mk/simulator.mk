@@ -1,22 +1,23 @@
 # The simulator, and what it shows of a chapter's kernel: profileN, films.
 
-# The simulator's operations are compiled for three instruction sets, which takes longer than all else. Who
-# makes nothing but chapters gets the set of the machine at hand, beside those that are there already.
+# The simulator's operations are compiled for three instruction sets, which takes longer than
+# everything else. If only chapters are made, the set of this machine is compiled, in addition to
+# those that are there already.
 cpu := $(shell sed -n '/^flags/{p;q}' /proc/cpuinfo 2>/dev/null)
 has = $(if $(filter-out $(cpu),$(1)),,yes)
 isa := $(if $(call has,avx2 fma),$(if $(call has,avx512f avx512dq avx512bw avx512vl),avx512,avx2),base)
 only_chapters := $(if $(filter-out chapter% lab% starter% profile%,$(or $(MAKECMDGOALS),help)),,yes)
 there = $(wildcard build/obj/code/ptxsim/ops/isa/$(1).o)
 not_here := $(if $(only_chapters),$(foreach i,$(filter-out $(isa),base avx2 avx512),$(if $(call there,$i),,$i)))
-# The simulator's floors, lowest first: each uses only those below it (code/tools/check-floors). The last three are there
-# for other people's programs: a library without them runs the book's.
+# The simulator's floors, lowest first: each uses only those below it (code/tools/check-floors). The
+# last three are only for other people's programs: a library without them runs the book's.
 extra := ops/extra decode/extra cudart/extra
 ptxsim := $(image) $(filter-out $(not_here:%=code/ptxsim/ops/isa/%.c),$(foreach f,base parse machine races ops ops/isa decode exec cudart $(extra),$(call sources,code/ptxsim/$f)))
 
 $(call objects,$(ptxsim)): OPT := -fno-semantic-interposition -fno-math-errno -fno-trapping-math
-# A function that begins where a cache line does runs as fast whatever stands before it.
+# Aligning functions to cache lines keeps their speed independent of the code before them.
 $(call objects,$(filter $(foreach f,machine races ops exec,code/ptxsim/$f/%),$(ptxsim))): OPT := -O3 -falign-functions=64 $(OPT)
-# What older processors take is compiled in half the time, and a tenth slower there.
+# The set for older processors is compiled in half the time, and runs a tenth slower there.
 build/obj/code/ptxsim/ops/isa/base.o: OPT := $(patsubst -O3,-O2,$(OPT))
 
 build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcudart.map
@@ -25,7 +26,7 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcu
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
 	$(Q)ln -sf $(@F) $(@D)/libcuda.so.1 # the driver's library, too (code/ptxsim/cudart/extra/driver.c)
 
-# The same for programs of CUDA 12, which hands calls on.
+# The same for CUDA 12 programs; it passes calls on.
 cudart12 := code/ptxsim/cudart12
 build/ptxsim/libcudart.so.12: $(call objects,$(call sources,$(cudart12))) build/ptxsim/libcudart.so.13 $(addprefix $(cudart12)/,forward libcudart12.map)
 	$(say) LD $@
@@ -33,7 +34,7 @@ build/ptxsim/libcudart.so.12: $(call objects,$(call sources,$(cudart12))) build/
 	    $(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(cudart12)/libcudart12.map -Wl,-z,defs $(filter %.o,$^) build/ptxsim/forward.s \
 	        -L$(@D) -l:libcudart.so.13 -Wl,-rpath,'$$ORIGIN' -o $@
 
-# A wheel of all that, which compiles by itself (code/ptxsim/python/build_ptxsim.py).
+# A wheel of all this, which compiles by itself (code/ptxsim/python/build_ptxsim.py).
 .PHONY: wheel
 wheel: ##5 code/ptxsim as a package for pip: build/wheel/
 	$(Q)rm -rf build/wheel && python3 -m pip wheel -q --no-deps --disable-pip-version-check -w build/wheel ./code/ptxsim

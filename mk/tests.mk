@@ -1,23 +1,23 @@
-# The tests, each kind as it is compiled; make test, and what checks style.
+# The tests, compiled by kind; make test, and the checks of style.
 
-# The C tests run under the address and undefined-behaviour sanitizers; a CUDA test in the simulator.
-# With -O1 the compiler takes twice as long, for tests that are over in seconds.
+# The C tests run under the address and undefined-behaviour sanitizers; CUDA tests run in the
+# simulator. -O1 would double the compilation of tests that run only for seconds.
 sanitize := -Og -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 san_objects = $(patsubst %.c,build/san/%.o,$(1))
 c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c code/*/test/test_*.c labs/test/test_*.c))
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu code/*/test/test_*.cu))
 bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*.bats labs/test/test_*.bats)
-# The long ones begin first, where run-tests has not yet seen how long each takes.
+# Tests that take long begin first, before run-tests has seen how long each takes.
 long_tests := $(wildcard code/test/test_make.bats labs/test/test_grade.bats labs/test/test_check.bats labs/test/test_grade_cache.bats \
                          labs/test/test_replay.bats code/ptxsim/test/test_film.bats code/literate/test_weave.bats \
                          code/literate/test_solutions.bats code/ptxsim/test/test_races.bats \
                          code/test/test_search.bats code/test/test_stages.bats)
 
-# GCC 13 and 14 put a frame whose use after return they watch for 32 bytes beside where its 64-byte
-# vectors have to be: a frame of 736 bytes, say, which only on the real stack is moved to fit.
+# GCC 13 and 14 misalign 64-byte vectors by 32 bytes in some frames (of 736 bytes, for example) that
+# are watched for use after return: only on the real stack such a frame is moved to fit.
 build/san/%avx512.o: private sanitize += --param asan-use-after-return=0
 
-# What runs for many seconds is optimised all the same: it is compiled in one more.
+# Tests that run for many seconds are optimised all the same: compiling that takes one more.
 $(patsubst %,build/san/code/workbench/%.o,test_workbench reference inputs gates): private sanitize += -O2
 
 build/san/flags: force
@@ -26,13 +26,14 @@ build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
-# Of the instruction sets those that the processor at hand has: a test can choose no other, and each takes a quarter of a
-# minute.
+# Only instruction sets that this processor has: a test can choose no other, and each takes a
+# quarter of a minute.
 sets_here := base $(if $(filter avx2 avx512,$(isa)),avx2) $(filter avx512,$(isa))
 sets_elsewhere := $(filter-out $(sets_here),avx2 avx512)
 san_ptxsim := $(filter-out $(sets_elsewhere:%=code/ptxsim/ops/isa/%.c),$(ptxsim))
 
-# Archives, so that the linker takes only the objects that a test uses; q, for folders have files of one name.
+# Archives, so that the linker takes only the objects that a test uses; q, since files in different
+# folders have the same name.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 build/san/libptxsim.a: $(call san_objects,$(san_ptxsim))
@@ -46,10 +47,10 @@ build/san/libcudart.so.13: $(call san_objects,$(san_ptxsim)) code/ptxsim/cudart/
 
 $(c_tests): build/tests/%: build/san/%.o
 	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $(take) $(filter-out %.ptx,$^) -lcmocka $(LIBS) -o $@
-# Kernels that these two read when they run.
+# Kernels that these two tests read when they run.
 $(addprefix build/tests/code/ptxsim/test/,test_interp test_sync): $(wildcard code/ptxsim/test/ptx/*.ptx)
 $(filter build/tests/code/workbench/% build/tests/code/image/%,$(c_tests)): build/san/libworkbench.a
-# A library that answers for NVML, opened by the test and not linked.
+# A stand-in for NVML, which the test opens and does not link.
 build/tests/code/workbench/test_workbench: | build/tests/nvml.so
 build/tests/nvml.so: code/workbench/fixtures/nvml.c build/flags
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -shared -fPIC $< -o $@
@@ -60,12 +61,12 @@ $(filter build/tests/code/model/%,$(c_tests)): build/san/libmodel.a build/san/li
 $(filter build/tests/code/model/%,$(c_tests)): LIBS := $(MODEL_LIBS) $(LIBS)
 $(filter build/tests/code/model/%,$(c_tests)): private take := -Wl,--wrap=fail
 build/tests/labs/test/test_spoil: build/san/labs/judge/spoil.o build/san/libworkbench.a
-# The instruction sets (choose.c) and the extra instructions (decode/opcodes.c) are weak symbols, for which the linker takes
-# no object from an archive.
+# The instruction sets (choose.c) and the extra instructions (decode/opcodes.c) are weak symbols,
+# for which the linker takes no object from an archive.
 $(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)%,$(sets_here:%=ops_%) extra_instructions)
 
-# Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
-# nvcc's -O is the host's: of kernels it makes the same.
+# Tests of libraries have many kernels: they are compiled to PTX only, which the driver and the
+# simulator accept. nvcc's -O is for the host; kernels come out the same.
 test_flags = $(NVCC_FLAGS)
 quick_host := $(patsubst -O3,-O0,$(KERNEL_FLAGS)) $(lean)
 ptx_only = $(quick_host) --compress-mode=none -gencode arch=compute_89,code=compute_89
@@ -77,7 +78,7 @@ $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(test_flags) -MMD -MP -MF $@.d -MT $@ -c $< -o $@.o
 	$(Q)$(CXX) $@.o $(filter %.o,$^) build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../../ptxsim:$$ORIGIN/../../../ptxsim' $(CUDA_LIBS) -o $@
 
-# The operators of PyTorch: their C side in the simulator, and all of them in a fresh environment.
+# The PyTorch operators: their C side in the simulator, and everything in a fresh environment.
 $(filter build/tests/code/torch/%,$(cuda_tests)): build/obj/code/torch/cpu.o
 .PHONY: test-torch
 test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
@@ -85,7 +86,8 @@ test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
 	$(Q)build/torch/venv/bin/pip install -q code/torch[test]
 	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test ../../labs/test/test_exchange.py
 
-# Kernels of Triton, from Python: the wheels are installed once for each list of them, and what is compiled stays.
+# Triton's kernels, from Python: the wheels are installed once for each list of them, and compiled
+# kernels are kept.
 triton := build/triton/3.9.0
 $(triton)/bin/pytest:
 	$(say) PIP "Triton $(notdir $(triton)): 290 MB to load, 1.1 GB on disk"
@@ -96,7 +98,8 @@ test-triton: build/ptxsim/libptxsim.so build/ptxsim/libcudart.so.13 $(triton)/bi
 	$(Q)PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$$PWD/code/ptxsim/python TRITON_CACHE_DIR=$$PWD/build/triton/cache \
 	    $(triton)/bin/python -m pytest -q -p no:cacheprovider -p ptxsim.pytest_plugin code/ptxsim/python/test
 
-# code/tools/fuzz: libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
+# code/tools/fuzz: libFuzzer on the loader, the parser and the decoder; test_fuzz runs damaged
+# copies of its corpus.
 fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(foreach f,decode decode/extra,$(call sources,code/ptxsim/$f))
 build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
 	$(say) CLANG $@
@@ -104,7 +107,7 @@ build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
 	    -fno-sanitize-recover=undefined -Icode $(fuzzed) \
 	    $(filter-out $(call objects,$(fuzzed)),$(call objects,$(ptxsim))) -l:libjansson.a -lm -lpthread -ldl -o $@
 
-# What test_counts and test_banks count: PTX only, for the simulator.
+# The kernels of test_counts and test_banks: PTX only, for the simulator.
 counted := $(addprefix build/tests/code/ptxsim/test/,micro_kernels banks)
 $(counted): build/tests/%: %.cu build/flags build/cuda
 	$(say) NVCC $<
@@ -119,7 +122,7 @@ $(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/covera
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $< -lm -o $@
 $(coverage)/include/opcodes.inc: $(coverage)/generate
 	$(Q)mkdir -p $(@D) && $< kernels >$@
-# PTX only, for the simulator; the driver of a GPU that is to be recorded compiles it, too.
+# PTX only, for the simulator; the driver of a GPU that is recorded compiles it, too.
 $(coverage)/coverage: code/ptxsim/test/coverage/coverage.cu $(coverage)/include/opcodes.inc build/flags build/cuda
 	$(say) NVCC $<
 	$(Q)build/cuda/bin/nvcc -std=c++20 -O0 $(lean) -I$(coverage)/include --compress-mode=none -cudart shared \
@@ -132,7 +135,7 @@ tests: $(setup) all planted answers $(c_tests) $(cuda_tests) $(coverage)/coverag
 test: tests ##5 run every test; the last line is "N passed, N failed"
 	$(Q)code/tools/run-tests $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
 
-# After an edit: the programs, tangled and right in the simulator, and what drives them.
+# For use after an edit: the programs, tangled and right in the simulator, and what drives them.
 .PHONY: test-quick
 quick_tests = $(shell grep -lE '^\# bats (test|file)_tags=quick' $(bats_tests))
 test-quick: all ##5 two minutes of it: programs, labs, tangle, charts

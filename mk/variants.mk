@@ -1,7 +1,8 @@
-# What is made of a chapter's program: a student's, those with a planted bug, those of the solutions.
+# Variants of chapters' programs: a student's, those with a planted bug, those of the solutions.
 
-# A student's program, for ./labN my.cu: SRC=my.cu OUT=build/student/my make student, with images like those of the
-# chapter's program NAME=chNN_name, or like most. The shell takes both names from the environment, whatever is in them.
+# A student's program, for ./labN my.cu: SRC=my.cu OUT=build/student/my make student, with the
+# images of the chapter's program NAME=chNN_name, or the usual images. The shell takes SRC and OUT
+# from the environment, whatever characters they have.
 .PHONY: student
 student: NAME ?= ch04_cp_async
 student: build/libworkbench.a build/gpu
@@ -15,7 +16,7 @@ endif
 
 # ---- Planted bugs and solutions ------------------------------------------------------------------
 
-# Which bugs are planted is known only when tangled.
+# The list of planted bugs is known only after tangling.
 .PHONY: planted mutants
 planted: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
@@ -37,12 +38,13 @@ $(foreach n,$(kernel_numbers),$(eval $(call checklist,$n)))
 checklist: planted ##5 what each stage must show before it is merged
 	$(Q)labs/tools/checklist $(kernel_numbers)
 
-# Planted bugs are compiled as the programs are. What the compiler warns of in one, a reader need not see.
+# Planted bugs are compiled as the programs are, but without the compiler's warnings.
 build/planted/ch%: private KERNEL_FLAGS += $(lean) -w
 
-# As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Put into the program
-# by a rule of its own, so that a change of the workbench compiles no kernel again. The headers are the
-# program's, whose object is waited for: for a list of them nvcc would read them a second time.
+# As PTX only, which halves the compilation: the simulator and a GPU's driver accept it. A rule of
+# its own puts it into the program, so that a change of the workbench does not compile kernels
+# again. The prerequisites include the program's object instead of headers: for a list of headers
+# nvcc would read them a second time.
 .SECONDEXPANSION: # of all that follows, so this file is the last
 of_program = $(basename ch$(1))
 put_together = $(Q)code/tools/compile-variant $< $@ $(CXX) build/libworkbench.a $(LIBS) $(CUDA_LIBS)
@@ -58,7 +60,7 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 	$(say) CC ch$*
 	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(PROGRAM_CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
 
-# The programs of the solutions (chapters/solutions/), with an image too, for its registers.
+# Programs of the solutions (chapters/solutions/), with an image, too, for its registers.
 .PHONY: answers
 answers: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -E 's/\.cu?$$//' build/answers/list)

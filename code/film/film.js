@@ -1,8 +1,8 @@
 // film.js: plays a recording of PTXSIM_FILM (code/ptxsim/machine/film.c says what its rows are).
 //
-// At the start the events become steps, one an executed instruction of a warp, in the order in which the
-// simulator ran them. All that is shown of a step is looked up from lists of steps, so that going back is
-// as easy as going on.
+// At the start the events become steps, one for each executed instruction of a warp, in the order
+// in which the simulator ran them. Whatever is shown for a step is looked up in lists of steps, so
+// that going back is as easy as going on.
 "use strict";
 
 const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELEASE = 6, MBARRIER = 7, ASK = 8,
@@ -31,7 +31,7 @@ function lanesOf(mask) {
   return lanes;
 }
 
-// What a shared or global access names: [{lane, at}], and the bytes of each.
+// An access to shared or global memory: [{lane, at}], and the bytes of each.
 function decode(film, event) {
   const global = event[0] === GLOBAL;
   const pattern = film.recording.patterns[event[global ? 5 : 4]], base = event[global ? 4 : 3];
@@ -79,7 +79,7 @@ function makeFilm(data) {
   }
   film.steps = film.warp.length;
   for (const f of film.faults) {
-    f.late = f.step === undefined; // after the end of a film that was cut
+    f.late = f.step === undefined; // events after the end of a film that was cut
     if (f.late) f.step = film.steps - 1;
     f.elsewhere = f.cta !== undefined && f.cta.join() !== r.cta.join();
     f.first = f.elsewhere ? -1 : firstAccess(film, f);
@@ -93,9 +93,10 @@ function makeFilm(data) {
   return film;
 }
 
-// The column of each step: a warp's steps one after the other; at a barrier those who waited go on together.
+// The column of each step: a warp's steps one after the other; at a barrier the waiting warps go on
+// from the same column.
 function placeSteps(film) {
-  const place = new Array(film.recording.warps).fill(0), met = new Map(); // of each mbarrier
+  const place = new Array(film.recording.warps).fill(0), met = new Map(); // for each mbarrier
   for (let s = 0; s < film.steps; ++s) {
     film.column[s] = place[film.warp[s]]++;
     for (const e of film.details[s] || []) {
@@ -118,7 +119,7 @@ function placeSteps(film) {
     }
   }
   film.barrierSteps = film.barriers.map((b) => b.step);
-  const quiet = [LANES, COUNTS, GLOBAL, FAULT, VALUE]; // such events change nothing of what waits or is on its way
+  const quiet = [LANES, COUNTS, GLOBAL, FAULT, VALUE]; // events that do not change what waits or is under way
   film.changes = film.details.flatMap((events, s) => events && events.some((e) => !quiet.includes(e[0]) && !(e[0] === SHARED && e[2] !== COPY && !tileName(film, e).includes("["))) ? [s] : []);
   film.shared = [...new Set(film.shared)];
   film.stops = [...new Set(film.stops)];
@@ -126,7 +127,7 @@ function placeSteps(film) {
 
 const tileName = (film, e) => (bufferTile(film, decode(film, e).lanes[0].at) || { name: "" }).name;
 
-// Copies on their way: from which step to which, and of which group or mbarrier's phase.
+// Copies under way: their first and last step, and their group or mbarrier's phase.
 function followCopies(film) {
   const open = {}, way = [];
   film.copies = [];
@@ -174,7 +175,8 @@ function followCopies(film) {
     }
 }
 
-// A ring's buffers: of each the steps that touch it. t.codes[0].k and t.codes[0].v are one buffer, k[0] is another.
+// The buffers of a ring: for each the steps that touch it. t.codes[0].k and t.codes[0].v are one
+// buffer, k[0] is another.
 function findBuffers(film) {
   const touched = new Map();
   for (const s of film.shared)
@@ -193,7 +195,7 @@ function findBuffers(film) {
 
 // ---- Looking things up ----------------------------------------------------------------------------
 
-// The last index of a sorted list whose value is at most x; -1: none.
+// The last index of a sorted list whose value is at most x; -1 if there is none.
 function lastAtMost(list, x) {
   let low = 0, high = list.length;
   while (low < high) {
@@ -204,8 +206,8 @@ function lastAtMost(list, x) {
   return low - 1;
 }
 
-// The lane, and its access, that an event of shared memory has at an address: {lane, access}; null:
-// no lane.
+// The lane, with its access, that an event of shared memory has at an address: {lane, access}; null
+// if no lane has it.
 function touches(film, e, address) {
   if (e[0] === BULK)
     return address >= e[3] && address < e[3] + e[4] ? { lane: e[2], access: e[7] ? LOAD : COPY } : null;
@@ -234,8 +236,9 @@ function touchesGlobal(film, e, byte) {
   return e[0] === GLOBAL && decode(film, e).lanes.some((l) => byte >= l.at && byte < l.at + decode(film, e).bytes);
 }
 
-// The earlier access of a race: the last step of the other party at its instruction (and address). Of one in
-// another CTA the last step of all, since the two have no order.
+// The earlier access of a race: the last step of the other party at its instruction (and address).
+// If the other party is in another CTA, its last step of all, since steps of two CTAs have no
+// order.
 function firstAccess(film, f, last = f.step) {
   if (f.thread === undefined || f.other < 0) return -1;
   const mine = film.ofWarp[f.thread >> 5] || [];
@@ -254,7 +257,7 @@ function tileAt(film, address) {
 function tileBytes(t) {
   return t.dims.reduce((a, b) => a * b, t.element);
 }
-// The tile at an address; of an array of a few buffers (of 512 bytes at least), that buffer.
+// The tile at an address; in an array of a few buffers (of 512 bytes at least), that buffer.
 function bufferTile(film, address) {
   const tile = tileAt(film, address);
   if (!tile || tile.dims.length < 2 || tile.dims[0] > 8 || tileBytes(tile) < 512 * tile.dims[0]) return tile;
@@ -270,7 +273,7 @@ function bufferAt(address) {
   return tile ? tile.name : "address " + address;
 }
 const plural = (count, word) => count + " " + word + (count === 1 ? "" : "s");
-// Rows and columns that a tile is drawn with; one long row is cut at 128 bytes.
+// Rows and columns in which a tile is drawn; one long row is broken every 128 bytes.
 function tileShape(t) {
   const columns = t.dims.length ? t.dims.at(-1) : 1, all = tileBytes(t) / t.element;
   const most = t.dims.length < 2 || columns * t.element > 512 ? Math.max(1, 128 / t.element) : columns;
@@ -292,7 +295,7 @@ function nameOf(film, address) {
 
 const popcount = (mask) => lanesOf(mask).length;
 
-// Elements of one part of an access, each with the wavefront that it goes by: machine/counts.c's rule.
+// Elements of one part of an access, each with its wavefront, by the rule of machine/counts.c.
 function elementsOf(lanes, bytes) {
   const shift = bytes <= 4 ? 2 : Math.log2(bytes), places = 128 >> shift, seen = new Map(), depth = [];
   for (const l of lanes) {
@@ -339,7 +342,7 @@ function element(name, properties, ...children) {
   return node;
 }
 
-// `film` is what is shown: one of `films`, two of which there are where CTAs race.
+// `film` is the film that is shown, one of `films`; there are two if CTAs race.
 const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [], lessons: [], openFragments: new Set(["matrix", "A", "D"]) };
 let film, films = [];
 
@@ -359,7 +362,7 @@ function letterOf(step) {
   return insn[4].startsWith("mbarrier") ? "m" : LETTERS[insn[3]] || ".";
 }
 
-// Whether a warp waits at a barrier after a step; its last step until then.
+// Whether a warp waits at a barrier after a step that is its last so far.
 function stateOf(warp, at) {
   const list = film.ofWarp[warp], i = lastAtMost(list, at), step = i < 0 ? -1 : list[i];
   let waits = null;
@@ -377,8 +380,9 @@ function stateOf(warp, at) {
 
 // ---- Source ---------------------------------------------------------------------------------------
 
-// A place in the source: on a site a link, for there CHUNKS says where in the book a chapter's lines stand. The page
-// around a film's frame goes there. Keys reach that of the step only, not those of all lines.
+// A place in the source. On a site it is a link, since CHUNKS says where the book has a chapter's
+// lines, and the page around the film's frame follows it. Only the current step's link is reached
+// by keys.
 function placeLink(file, line, words, tabIndex) {
   const chunk = typeof CHUNKS !== "undefined" && (CHUNKS[file] || []).find(([first, last]) => first <= line && line <= last);
   return chunk ? element("a", { href: chunk[2], target: "_top", textContent: words, title: "to its chunk in the book", tabIndex }) : words;
@@ -450,14 +454,15 @@ function placeWarps() {
   if (!row) return;
   row.classList.add("here");
   row.setAttribute("aria-current", "step");
-  // Asking the browser where a row is makes it lay out the page at each step: so the answers are kept.
+  // Asking the browser for a row's place makes it lay out the page at each step: so the answers are
+  // kept.
   const top = (view.rowOf[film.insn[view.at]] + 1) * view.pitch;
   if (top < view.scrolled + 40 || top > view.scrolled + view.height - 60)
     scrollSource(Math.max(0, top - view.height / 3));
 }
 
-// Scrolling makes the browser lay out the page as well, so it is done once before each picture that is
-// painted.
+// Scrolling makes the browser lay out the page, too, so it is done once before each painted
+// picture.
 function scrollSource(to) {
   view.scrolled = to;
   if (!view.scrolling)
@@ -467,11 +472,11 @@ function scrollSource(to) {
     });
 }
 
-// All rows have one height, which is no whole number of pixels (the first one has half a border as well). Asked for
-// once, and when the window changes.
+// The height of a row, the same for all, which is no whole number of pixels (the first row has half
+// a border more). Asked for once, and again when the window changes.
 function measureSource() {
   const box = $("source");
-  if (view.scrolling) box.scrollTop = view.scrolled; // without it the place before would be measured
+  if (view.scrolling) box.scrollTop = view.scrolled; // else the place before scrolling would be measured
   const pitch = view.rows.at(-1).getBoundingClientRect().height;
   Object.assign(view, { pitch, height: box.clientHeight, scrolled: box.scrollTop });
 }
@@ -495,13 +500,14 @@ function bankTable(d) {
   return element("div", { className: "scroll" }, table);
 }
 
-// The style sheet's colours, for what is drawn. Asked for once, and when the reader turns to dark or light.
+// The style sheet's colours, for drawings. Asked for once, and again when the reader turns to dark
+// or light.
 function readColours() {
   const style = getComputedStyle(document.documentElement);
   view.colours = Object.fromEntries(["line", "bad", "mark", "paper"].map((name) => [name, style.getPropertyValue("--" + name).trim()]));
 }
 
-// A tile with what lanes touch of it; a click asks who wrote a place.
+// A tile with what lanes touch in it; a click on a place asks who wrote it.
 function tileMap(tile, spots) {
   const { columns, rows } = tileShape(tile), cell = Math.max(3, Math.min(16, Math.floor(520 / columns)));
   const canvas = element("canvas", { width: columns * cell + 1, height: rows * cell + 1 });
@@ -577,7 +583,7 @@ function showShared(parts, memory, events, step) {
       spots.get(tile).push({ at: l.at, bytes: d.bytes, lane: l.lane });
     }
   }
-  // The parts of a matrix are its tiles, and the rows of a tile count as its lanes.
+  // The parts of a matrix are drawn as its tiles, and the rows of a tile as its lanes.
   const lane = film.recording.fragments[film.insn[step]] ? "row" : "lane";
   const d = decode(film, events[0]), names = [...spots.keys()].map((t) => t.name).join(", ");
   parts.push(element("p", { textContent: "Shared memory: " + ACCESSES[d.access] + " " + (names || "memory without a name") + ", " +
@@ -673,7 +679,8 @@ function showStep() {
 
 // ---- Fragments ------------------------------------------------------------------------------------
 
-// Which lane and register hold each element: lane 4 g + t has in register i (g + row[i], step t + column[i] + e).
+// The lane and register of each element: lane 4 g + t has in register i the element (g + row[i],
+// step t + column[i] + e).
 function fragmentTable(name, m, values) {
   const details = element("details", { open: view.openFragments.has(name) },
     element("summary", { textContent: name + ", " + m.type + ": which lane holds an element (a row's number is its lane)" }));
@@ -716,7 +723,7 @@ function fragmentCells(m, values) {
     element("p", { textContent: "Lane " + view.lane + " holds, register by register: " + mine.join(", ") })];
 }
 
-// The registers of a wgmma in a warp, which has sixteen rows: D, and A unless A is in shared memory.
+// A warp's registers for a wgmma, sixteen rows: D, and A unless A is in shared memory.
 function addWgmma(f, events) {
   const list = (count, of) => Array.from({ length: count }, (_, i) => of(i)), half = (i) => 8 * (i >> 1 & 1);
   f.D = { type: "f32", per: 1, step: 2, row: list(f.n / 2, half), column: list(f.n / 2, (i) => 8 * (i >> 2) + (i & 1)) };
@@ -743,7 +750,7 @@ function fragmentParts(f, events) {
 
 // ---- Values ---------------------------------------------------------------------------------------
 
-// The registers that were recorded at a step: of each, lane -> bits.
+// The registers recorded at a step: for each, lane -> bits.
 function valuesOf(events) {
   const registers = [];
   for (const e of events)
@@ -766,7 +773,7 @@ function e5m2Of(bits) {
   return halfOf(bits << 8);
 }
 
-// Number `part` that a register's bits hold, as text.
+// Number `part` of those in a register's bits, as text.
 function numberIn(bits, type, part) {
   const short = (x) => String(Number(x.toPrecision(6))), at = (width) => bits / 2 ** (width * part) & 2 ** width - 1;
   scratch.setUint32(0, bits >>> 0);
@@ -780,8 +787,8 @@ function numberIn(bits, type, part) {
   return String(bits);
 }
 
-// The type in which an instruction's result is shown: the first that its opcode names. f16x2 is two halves in a
-// register.
+// The type in which an instruction's result is shown: the first that its opcode names. f16x2 is two
+// halves in a register.
 function resultType(opcode) {
   const type = opcode.match(/\.((?:bf16|f16|e4m3|e5m2)(?:x2)?|f32|f64|tf32|[usb]\d+)/);
   return type ? type[1] : "b32";
@@ -806,7 +813,7 @@ function valueParts(events, step) {
 
 // ---- Barriers and copies on their way -------------------------------------------------------------
 
-// The copies on their way at a step; those of one group to one tile are told together.
+// The copies under way at a step; those of one group to one tile are shown together.
 function copiesAt(at) {
   const flying = new Map();
   for (const c of film.copies) {
@@ -914,7 +921,7 @@ function neighbour(direction) {
   return k < 0 || k >= list.length ? view.at : list[k];
 }
 
-// The next step of this warp on another line; going back, the first step of the line before.
+// The warp's next step on another line; backwards, the first step of the line before.
 function otherLine(direction) {
   const list = film.ofWarp[film.warp[view.at]], row = (k) => view.rowOf[film.insn[list[k]]];
   let i = lastAtMost(list, view.at), here = row(i);
@@ -940,7 +947,7 @@ function follow(warp) {
   }
 }
 
-// A fault's accesses: [[which film, step], ...], the second one last.
+// A fault's accesses: [[index of the film, step], ...], the second one last.
 function accessesOf(f) {
   const accesses = [[0, f.step]];
   if (f.elsewhere && films[1]) accesses.unshift([1, firstAccess(films[1], f, films[1].steps - 1)]);
@@ -1005,7 +1012,7 @@ function listen() {
     showStep();
   });
   $("source").addEventListener("scroll", () => view.scrolling || (view.scrolled = $("source").scrollTop));
-  const stop = (event) => event.target.id === "play" || play(false); // whoever takes a step of their own has stopped it
+  const stop = (event) => event.target.id === "play" || play(false); // a reader who takes a step stops the playing
   $("viewer").addEventListener("click", stop);
   $("viewer").addEventListener("input", stop);
   for (const [id, act] of Object.entries(actions)) $(id).addEventListener("click", act);
@@ -1034,7 +1041,8 @@ function listen() {
 
 // ---- Lessons --------------------------------------------------------------------------------------
 
-// The source lines that an instruction stands in: its own, then where its function is called, and so on.
+// The source lines of an instruction: its own, then the line where its function is called, and so
+// on.
 function linesOf(insn) {
   const [file, line, callers] = film.recording.instructions[insn];
   return [file + ":" + line, ...callers].map((place) => ({ place, row: view.rowAt.has(place) ? view.rowAt.get(place) : -1 }));
@@ -1069,13 +1077,13 @@ function wavesAt(step) {
   return sum;
 }
 
-// Which threads have read the bytes that a step writes or copies to.
+// The threads that have read the bytes that a step writes or copies to.
 function readBefore(step, done) {
   if (done.counter) return film.insn.indexOf(film.insn[step]) < step ? { step: film.insn.indexOf(film.insn[step]) } : null;
   return done.at.length ? whoTouches(film, step - 1, -1, done.at[0], reads) : null;
 }
 
-// The first step that fits, or that with most wavefronts; -1: there is none.
+// The first step that fits, or the one with most wavefronts; -1 if there is none.
 function findLesson(find) {
   const fits = film.recording.instructions.map((insn, i) => (!find.op || insn[4].includes(find.op)) &&
     (!find.at || linesOf(i).some((l) => textAt(l.row).includes(find.at))));
@@ -1093,7 +1101,7 @@ function findLesson(find) {
   return best;
 }
 
-// What a lesson's sentence may name.
+// The values that a lesson's sentence may name.
 function factsOf(step) {
   const done = doneAt(step), count = wavesAt(step), reader = readBefore(step, done);
   const tiles = [...done.tiles.copies, ...done.tiles.writes, ...done.tiles.reads];
@@ -1106,7 +1114,8 @@ function factsOf(step) {
   };
 }
 
-// The chapter's lessons that this recording shows, each with its step and its sentence, in the film's order.
+// The chapter's lessons that this recording has, each with its step and its sentence, in the film's
+// order.
 function findLessons() {
   const found = [];
   for (const lesson of LESSONS[film.chapter] || []) {
@@ -1128,8 +1137,8 @@ function showLessons() {
   $("lesson-list").replaceChildren(...list);
 }
 
-// A page that shows this one hands on its reader's choice of colours: ?colours=light or dark in the
-// address.
+// A page that shows this one passes on its reader's choice of colours: ?colours=light or dark in
+// the address.
 function chooseColours() {
   const choice = new URLSearchParams(location.search).get("colours");
   if (choice !== "light" && choice !== "dark") return;
@@ -1139,7 +1148,7 @@ function chooseColours() {
   }
 }
 
-// Goes to #step=N or #bookmark=NAME; returns whether there is such a place.
+// Goes to #step=N or #bookmark=NAME; returns whether that exists.
 function goTo(hash) {
   const step = hash.match(/^#step=(\d+)$/), name = hash.match(/^#bookmark=([\w-]+)$/);
   const lesson = name && view.lessons.find((l) => l.name === name[1]);
@@ -1213,7 +1222,7 @@ function showFaults() {
 
 // ---- The start ------------------------------------------------------------------------------------
 
-// For the test: walks to the end and back, and says what it saw.
+// For the test: walks to the end and back, and returns what was shown.
 function selfTest() {
   const said = { steps: film.steps, waves: 0, drawn: 0, wrong: [], lines: {} };
   for (const [i, sum] of view.sums.entries())
@@ -1253,14 +1262,14 @@ function selfTest() {
   said.ms = (performance.now() - began) / 120;
   said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
   const valued = film.details.findIndex((events, s) => events && film.recording.fragments[film.insn[s]] && events.some((e) => e[0] === VALUE));
-  if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)?.[1]; // where its table is open
+  if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)?.[1]; // its table is open
   said.buffers = film.buffers.map((b) => b.name);
   said.opened = view.opened;
   said.fault = films[0].faults.filter((f) => !f.again).map((f) => [...accessesOf(f).map(([which, step]) => [which, step, placeName(films[which].insn[step])]), f.sentence]);
   return said;
 }
 
-// Shows one of the films: its source with its counts, its warps, its places of interest.
+// Shows one of the films: its source with counts, its warps, its bookmarks.
 function showFilm(which) {
   if (film === films[which]) return;
   film = films[which];
@@ -1298,7 +1307,7 @@ async function start() {
   else go(view.lessons.length ? view.lessons[0].step : 0);
   goTo(location.hash);
   view.opened = view.at;
-  // ?play in the address plays it at once, but for readers who want no motion.
+  // ?play in the address plays at once, except for readers who want no motion.
   if (new URLSearchParams(location.search).has("play") && !matchMedia("(prefers-reduced-motion: reduce)").matches) play(true);
 }
 

@@ -1,19 +1,19 @@
 // lessons.js: the bookmarks of each chapter's film.
 //
-// A lesson is a name (its address is #bookmark=NAME), what its step looks like, and a sentence. The step is looked
-// for in the recording: the first one, in the order of the film, that fits all that is asked of it.
+// A lesson is a name (its address is #bookmark=NAME), a pattern of its step, and a sentence. The
+// step is the first of the recording, in the order of the film, that fits the whole pattern.
 //
-//   at      words of the source line, or of a line that the function is called at
+//   at      words of the source line, or of a line that calls the function
 //   op      words of the PTX opcode
 //   reads, writes, copies     the beginning of a tile's name
-//   does    "released": a barrier lets its warps go on; "waits", "passes": an mbarrier was asked, and said so;
-//           "completes": a phase of an mbarrier ends; "left": copies are waited for; "bulk", "product" begin
+//   does    "released": a barrier lets its warps go on; "waits", "passes": the answer of an mbarrier that was asked;
+//           "completes": a phase of an mbarrier ends; "left": a wait for copies ends; "bulk", "product" begin
 //   on      the beginning of the mbarrier's name
 //   again   the tile has been read before, so that this overwrites it
 //   most    not the first such step but the one with most wavefronts
 //
-// The sentence has what was counted at the step in braces: film.js, factsOf(). A lesson that a recording does not
-// show (another shape, somebody's own kernel) is left out.
+// In the sentence, braces stand for counts at the step: film.js, factsOf(). A lesson whose step a
+// recording does not have (another shape, somebody's own kernel) is left out.
 "use strict";
 
 const oneBank = {

@@ -1,9 +1,9 @@
-// fatbin.c: PTX and machine code out of what nvcc put into an executable.
+// fatbin.c: reads PTX and machine code from what nvcc put into an executable.
 //
-// A fat binary is a header and a row of images, each with a header of its own. The layout is not
-// documented by NVIDIA; the fields used here are those that nvcc 12 and 13 write. A cubin is an
-// ELF file of machine EM_CUDA; its `.nv.info` section lists attributes of the kernels.
-// Nothing is trusted: every offset and size is checked before it is followed.
+// A fat binary is a header and a sequence of images, each with a header of its own. NVIDIA does not
+// document the layout; the fields used here are those that nvcc 12 and 13 write. A cubin is an ELF
+// file of machine EM_CUDA; its `.nv.info` section lists attributes of the kernels. Nothing is
+// trusted: every offset and size is checked before it is followed.
 #include "fatbin.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ enum {
     COMPRESSED_LZ4 = 0x2000, // image flags
     COMPRESSED_ZSTD = 0x8000,
     ZSTD_MAGIC = (int)0xFD2FB528,
-    MOST_EXPANDED = 1 << 30, // bytes of an image
+    MOST_EXPANDED = 1 << 30, // most bytes of an expanded image
     RESERVED_SHARED = 1024,  // from sm_90 on, .nv.shared.<kernel> begins with the system's bytes
     // .nv.info attributes: a byte of format, a byte of name, then a value
     FORMAT_BYTE = 2,
@@ -39,14 +39,14 @@ struct fatbin_header {
     uint32_t magic;
     uint16_t version;
     uint16_t header_size;
-    uint64_t size; // of the images that follow
+    uint64_t size; // size of the images that follow
 };
 
 struct image_header {
     uint16_t kind;
     uint16_t version;
     uint32_t header_size;
-    uint64_t size; // of the image, padded
+    uint64_t size; // size of the image, padded
     uint32_t compressed_size;
     uint32_t options_offset;
     uint16_t minor, major;
@@ -110,10 +110,11 @@ bool fatbin_next(const void *fatbin, size_t limit, const void **at, struct image
     return false;
 }
 
-// The function of a library that most systems have; NULL where it is not.
+// A function of a library that most systems have; NULL if it is not found.
 static void *library_function(const char *library, const char *name)
 {
-    void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL); // stays open: it may be asked again
+    void *handle =
+        dlopen(library, RTLD_LAZY | RTLD_LOCAL); // the library stays open: it may be needed again
     return handle ? dlsym(handle, name) : NULL;
 }
 
@@ -157,7 +158,7 @@ struct elf {
 struct section {
     const char *name; // NUL-terminated
     Elf64_Shdr header;
-    const char *data; // NULL when it takes no room in the file (SHT_NOBITS)
+    const char *data; // NULL if it takes no room in the file (SHT_NOBITS)
 };
 
 static bool elf_open(struct elf *elf, const void *base, size_t size)
@@ -174,7 +175,7 @@ static bool elf_open(struct elf *elf, const void *base, size_t size)
            elf->header.e_shstrndx < elf->header.e_shnum;
 }
 
-// A NUL-terminated string in a string table's section, NULL when it is not one.
+// A NUL-terminated string in a string table's section; NULL if there is none at the offset.
 static const char *elf_string(const struct elf *elf, const Elf64_Shdr *table, uint64_t offset)
 {
     if (table->sh_offset > elf->size || table->sh_size > elf->size - table->sh_offset ||
@@ -210,7 +211,7 @@ static bool elf_section(const struct elf *elf, size_t index, struct section *sec
     return true;
 }
 
-// The section named `prefix` followed by `rest`.
+// The section whose name is `prefix` followed by `rest`.
 static bool elf_find(const struct elf *elf, const char *prefix, const char *rest,
                      struct section *section)
 {
@@ -294,7 +295,7 @@ static uint32_t read_u32(const char *at)
     return value;
 }
 
-// Index of a symbol in .symtab, 0 when it is not there.
+// Index of a symbol in .symtab; 0 if it is not there.
 static uint32_t symbol_index(const struct elf *elf, const char *name)
 {
     struct section symbols;
@@ -314,8 +315,8 @@ static uint32_t symbol_index(const struct elf *elf, const char *name)
     return 0;
 }
 
-// Reads a section of attributes. Those of `.nv.info` name the function they belong to by its
-// symbol; those of `.nv.info.<kernel>` (symbol 0) are all the kernel's.
+// Reads a section of attributes. Those of `.nv.info` name their function by its symbol; those of
+// `.nv.info.<kernel>` (symbol 0) all belong to that kernel.
 static void read_info(const struct section *section, uint32_t symbol,
                       struct cubin_resources *resources)
 {
@@ -336,7 +337,7 @@ static void read_info(const struct section *section, uint32_t symbol,
                     resources->registers = (int)number;
                 if ((name == INFO_FRAME_SIZE || name == INFO_MIN_STACK_SIZE) &&
                     number > resources->local_bytes)
-                    resources->local_bytes = number; // the latter counts called functions too
+                    resources->local_bytes = number; // the second one includes called functions
             }
             at += value;
         } else if (!symbol && format == FORMAT_BYTE && name == INFO_NUM_BARRIERS) {
@@ -370,7 +371,7 @@ bool cubin_resources(const void *data, size_t size, const char *kernel,
     return true;
 }
 
-// An instruction is 16 bytes from sm_70 on. Nowhere documented, but there for everybody to see in
+// An instruction has 16 bytes from sm_70 on. The encoding is not documented, but can be seen in
 // cuobjdump's listings: bits 0 to 8 are its kind, bits 9 to 11 where its operands come from.
 bool cubin_code(const void *data, size_t size, const char *kernel, struct cubin_code *code)
 {

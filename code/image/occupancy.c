@@ -8,7 +8,7 @@
 
 enum { WARP_THREADS = 32 };
 
-// The limit that matters most, where several bind: warps first, for where they bind the SM is full.
+// The limit to report if several bind: warps first, since the SM is full then.
 static const char *limit_name(unsigned factors)
 {
     if (factors & OCC_LIMIT_WARPS)

@@ -44,7 +44,7 @@ static void put_image(struct blob *images, int kind, int arch, uint64_t flags, c
 {
     put_number(images, (uint64_t)kind, 2);
     put_number(images, 0x101, 2);
-    put_number(images, 64, 4); // of this header
+    put_number(images, 64, 4); // size of this header
     put_number(images, size, 8);
     put_number(images, 0, 4);
     put_number(images, 0, 4);
@@ -70,7 +70,7 @@ static struct blob fatbin_of(const struct blob *images)
 
 static const char PTX[16] = ".version 9.0\n";
 
-// A cubin, PTX, compressed PTX, and an image of a kind that fatbin.h does not name.
+// A cubin, PTX, compressed PTX, and an image of a kind that fatbin.h does not know.
 static struct blob some_fatbin(void)
 {
     struct blob images = {0};
@@ -87,7 +87,7 @@ struct section {
     const char *name;
     uint32_t type, link, info;
     struct blob data;
-    size_t size; // of a section without data (SHT_NOBITS)
+    size_t size; // size of a section without data (SHT_NOBITS)
 };
 
 // An ELF file: header, section data, section headers. Section 0 is empty, the last one holds the
@@ -174,7 +174,7 @@ static struct blob some_cubin(bool hopper)
 struct walk {
     int images, cubins, compressed, stop_after;
     const char *ptx;
-    unsigned long sum; // reads all of every image
+    unsigned long sum; // makes the test read all of every image
 };
 
 static bool look(const struct image *image, void *data)
@@ -233,7 +233,7 @@ static void test_images_of_a_fat_binary(void **state)
     free(fatbin.data);
 }
 
-// Frames made by hand of what is not compressed at all: a block of zstd's, a sequence of LZ4's.
+// Frames made by hand whose content is not really compressed: one zstd block, one LZ4 sequence.
 static void test_compressed_images_are_expanded(void **state)
 {
     (void)state;
@@ -244,16 +244,16 @@ static void test_compressed_images_are_expanded(void **state)
     } cases[] = {
         {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hello", 14, 5, "hello"},
         {"\x50hello", 6, 5, "hello"},
-        {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hell", 13, 5, NULL},  // cut
-        {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hello", 14, 6, NULL}, // shorter than it says
-        {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hello", 14, 4, NULL}, // longer
+        {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hell", 13, 5, NULL},  // cut off
+        {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hello", 14, 6, NULL}, // shorter than announced
+        {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hello", 14, 4, NULL}, // longer than announced
         {"\xf0\xff\xff\xff\xff", 5, 5, NULL},
         {"\x28\xb5", 2, 5, NULL},
         {"\x50hello", 6, 0, NULL},
         {"\x50hello", 6, SIZE_MAX, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-        char *copy = malloc(cases[i].size); // no byte more, for the sanitizer
+        char *copy = malloc(cases[i].size); // of the exact size, for the sanitizer
         memcpy(copy, cases[i].bytes, cases[i].size);
         struct image image = {.kind = IMAGE_PTX,
                               .compressed = true,
@@ -316,7 +316,7 @@ static void test_ptx_without_an_end_is_refused(void **state)
     free(fatbin.data);
 }
 
-// No byte, whatever it is changed into, makes the walk leave the blob.
+// No byte, whatever its value, makes the walk leave the blob.
 static void test_damaged_fat_binaries_are_survived(void **state)
 {
     (void)state;

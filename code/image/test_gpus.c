@@ -1,5 +1,5 @@
-// test_gpus.c: the table of GPUs agrees with what an H200 has said of itself, with chapter 1's own
-// rates, and with the numbers that the chapters print; occupancy, worked out by hand.
+// test_gpus.c: the table of GPUs agrees with what an H200 reports, with chapter 1's own rates, and
+// with the numbers that the chapters print; occupancy, worked out by hand.
 #include "image/gpus.h"
 
 #include <jansson.h>
@@ -39,7 +39,7 @@ static void gpus_are_found_by_what_they_run(void **state)
     assert_string_equal(text, "a Board 7");
 }
 
-// A GPU's driver knows best: each GPU of the table that has recorded runs.
+// Each GPU of the table that has recorded runs agrees with its driver.
 static void the_table_says_what_the_driver_says(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void the_table_says_what_the_driver_says(void **state)
     assert_true(compared >= 1);
 }
 
-// 128 lanes an SM, two operations a multiply-add; two transfers a clock of the DRAM.
+// 128 lanes an SM, two operations in a multiply-add; two transfers in a clock of the DRAM.
 static void rates_follow_from_clocks(void **state)
 {
     (void)state;
@@ -80,7 +80,7 @@ static void rates_follow_from_clocks(void **state)
     }
 }
 
-// The program prints from a table of its own, which the reader has before their eyes.
+// The chapter's program prints from a table of its own, which the reader sees.
 static void chapter_1_has_the_same_rates(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void chapter_1_has_the_same_rates(void **state)
     free(program);
 }
 
-// A row of a chapter's table, made of the numbers here.
+// A row of a chapter's table, made from the numbers here.
 static void __attribute__((format(printf, 2, 3))) has_row(const char *text, const char *format, ...)
 {
     char row[256];
@@ -175,20 +175,21 @@ static void occupancy_is(int which, int registers, size_t shared, int threads, s
 static void occupancy_as_worked_out_by_hand(void **state)
 {
     (void)state;
-    // 96 registers are 3072 a warp: 5 in each quarter of the register file, 20 warps.
+    // 96 registers a thread are 3072 a warp: 5 warps in each quarter of the register file, 20 in
+    // all.
     occupancy_is(GPU_L4, 96, 0, 128, 0, 5, 20, "registers");
     occupancy_is(GPU_H200, 96, 0, 128, 0, 5, 20, "registers");
-    // 48 KiB and the reserved one: two in 100 KiB, four in 228 KiB; static or dynamic.
+    // 48 KiB plus the reserved one: two CTAs in 100 KiB, four in 228 KiB; static or dynamic.
     occupancy_is(GPU_L4, 32, 48 << 10, 128, 0, 2, 8, "shared memory");
     occupancy_is(GPU_L4, 32, 0, 128, 48 << 10, 2, 8, "shared memory");
     occupancy_is(GPU_H200, 32, 0, 128, 48 << 10, 4, 16, "shared memory");
-    // What is left of an L4 after a CTA of 1024 threads has no room for another one.
+    // After a CTA of 1024 threads, an SM of an L4 has no room for another one.
     occupancy_is(GPU_L4, 32, 0, 1024, 0, 1, 32, "warps");
     occupancy_is(GPU_H200, 32, 0, 1024, 0, 2, 64, "warps");
-    // Small CTAs: 24 and 32 of them, whatever their size.
+    // Small CTAs: at most 24, and 32, whatever their size.
     occupancy_is(GPU_L4, 16, 0, 32, 0, 24, 24, "CTAs");
     occupancy_is(GPU_H200, 16, 0, 32, 0, 32, 32, "CTAs");
-    // A warp that is not full counts as one.
+    // A warp that is not full counts as a whole one.
     occupancy_is(GPU_L4, 96, 0, 100, 0, 5, 20, "registers");
 }
 

@@ -34,7 +34,7 @@ bool attend_on_cpu(const uint8_t *codes, const float *scales, int causal,
         .shape = {.batch = batch, .heads = heads, .seq_len = seq_len},
         .softmax_scale = softmax_scale,
         .mask = causal ? MASK_CAUSAL : MASK_NONE,
-        // Read only: a problem's tensors are its own elsewhere.
+        // Only for reading: problem_free() must not free these tensors.
         .q_codes = (uint8_t *)codes,
         .k_codes = (uint8_t *)codes + elements,
         .v_codes = (uint8_t *)codes + 2 * elements,
@@ -52,7 +52,7 @@ bool decode_on_cpu(const float *q, const uint8_t *k_codes,
                    float softmax_scale, float *out)
 {
     struct problem problem = {
-        // Where pages are does not matter here.
+        // The order of pages does not matter here.
         .shape = {.batch = 1,
                   .heads = heads,
                   .seq_len = tokens,

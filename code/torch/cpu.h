@@ -1,13 +1,13 @@
-// cpu.h: what the operators call where there is no GPU.
+// cpu.h: what the operators call if there is no GPU.
 #ifndef TORCH_CPU_H
 #define TORCH_CPU_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// Quantises one head of all sequences to E4M3 with one scale, its largest magnitude / 448 (1 where all
-// are zero). values: rows [rows][head_dim] of a sequence, each sequence `stride` rows after the last;
-// codes: the same with rows of HEAD_DIM, zeros past head_dim. head_dim: from 1 to HEAD_DIM.
+// Quantises one head of all sequences to E4M3 with one scale, its largest magnitude / 448 (1 if all
+// are zero). values: rows [rows][head_dim] of a sequence, each sequence `stride` rows after the one
+// before; codes: the same with rows of HEAD_DIM, zeros past head_dim. head_dim: from 1 to HEAD_DIM.
 void quantise_head(const float *values, long sequences, long stride, long rows,
                    int head_dim, uint8_t *codes, float *scale);
 

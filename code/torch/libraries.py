@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 CODE = HERE.parent
-KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # those of mk/toolchain.mk, by which the book measured
+KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # those in mk/toolchain.mk, with which the book measured
 SHARED = ["-Xcompiler", "-fPIC,-fvisibility=hidden", "-shared", "-cudart", "shared"]
 
 
@@ -46,7 +46,7 @@ def images(program):
 
 
 def gencode(architectures):
-    """Machine code for each, and PTX of the first for the GPUs to come."""
+    """Machine code for each image, and PTX of the first for future GPUs."""
     flags = []
     for place, architecture in enumerate(architectures):
         virtual = architecture.replace("sm_", "compute_")

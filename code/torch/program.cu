@@ -2,10 +2,10 @@
 //
 //   nvcc -shared -DPROGRAM='"ch15_registers.cu"' program.cu
 //
-// The program is compiled as it stands. Its main function has another name
-// here, and what it calls of the workbench is answered below:
-// workbench_main() keeps the program's description, in which its launch
-// function is. So a chapter need not know that it is an operator, and no
+// The program is compiled as it stands, but its main function has another
+// name here, and the workbench's functions that it calls are defined below:
+// workbench_main() keeps the program's description, which has its launch
+// function. So a chapter need not know that it is an operator, and no
 // kernel is copied.
 #include <algorithm>
 #include <cstdarg>
@@ -36,8 +36,8 @@ cudaError_t launch_refused(cudaError_t error, const char *format, ...)
     return error;
 }
 
-// Calls a launch function with that device as the current one. Returns NULL, or
-// one line that says what is wrong.
+// Calls a launch function with this device as the current one. Returns NULL,
+// or one line that says what is wrong.
 template <class Launch>
 static const char *launched_on(int device, const Launch &launch)
 {
@@ -57,10 +57,10 @@ static const char *launched_on(int device, const Launch &launch)
     return !error ? NULL : refusal[0] ? refusal : cudaGetErrorString(error);
 }
 
-// Enqueues attention on the stream of that device. All tensors are there:
+// Enqueues attention on this stream of this device, where all tensors are:
 //   codes    [3][batch][heads][seq_len][HEAD_DIM]  E4M3 of Q, K and V
 //   scales   [3][heads]
-//   lengths  [batch], or NULL where all sequences are seq_len long
+//   lengths  [batch], or NULL if all sequences are seq_len long
 //   out      [batch][heads][seq_len][HEAD_DIM]     half
 // Returns NULL, or one line that says what is wrong.
 EXPORTED const char *launch_attention(const uint8_t *codes, const float *scales,
@@ -143,8 +143,8 @@ launch_decode(const void *q, const void *new_k, const void *new_v,
     });
 }
 
-// What launch_decode() wants of scratch on that device for such a cache, or for
-// some of its sequences.
+// How much scratch launch_decode() needs on this device for such a cache, or
+// for some of its sequences.
 EXPORTED size_t decode_scratch(int batch, int heads, int queries, int page,
                                int max_pages, int device)
 {
@@ -200,7 +200,7 @@ launch_prompt(const void *q, const void *new_k, const void *new_v,
     });
 }
 
-// What launch_prompt() wants of scratch on that device.
+// How much scratch launch_prompt() needs on this device.
 EXPORTED size_t prompt_scratch(int batch, int heads, int queries, int newest,
                                int page, int max_pages, int device)
 {
@@ -215,7 +215,7 @@ EXPORTED size_t prompt_scratch(int batch, int heads, int queries, int newest,
     return wanted;
 }
 
-// Where a page has an element of its token in `slot`: K's (0) or V's (1).
+// The place in a page of an element of the token in `slot`: of K (0) or V (1).
 EXPORTED int place_of(int tensor, int slot, int d)
 {
     if (!described)

@@ -1,8 +1,9 @@
-// quantise.cu: Q, K and V to E4M3, with a scale a head over all sequences, as the workbench draws them.
+// quantise.cu: Q, K and V to E4M3, with one scale for a head in all sequences, as the workbench
+// quantises them.
 //
 // Two kernels for all three tensors: the first finds the largest magnitude in parts of a head, the
-// second takes the parts' largest and writes codes. A head's codes are 64 wide: what is narrower is
-// filled up with zeros, which change no score and no output.
+// second takes the largest over the parts and writes codes. A head's codes are 64 wide: narrower
+// rows are filled up with zeros, which change no score and no output.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -11,14 +12,15 @@
 #include "workbench/workbench.h"
 
 namespace quantiser
-{ // for the test, which has a chapter's program in the same file
+{ // the test has a chapter's program in the same file
 
 constexpr int THREADS = 256;
-constexpr int CHUNK = 8; // elements of a lane's load, and its codes
-constexpr int CHUNKS = HEAD_DIM / CHUNK; // of a row
-constexpr int LOADS = 4;                 // of a lane at a time
-constexpr int BLOCK = THREADS * LOADS;   // chunks of a CTA at a time
-constexpr int MOST_PARTS = 64;           // of a sequence's head, each a CTA's
+constexpr int CHUNK = 8; // elements of one load of a lane, and their codes
+constexpr int CHUNKS = HEAD_DIM / CHUNK; // in a row
+constexpr int LOADS = 4;                 // of a lane, in flight together
+constexpr int BLOCK = THREADS * LOADS;   // chunks that a CTA processes together
+constexpr int MOST_PARTS =
+    64; // parts of a head in a sequence, one for each CTA
 
 // A row of a tensor begins at x + batch * strides[0] + head * strides[1] + row * strides[2], in
 // elements; its head_dim elements lie side by side.
@@ -32,7 +34,7 @@ struct job {
     int batch, heads, seq_len, head_dim;
     uint8_t *codes; // [3][batch][heads][seq_len][HEAD_DIM]
     float *scales;  // [3][heads]
-    float *largest; // [3][heads][batch][parts]
+    float *largest; // maxima of parts: [3][heads][batch][parts]
 };
 
 __device__ float value(float x)
@@ -52,7 +54,8 @@ template <class T> struct alignas(16) chunk {
     T x[CHUNK];
 };
 
-// A lane's chunks of a block of a sequence's head; zeros past the end of a row and of the sequence.
+// Loads a lane's chunks of a block of a head in a sequence; zeros past the end of a row and of the
+// sequence.
 template <class T>
 __device__ void load(chunk<T> (&to)[LOADS], const struct job &job, int block)
 {
@@ -105,7 +108,7 @@ __global__ void __launch_bounds__(THREADS) find_largest(struct job job)
         load(x, job, block);
         for (int i = 0; i < LOADS; ++i)
             for (int j = 0; j < CHUNK; ++j)
-                // A NaN is not the largest.
+                // A NaN does not become the largest.
                 largest = fmaxf(largest, fabsf(value(x[i].x[j])));
     }
     largest = largest_of_cta(largest);
@@ -167,11 +170,12 @@ static cudaError_t quantise(const struct job &job, cudaStream_t stream)
     return cudaGetLastError();
 }
 
-// Enqueues the quantisation of q, k and v on the stream of that device; type: 0 half, 1 bfloat16, 2 float.
-// strides: [3][3], elements from one batch, head and row to the next, multiples of 8; tensors are aligned
-// to 16 bytes. head_dim: a multiple of 8, at most HEAD_DIM; batch * heads: at most 65535, and what shape_parse()
-// says. codes: [3][batch][heads][seq_len][HEAD_DIM]; scales: [3][heads]; largest: room for [3][heads][batch][64]
-// floats. Returns NULL, or one line.
+// Enqueues the quantisation of q, k and v on this stream of this device; type: 0 half, 1 bfloat16,
+// 2 float. strides: [3][3], elements from one batch, head and row to the next, multiples of 8;
+// tensors are aligned to 16 bytes. head_dim: a multiple of 8, at most HEAD_DIM; batch * heads: at
+// most 65535, and within shape_parse()'s limits. codes: [3][batch][heads][seq_len][HEAD_DIM];
+// scales: [3][heads]; largest: room for [3][heads][batch][64] floats. Returns NULL, or one line
+// that says what is wrong.
 extern "C" __attribute__((visibility("default"))) const char *
 launch_quantise(const void *q, const void *k, const void *v,
                 const long long *strides, int type, int batch, int heads,

@@ -1,4 +1,4 @@
-# The labs' own test: what is in a sheet, and what a grader gives for it.
+# The labs' own test: what a sheet says, and what the grader gives.
 
 bats_require_minimum_version 1.5.0
 
@@ -17,7 +17,7 @@ print(sum("not_graded" not in json.load(open(path)) for path in sys.argv[1:]))' 
     [[ ${lines[-1]} == "$labs labs are as their sheets say" ]]
 }
 
-# A book with one lab, whose sheet, starter and planted bugs are not what they say they are.
+# A book with one lab, whose sheet is wrong about its starter and planted bugs.
 @test "a wrong sheet, hints without words, a starter that is right, no task and a wrong loses= are found" {
     tree=$BATS_TEST_TMPDIR/book
     mkdir -p "$tree"/{chapters,labs/tools,code/workbench} "$tree"/build/{labs,starters,mutants,ptxsim}
@@ -42,9 +42,9 @@ lab["exercises"][1]["hints"] = []
 lab["before"] = lab["program"]
 lab["longest"] = 512
 for item in lab["points"]:
-    if item["name"] == "correct": # without the shape mission and long cases, which nothing here is about
+    if item["name"] == "correct": # neither the shape mission nor long cases, which do not matter here
         item["shape"] = "small"
-    if item["name"] == "barriers": # an aim that the program before has reached
+    if item["name"] == "barriers": # an aim that the program before has reached already
         item["from"] = 9999
 lab["mutants"] = [{"program": "ch04_cp_async", "name": "no-zero-fill", "loses": ["races"]},
                   {"program": "ch04_cp_async", "name": "empty", "loses": ["correct", "hidden", "races"]}]
@@ -57,7 +57,7 @@ END
     run "$tree/labs/tools/check-labs"
     echo "$output"
     [ "$status" -eq 1 ]
-    cmp "$record" "$tree/record" # nothing is written of a lab that is not as its sheet says
+    cmp "$record" "$tree/record" # no record is written of a lab that is not as its sheet says
     [[ $output == *"FAIL  item 3 is races, 16 points in the chapter, and races, 15 points to the grader"* ]]
     [[ $output == *"FAIL  task 1: hint 2 is empty"* ]]
     [[ $output == *"FAIL  task 2 has no hints"* ]]
@@ -69,7 +69,8 @@ END
     [[ $output == *"FAIL  before: ch04_cp_async earns 85: nothing is paid for not trying"* ]]
     [[ $output == *"5 graded, 0 left out, 9 wrong"* ]]
     [[ ${lines[-1]} == "not as their sheets say: labs 4" ]]
-    # What was graded is kept: the quick test compares it with the record that appendix D draws on.
+    # Results of what was graded are kept: the quick test compares them with the record that
+    # appendix D uses.
     run "$tree/labs/tools/check-labs" --quick
     echo "$output"
     [ "$status" -eq 1 ]

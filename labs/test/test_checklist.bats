@@ -1,8 +1,8 @@
-# The checklist: what is right is ok, and each thing that is wrong is seen as itself.
+# The checklist: what is right is reported as ok, and each fault under its own item.
 
 load ../../code/test/test_tree
 
-# A run takes seconds: what is wrong in different items is so in one tree.
+# A run takes seconds: one tree has several faults, in different items.
 setup_file() {
     make -s build/planted/ch03_wmma_qk.{warp-barrier,not-transposed,last-step-dropped}
     export FIRST=$BATS_FILE_TMPDIR/first.txt SECOND=$BATS_FILE_TMPDIR/second.txt
@@ -22,13 +22,13 @@ setup_file() {
     cd "$root"
 }
 
-make_tree() { # FOLDER: to work in
+make_tree() { # FOLDER: makes a tree to work in
     rm -rf "$1"
     copy_tree "$1" build/{lab,series,hashes.tsv,mutants,ptxsim,ch02_scalar,ch03_wmma_qk} build/planted/ch03_wmma_qk.*
     cd "$1"
 }
 
-# fails RUN NAME TEXT: the item's line in a run, which has no other of this name.
+# fails RUN NAME TEXT: in the output RUN, the only line of item NAME is FAIL and has TEXT.
 fails() {
     cat "$1"
     [[ $(grep "^  [^ ]* *$2 " "$1") =~ ^"  FAIL"\ +"$2"\ +.*"$3" ]]

@@ -1,5 +1,5 @@
-# What a teacher gets of a whole class beside the points: what is alike, what is late, what may be
-# worth a look, who is fastest. The submissions do not compile, so that they take no time.
+# What a teacher learns about a class besides the points: what is alike, what is late, what may be
+# worth a look, who is fastest. The submissions do not compile, so that grading takes no time.
 
 bats_require_minimum_version 1.5.0
 
@@ -8,8 +8,8 @@ setup_file() {
     export class=$BATS_FILE_TMPDIR/class out=$BATS_FILE_TMPDIR/out
     mkdir "$class"
     base=$(sed '1i #error none' build/starters/ch04_cp_async.cu)
-    # A helper that is in no starter; then its copy with other names, numbers, comments and layout; then
-    # another helper.
+    # First a helper that no starter has; then its copy with other names, numbers, comments and
+    # layout; then another helper.
     helper='__device__ float fold(const float *in, int n)
 {
     float best = in[0], sum = 0;
@@ -64,7 +64,7 @@ class() {
     [ "$status" -eq 0 ]
 }
 
-column() { # NAME: of the gradebook, with the submission
+column() { # NAME: a column of the gradebook, with the submissions
     python3 - "$out/grades.csv" "$1" <<'END'
 import csv, sys
 for row in csv.DictReader(open(sys.argv[1])):
@@ -83,7 +83,7 @@ assert (row["first"], row["second"]) == ("anna.cu", "ben.cu"), row
 assert int(row["percent"]) >= 90 and int(row["fingerprints"]) >= 8, row
 lines = open(sys.argv[2] + "/ben.cu").read().split("\n")
 first, last = map(int, row["of the second"].split("-"))
-assert 1 < first <= last < len(lines), row # its helper, below the line of the error
+assert 1 < first <= last < len(lines), row # the helper, below the line with the error
 END
 }
 
@@ -101,7 +101,7 @@ row, = csv.DictReader(open(sys.argv[1]))
 lines = open(sys.argv[2]).read().split("\n")
 assert int(row["percent"]) >= 90, row
 last = int(row["of the second"].split("-")[1])
-assert lines[last - 1] == "IT", row # where it is used
+assert lines[last - 1] == "IT", row # the line that uses it
 END
     [ "$(column flags | grep -v ' $')" = "henry.cu host code that reaches outside: fopen" ]
 }
@@ -214,7 +214,7 @@ END
     }
     made a 'a|b [x](javascript:f()) <b>*c*.cu' 1.00 1.02 1.04
     made b second.cu 0.98 1.01 1.03 # overlaps with the first
-    made c third.cu 0.90 0.95 0.99  # with the second, but not with the first of that place
+    made c third.cu 0.90 0.95 0.99  # overlaps with the second, but not with the first of its place
     run labs/grade --lab 10 --board "$BATS_TEST_TMPDIR"/{c,b,a}.json
     [[ ${lines[3]} == '| 1 | a\|b \[x\]\(javascript\:f\(\)\) &#60;b&#62;\*c\*.cu | 1.02 '* ]]
     [[ ${lines[4]} == "| 1 | second.cu | 1.01 "* ]]

@@ -16,7 +16,7 @@ TOOLS = pathlib.Path(__file__).resolve().parents[1] / "tools"
 
 @pytest.fixture(scope="module")
 def exchange(tmp_path_factory):
-    """The tool, loaded with weights of nothing."""
+    """The tool, loaded with empty weights."""
     folder = tmp_path_factory.mktemp("model")
     torch.save({"weight": torch.zeros(1)}, folder / "weights.bin")
     (folder / "texts.json").write_text('{"texts": []}')
@@ -32,7 +32,7 @@ def exchange(tmp_path_factory):
 
 
 def layers(tokens=70):
-    """Q, K and V of two layers: floats, of which half and E4M3 both lose something."""
+    """Q, K and V of two layers: floats that lose something both in half and in E4M3."""
     torch.manual_seed(0)
     return [[torch.randn(2, 3, tokens, 64) * size for size in (2, 1, 3)] for _ in range(2)]
 
@@ -46,7 +46,7 @@ def test_exact_attention_with_a_mask_is_pytorchs(exchange):
 
 def test_what_a_cache_is_given_is_what_it_has(exchange):
     _, k, v = layers()[0]
-    k[0, 0, 0] = k[0, 0, 0] / k[0, 0, 0].abs().max() * 448 / 64  # a scale of 2^-6, to the brim,
+    k[0, 0, 0] = k[0, 0, 0] / k[0, 0, 0].abs().max() * 448 / 64  # a row with the scale 2^-6 and the code of 448,
     k[0, 0, 0, k[0, 0, 0].abs().argmin()] = 2**-15  # and the smallest code
     k[0, 0, 1] = 0
     cache = new_cache(*k.shape[:3], page=16, device="cpu")
@@ -93,13 +93,13 @@ def test_errors_with_a_mask(exchange, monkeypatch):
     for way, errors in said.items():
         for error in errors.values():
             assert 0 < error["rel_head"] <= error["rel_row"]
-        if way == "codes":  # of one tile
+        if way == "codes":  # the emulation, exact for one tile
             assert 0.01 < errors["given"]["rel_head"] < 0.04
         else:
             assert errors["given"]["rel_row"] < 1.5e-3
         if way == "flash":
             assert errors["whole"]["rel_row"] < 4e-3
-        else:  # E4M3 of normal numbers
+        else:  # the error of E4M3 for normal numbers
             assert 0.02 < errors["whole"]["rel_head"] < 0.1
 
 

@@ -1,4 +1,4 @@
-# The grader: what it gives points for, what it refuses, and what it does not let a submission do.
+# The grader: what earns points, what it refuses, and what it keeps a submission from doing.
 
 bats_require_minimum_version 1.5.0
 
@@ -15,9 +15,9 @@ setup_file() {
         export NO_BOX=1
         return
     fi
-    # The book's own program, once for the tests that look at its grade. Most others do without the shape
-    # mission (long_file) and long cases (small_file), and without hidden ones, too, whose points are with
-    # `correct` then (short_file).
+    # The book's own program, graded once for the tests that look at its grade. Most other tests use
+    # sheets without the shape mission (long_file), also without long cases (small_file), and also
+    # without hidden cases, whose points `correct` then has (short_file).
     export OWN=$BATS_FILE_TMPDIR/own long_file=$BATS_FILE_TMPDIR/long.json
     export small_file=$BATS_FILE_TMPDIR/small.json short_file=$BATS_FILE_TMPDIR/short.json
     labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --json "$OWN.json" --gradescope "$OWN.results.json" \
@@ -43,7 +43,7 @@ setup() {
 
 grade() { run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu "$@"; }
 
-# drawn_from FILE: how a result names the secret that it was drawn from, which is stretched.
+# drawn_from FILE: the name in a result of the secret that its inputs were drawn from.
 drawn_from() {
     # shellcheck disable=SC2016
     python3 - "$(perl -e 'print crypt($ARGV[0], q($y$jAT$AttentionInStages.....))' \
@@ -67,7 +67,7 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
     grep -q '"score": 85.0' "$OWN.json"
     [ "$(grep -c '"item": "races"' "$OWN.json")" -eq 4 ]
     grep -q "\"lab_hash\": \"$(sha256sum <"$lab_file" | cut -d' ' -f1)\"" "$OWN.json"
-    [ ! -e "$OWN.html" ] # there is nothing wrong to watch
+    [ ! -e "$OWN.html" ] # no film: nothing is wrong
     run -1 grep -qi film "$OWN" "$OWN.json" "$OWN.results.json"
 }
 
@@ -87,10 +87,10 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
     python3 labs/fixtures/gradescope.py "$OWN.results.json"
     sed 's/"score": 30.0/"score": "30"/' "$OWN.results.json" >"$BATS_TEST_TMPDIR/bad.json"
     run python3 labs/fixtures/gradescope.py "$BATS_TEST_TMPDIR/bad.json"
-    [ "$status" -ne 0 ] # so that the check itself can fail
+    [ "$status" -ne 0 ] # so that a check inside can fail
 }
 
-# lost FILE [OPTION...]: names of the items that its grade says it has not passed, but those left out.
+# lost FILE [OPTION...]: names of the items that are not passed, without those that are left out.
 lost() {
     grade "$@" --json "$BATS_TEST_TMPDIR/r.json"
     [ "$status" -eq 0 ]
@@ -99,10 +99,10 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
         if not i["passed"] and not i["by_hand"] and not i["left_out"]])' "$BATS_TEST_TMPDIR/r.json"
 }
 
-# labs/fixtures/cheats: each says in itself what it is graded as. `make check-grader` grades them all.
-# Here one of each kind, beside one that does the same honestly: what kernels print, shared memory,
-# places to write to, state between launches, races between and within CTAs, copies that are none, the
-# allow-list, odd objects, inputs, names of functions. Others have tests of their own below.
+# labs/fixtures/cheats: each file says how it must be graded. `make check-grader` grades them all.
+# Here is one of each kind, with one that does the same honestly: what kernels print, shared memory,
+# places to write to, state between launches, races between and within CTAs, copies that do nothing,
+# the allow-list, odd objects, inputs, names of functions. Others have tests below.
 @test "cheats, and their twins that do not cheat, are graded as they say" {
     run labs/tools/check-grader --quick prints-reply shared-wraps shared-large fills-memory fills-disk \
         keeps-little counts-cases counts-ctas races-between-ctas races-when-long meets-when-long opens-rings \
@@ -115,8 +115,8 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     [[ $output == *"34 submissions are graded as they say" ]]
 }
 
-# In a namespace without a name, whose variables the compiler marks as it does a library's; one has the name of a local
-# variable of the lab's own program.
+# Variables in a namespace without a name are marked by the compiler like a library's; one has the
+# name of a local variable of the lab's own program.
 @test "state between launches is flagged" {
     short
     sed 's/\bfinished\b/tile/g' "$CHEATS/counts-ctas.cu" >"$BATS_TEST_TMPDIR/counts.cu"
@@ -131,7 +131,7 @@ assert "tickets" in flag and "tile" in flag, flag' "$BATS_TEST_TMPDIR/r.json"
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"2 submissions are graded as they say" ]]
-    run labs/tools/check-grader --short wrong-at-heads # which is so at any length
+    run labs/tools/check-grader --short wrong-at-heads # it is wrong at any length
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"1 submissions are graded as they say" ]]
@@ -192,14 +192,15 @@ assert "tickets" in flag and "tile" in flag, flag' "$BATS_TEST_TMPDIR/r.json"
 
 @test "what a kernel prints is shown, bounded, and no part of the answer; whichever editor wrote it" {
     short
-    # A byte order mark, Windows' ends of lines, a comment in UTF-8 and one in Latin-1: text, all of it.
+    # A byte order mark, Windows line ends, a comment in UTF-8 and one in Latin-1: all of it is
+    # text.
     { printf '\xef\xbb\xbf// größe\r\n' && sed 's/$/\r/' "$CHEATS/prints-points.cu" && printf '// caf\xe9\n'; } >"$BATS_TEST_TMPDIR/points.cu"
     grade "$BATS_TEST_TMPDIR/points.cu"
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"What its kernels printed"*"CTA 0 has row 0 of 1024"*"CTA 15 has row 960 of 1024"*"85 / 85"* ]]
     [ "$(grep -c '850 / 850' <<<"$output")" -eq 1 ]
-    grep -q '^      | .*points 850 / 850$' <<<"$output" # no line of the report's
+    grep -q '^      | .*points 850 / 850$' <<<"$output" # not on a line of the report's own
     [[ $output != *"CTA 16 has"* ]] # of `small` only
     grade "$CHEATS/prints-flood.cu"
     [ "$status" -eq 0 ]
@@ -217,7 +218,7 @@ assert "tickets" in flag and "tile" in flag, flag' "$BATS_TEST_TMPDIR/r.json"
     { cat $starter && printf '// \33[2J\n'; } >"$folder/escape.cu"
     { cat $starter && printf '// \177'; } >"$folder/delete.cu"
     { printf '\xff\xfe' && iconv -t UTF-16LE $starter; } >"$folder/wide.cu"
-    printf 'has no .cu file' >"$folder/words.cu" # as of the folder, but that is what it says itself
+    printf 'has no .cu file' >"$folder/words.cu" # the name is a folder's, but the words are the file's
     cp $starter "$BATS_TEST_TMPDIR/mine.cu"
     ln "$BATS_TEST_TMPDIR/mine.cu" "$folder/linked.cu"
     local end
@@ -239,7 +240,7 @@ assert "tickets" in flag and "tile" in flag, flag' "$BATS_TEST_TMPDIR/r.json"
 
 @test "a starter whose text lies in a macro is a starter; the compiler sees nothing of the host's" {
     aims_from 0
-    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # so that it takes seconds
+    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases, so that it takes seconds
 import json, sys
 lab = json.load(open(sys.argv[1]))
 lab["points"] = [dict(p, points=p["points"] + 30 * (p["name"] == "correct")) for p in lab["points"]
@@ -259,7 +260,7 @@ END
     [[ $(tr -s ' |\n' ' ' <<<"$output") == *" /proc/self/mountinfo: No such file or directory "* ]]
 }
 
-# faulty CONDITION: a program that reads past everything where the condition holds.
+# faulty CONDITION: a program that reads far past the end where the condition holds.
 faulty() {
     sed "s/if (row < rows_of(args))$/if ($1)\n        ((volatile char *)args.out)[1l << 40];\n    &/" \
         "$CHEATS/inline-ptx.cu" >"$BATS_TEST_TMPDIR/faulty.cu"
@@ -270,14 +271,14 @@ faulty() {
 
 @test "a fault in a hidden case is told with its place in the source, and no address" {
     small
-    # In one kind of case, whatever is drawn.
+    # In one kind of hidden case, whatever is drawn.
     faulty 'args.shape.seq_len < 16 \&\& args.shape.heads < 4 \&\& args.shape.batch < 4'
     echo "$output"
     [[ $output == *"correct"*"ok"*"hidden"*"17 of 18 right; an access out of bounds, attention.cu:"* ]]
     [[ $output != *"0x"* && $output != *"block ("* && $output != *"thread ("* ]]
     run -1 grep -q '"why": .*0x' "$BATS_TEST_TMPDIR/r.json"
     short
-    faulty 'args.shape.seq_len == 128 \&\& row == 0' # in a public case: with all that is known of it
+    faulty 'args.shape.seq_len == 128 \&\& row == 0' # in a public case the report says everything
     grep -q 'block (0,0,0), thread (0,0,0): reads 1 bytes at 0x' "$BATS_TEST_TMPDIR/r.json"
 }
 
@@ -330,7 +331,7 @@ for path in sys.argv[1:]:
     assert any(h > 256 for b, h, s in shapes) and any(16 < h <= 256 for b, h, s in shapes), shapes
     assert any(3 < b < 13 for b, h, s in shapes), shapes
     scales = [c["scale"] for c in hidden]
-    usual = [s for s in scales if 0.0395 < s < 0.2005] # the others: where all scores are 0, a low one, a high one
+    usual = [s for s in scales if 0.0395 < s < 0.2005] # the others: low and high ones, for scores that are all 0
     assert len(usual) == len(scales) - 3 and len(set(usual)) > 5, scales
     low, high = [[s for c, s in zip(hidden, scales) if c["input"] == "normal" and a < s < b] for a, b in ((0, 0.031), (0.249, 0.401))]
     assert len(low) == len(high) == 1, scales
@@ -343,7 +344,8 @@ assert [s.split("x")[2] for s, _, _ in drawn[0]] != [s.split("x")[2] for s, _, _
 END
 }
 
-# child PID [NOT]: the process that grades a submission for the judge PID, once it has a box.
+# child PID [NOT]: the process (not NOT) that grades a submission for the judge PID, once it has a
+# box.
 child() {
     local found=
     until found=$(pgrep -P "$1" -x judge) && [ "$found" != "${2-}" ] && pgrep -P "$found" -x bwrap >/dev/null; do
@@ -361,7 +363,7 @@ child() {
     cp "$CHEATS/sleeps.cu" "$folder/a.cu"
     echo "int main(void) { return 0 }" >"$folder/b.cu"
     secret=$BATS_TEST_TMPDIR/secret
-    echo "secret-of-a-test-$RANDOM$RANDOM" >"$secret" # nothing is kept of this one yet
+    echo "secret-of-a-test-$RANDOM$RANDOM" >"$secret" # a new secret: nothing is kept for it
     all=(--lab 4 --lab-file "$lab_file" --no-gpu --secret "$secret" --out "$out" --jobs 1 "$folder")
     build/judge "${all[@]}" >"$BATS_TEST_TMPDIR/said" &
     pid=$!
@@ -375,7 +377,7 @@ child() {
     grep -q 'a.cu: its grading was stopped from outside (Killed); once more' "$BATS_TEST_TMPDIR/said"
     grep -q '^"a.cu",0,.*could not be graded: this was stopped from outside twice' "$out/grades.csv"
     grep -q '^"b.cu",0,.*does not compile' "$out/grades.csv"
-    [[ $(sed -n 's/^State:.//p' "/proc/$box/status" 2>/dev/null) =~ ^(Z|$) ]] # it went with the process
+    [[ $(sed -n 's/^State:.//p' "/proc/$box/status" 2>/dev/null) =~ ^(Z|$) ]] # the box ended with the process
     # Such a result is not kept: the next run grades the submission again.
     labs/grade "${all[@]}"
     grep -q '^"a.cu",0,.*did not end within' "$out/grades.csv"
@@ -390,25 +392,26 @@ child() {
     [[ $output != *$'\u202e'* ]]
     printf '#error "\u2066 \u00fc \U000e0041"\n' >"$BATS_TEST_TMPDIR/error.cu"
     grade "$BATS_TEST_TMPDIR/error.cu"
-    [[ $output == *'\u2066 ü \U000e0041'* ]] # what is only foreign stays
+    [[ $output == *'\u2066 ü \U000e0041'* ]] # foreign letters stay
 }
 
 @test "a planted race loses the points for races and no others, though its numbers are right" {
     short
-    # Four warps write one word, of which nothing depends.
+    # Four warps write one word, on which nothing depends.
     sed -e 's/^    __shared__ tiles t;/&\n    __shared__ int last;\n    last = threadIdx.x \/ 32;/' \
         -e 's/^        score(t, warp);/        if (last > 99) return;\n&/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/race.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/race.cu"
     page=$BATS_TEST_TMPDIR/race.html
     [ "$(lost "$BATS_TEST_TMPDIR/race.cu" --film "$page" --gradescope "$BATS_TEST_TMPDIR/g.json")" = "races" ]
-    # And there is a film of it, at a public shape, which opens where it is, in the submission's own lines.
+    # And there is a film of it, at a public shape, which opens at the race, in the submission's own
+    # lines.
     line=$(grep -n '^    last = ' "$BATS_TEST_TMPDIR/race.cu" | cut -d: -f1)
     run python3 code/ptxsim/test/read_film.py faults "$page"
     [[ ${lines[0]} == *"use the same place at line attention.cu:$line: "*"only decide who is last"* ]]
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" grid)" = "[3, 1, 1]" ]
     [ "$(stat -c %s "$page")" -lt 1000000 ]
     grep -qF '<title>lab4: attention: a film</title>' "$page"
-    grep -qF "content=\"default-src 'none'; script-src" "$page" # whatever is in it, it reaches nobody
+    grep -qF "content=\"default-src 'none'; script-src" "$page" # nothing gets out
     [ "$(python3 -c 'import json, sys; print(sorted(json.load(open(sys.argv[1]))["film"]))' "$BATS_TEST_TMPDIR/r.json")" = "['file', 'sentence', 'shape']" ]
     grep -q 'At 1x1x96: .*Watch it: ./lab4 FILE --film film.html' "$BATS_TEST_TMPDIR/g.json"
     python3 labs/fixtures/gradescope.py "$BATS_TEST_TMPDIR/g.json"
@@ -416,7 +419,8 @@ child() {
 
 @test "a film is of public inputs, reads no file of the grader's, and is bounded" {
     short
-    # Wrong at once where it is judged; where it is filmed it prints, and loops without an end.
+    # Wrong at once at the shapes that are judged; at the shape that is filmed it prints, and loops
+    # without an end.
     faulty='args.shape.seq_len != 96'
     sed "s/if (row < rows_of(args))$/if ($faulty)\n        ((volatile char *)args.out)[1l << 40];\n    else\n        for (unsigned i = 1; i; i = 1664525 * i | 1)\n            printf(\"%u\", i);\n    &/
         s,^__global__ void.*,// </script><b>\n#line 1 \"/etc/passwd\"\n&," "$CHEATS/inline-ptx.cu" >"$BATS_TEST_TMPDIR/loop.cu"
@@ -462,8 +466,8 @@ END
     class --no-film
     [ "$(find "$out" -name '*.html' | wc -l)" -eq 0 ]
     run -1 grep -q "Watch it" "$out"/reports/*.txt
-    cut -d, -f1-5 "$out/grades.csv" | diff - <(cut -d, -f1-5 "$BATS_TEST_TMPDIR/with.csv") # it counts to no points
-    # Where no page can be made the report says so in a word, and the grade stays the same.
+    cut -d, -f1-5 "$out/grades.csv" | diff - <(cut -d, -f1-5 "$BATS_TEST_TMPDIR/with.csv") # a film pays nothing
+    # If no page can be made, the report says one word, and the grade stays the same.
     root=$BATS_TEST_TMPDIR/root
     mkdir -p "$root/build/ptxsim"
     ln -s "$PWD"/{code,plots,chapters} "$root"
@@ -482,14 +486,14 @@ END
     sed 's/if (lane >= keys_left)/if (false)/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/ragged.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/ragged.cu"
     [ "$(lost "$BATS_TEST_TMPDIR/ragged.cu")" = "hidden races" ]
-    # Each case that is right is paid: the rest of the sheet whole, and of the points of these two items a part.
+    # Each case that is right is paid: other items in full, these two in part.
     python3 - "$BATS_TEST_TMPDIR/r.json" <<'END'
 import json, sys
 result = json.load(open(sys.argv[1]))
 cases = [c["pass"] for c in result["cases"] if c["item"] == "hidden"]
 assert 0 < sum(cases) < len(cases), cases
 keys = [int(c["shape"].split("x")[2]) for c in result["cases"] if c["shape"] != "small"]
-assert len(cases) == 18 and max(keys) == 512, keys # the longest that this sheet asks for
+assert len(cases) == 18 and max(keys) == 512, keys # the longest case of this sheet
 earned = {i["name"]: i["points"] for i in result["items"]}
 assert earned["hidden"] == round(20 * sum(cases) / len(cases), 1), earned
 races = [c["pass"] for c in result["cases"] if c["item"] == "races"]
@@ -501,7 +505,7 @@ END
 
 @test "too many barriers lose the points for them: the count is the simulator's, and exact" {
     sed 's/^        score(t, warp);/        __syncthreads();\n&/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/more.cu"
-    sed 's/"limit": 2000/"limit": 1536/' "$short_file" >"$BATS_TEST_TMPDIR/lab.json" # what the book's has
+    sed 's/"limit": 2000/"limit": 1536/' "$short_file" >"$BATS_TEST_TMPDIR/lab.json" # the book's count
     lab_file=$BATS_TEST_TMPDIR/lab.json
     [ "$(lost code/ch04_cp_async.cu)" = "" ]
     [ "$(lost "$BATS_TEST_TMPDIR/more.cu")" = "barriers" ]
@@ -520,7 +524,7 @@ END
     [[ $said =~ [1-9][0-9]+" of 65536 elements are off, in 1024 of 1024 rows; most of all batch 0, head "[0-7]", row "[0-9]+", column "[0-9]+": " ]]
     [[ $said =~ "again: ./lab4 FILE --shapes small --inputs normal --seeds "[0-9]+" " ]]
     [[ $said == *"No case of \`correct\` is right: nothing else is paid yet."* ]]
-    [[ $said != *"Watch it"* && $said != *"Film"* ]] # no race and no fault: numbers have no film
+    [[ $said != *"Watch it"* && $said != *"Film"* ]] # neither a race nor a fault: wrong numbers have no film
     [ -z "$(awk 'length > 80' <<<"$output")" ]
 }
 
@@ -547,13 +551,13 @@ END
     [[ $output =~ "async_copies >= 2176 @ small, from 0 "\ +"0 / 40   FAIL" ]]
     [[ $output =~ "points "\ +"0 / 95" ]]
     [[ $(xargs <<<"$output") == *"The aim is reached to 0 %, and so much is paid of all else."* ]]
-    # Two barriers' worth of work, and one line that is wrong: every output is off.
+    # The work of two barriers, and one wrong line: every output is wrong.
     sed 's/float norm = v_scale/float norm = 1.5f * v_scale/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/wrong.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/wrong.cu"
     grade "$BATS_TEST_TMPDIR/wrong.cu"
     [[ $output =~ "async_copies >= 2176 @ small, from 0 "\ +"20 / 40   in part" ]]
     [[ $output =~ "registers <= 255 "\ +"0 / 5    withheld" ]]
-    [[ $output =~ "races "\ +"0 / 20   FAIL" ]] # it races with nobody, but its numbers are wrong
+    [[ $output =~ "races "\ +"0 / 20   FAIL" ]] # it has no races, but its numbers are wrong
     [[ $output =~ "points "\ +"20 / 95" ]]
 }
 
@@ -565,7 +569,7 @@ lab["points"] = [dict(p, points=70) if p["name"] == "races" else dict(p, points=
                  for p in lab["points"] if p["name"] in ("races", "spills")]
 json.dump(lab, open(sys.argv[2], "w"))
 END
-    lab_file=$BATS_TEST_TMPDIR/lab.json # the kernels return at once, so that it takes seconds
+    lab_file=$BATS_TEST_TMPDIR/lab.json # the kernels return at once, so it takes seconds
     sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    if (args.shape.seq_len > 99999) printf("%d %g\\n", threadIdx.x, 1.0);\n    if (args.shape.seq_len) return;/' \
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/prints.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/prints.cu"
@@ -590,12 +594,12 @@ END
     [[ $output == *"REFUSED: does not compile"* ]]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
     grep -q '^    | attention.cu(1): error: ' <<<"$output"
-    grep -qE '^    \|   [^ ]' <<<"$output" # the rest of a long line, two columns further in
+    grep -qE '^    \|   [^ ]' <<<"$output" # the rest of a long line, indented by two more columns
     [[ $output =~ "correct "\ +"0 / 30   not run" ]]
 }
 
-# Two programs that launch nothing, and say so in different words: whose program was run can be seen. In a
-# tree of its own, where the book's files can be changed.
+# Two programs that launch nothing and fail with different words, to show whose program was run; in
+# a tree of its own, where the book's files can be changed.
 @test "what was compiled is kept, and is compiled anew when it is damaged or anything about it has changed" {
     root=$BATS_TEST_TMPDIR/root
     mkdir -p "$root/build" "$root/code"
@@ -606,8 +610,8 @@ END
     echo 'int main(void) { return 0; }' >"$BATS_TEST_TMPDIR/quiet.cu"
     echo 'int main(void) { __builtin_trap(); }' >"$BATS_TEST_TMPDIR/crashes.cu"
     echo 'int main(void) { return 0 }' >"$BATS_TEST_TMPDIR/wrong.cu"
-    try() { # NAME REFUSAL ENTRIES: what is said of it, and how many compilations are kept then
-        rm -f "$kept"/*.launches # of before
+    try() { # NAME REFUSAL ENTRIES: how it is refused, and how many compiled programs are kept then
+        rm -f "$kept"/*.launches # kept by earlier calls
         run "$root/build/judge" --lab 4 --lab-file "$lab_file" --no-gpu --no-film "$BATS_TEST_TMPDIR/$1.cu"
         echo "$output"
         [ "$status" -eq 0 ]
@@ -624,24 +628,24 @@ END
     try crashes "its host code crashed" 2
     crashes=$(find "$kept" -name '*.built' ! -path "$quiet")
     cp "$crashes" "$BATS_TEST_TMPDIR/other"
-    # It is used: where the other's lies, the other is run, under whatever secret.
+    # A kept program is used: if it is replaced by another's, that one runs, under any secret.
     cp "$BATS_TEST_TMPDIR/other" "$quiet"
     GRADE_SECRET=another-secret-of-it try quiet "its host code crashed" 2
-    # Damaged or empty: compiled anew, and kept as it was.
+    # A damaged or empty one is compiled anew, and kept as it was.
     for damage in 's/ELF/ELK/' d; do
         sed "$damage" "$BATS_TEST_TMPDIR/other" >"$quiet"
         run -1 cmp -s "$quiet" "$BATS_TEST_TMPDIR/other"
         try quiet "its host code launches no kernel" 2
         cmp "$quiet" "$BATS_TEST_TMPDIR/whole"
     done
-    # Without a box nothing of it is used, or kept.
+    # Without a box none is used or kept.
     cp "$BATS_TEST_TMPDIR/other" "$quiet"
     run "$root/build/judge" --lab 4 --lab-file "$lab_file" --no-gpu --no-film --unsafe-no-sandbox \
         "$BATS_TEST_TMPDIR/quiet.cu"
     [[ $output == *"REFUSED: its host code launches no kernel"* ]]
     cmp "$quiet" "$BATS_TEST_TMPDIR/other"
-    # Another library, another grader, as it has other flags, another header: another entry. What was not
-    # used for longest makes room for it: half a gigabyte is kept.
+    # Another library, another grader (with other flags, say), another header: each makes a new
+    # entry. The least recently used ones are removed: half a gigabyte is kept.
     (cd "$root/build" && ar q libworkbench.a "$BATS_TEST_TMPDIR/quiet.cu")
     try quiet "its host code launches no kernel" 3
     echo >>"$root/build/judge"
@@ -662,14 +666,14 @@ END
 @test "what host code said of its launches is kept, and stands: it is not asked again" {
     short
     cp "$CHEATS/asks-the-date.cu" "$BATS_TEST_TMPDIR/a.cu"
-    echo "// $RANDOM$RANDOM" >>"$BATS_TEST_TMPDIR/a.cu" # nothing is kept of this one yet
+    echo "// $RANDOM$RANDOM" >>"$BATS_TEST_TMPDIR/a.cu" # a new text: nothing is kept for it
     touch "$BATS_TEST_TMPDIR/begin"
     grade --no-film "$BATS_TEST_TMPDIR/a.cu"
     echo "$output"
     [[ $(xargs <<<"$output") == *"asked twice how it launches, says two things: launch 1 has another grid"* ]]
     kept=$(find build/grade/kept -name '*.launches' -newer "$BATS_TEST_TMPDIR/begin")
     grep -q '^{"small":{' "$kept"
-    run -1 grep -q '},"' "$kept" # refused at once: it was asked for no other shape
+    run -1 grep -q '},"' "$kept" # refused at once: no other shape was asked
     sed -i 's/says two things/said two things then/' "$kept"
     grade --no-film "$BATS_TEST_TMPDIR/a.cu"
     echo "$output"
@@ -678,13 +682,13 @@ END
 }
 
 @test "a submission has so much time by the clock, for all that is done with it, and is told when it is over" {
-    grade --no-film --wall 1 code/ch04_cp_async.cu # which is compiled, and computes for longer
+    grade --no-film --wall 1 code/ch04_cp_async.cu # it is compiled, and computes for longer than that
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"STOPPED: it took longer than 1 s by the clock in all."* ]]
     [[ $(xargs <<<"$output") == *"not run: it took longer than 1 s by the clock in all"* ]]
     short
-    { cat code/ch04_cp_async.cu; echo "// $RANDOM$RANDOM"; } >"$BATS_TEST_TMPDIR/new.cu" # to be compiled
+    { cat code/ch04_cp_async.cu; echo "// $RANDOM$RANDOM"; } >"$BATS_TEST_TMPDIR/new.cu" # a new text
     grade --no-film --wall 1 "$BATS_TEST_TMPDIR/new.cu"
     echo "$output"
     [[ $(xargs <<<"$output") == *"REFUSED: does not compile: it took longer than 1 s by the clock in all."* ]]
@@ -709,7 +713,7 @@ END
     [ "${lines[0]}" = "1 at a time, not 3: each may take 4.25 GiB, and 4.8 are free" ]
     echo "MemAvailable: 14000000 kB" >"$BATS_TEST_TMPDIR/meminfo"
     GRADE_MEMINFO=$BATS_TEST_TMPDIR/meminfo grade --jobs 3 --out "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/class"
-    [[ $output != *"at a time"* ]] || [[ $output == *"2 at a time, not 3"* ]] # where a control group has less
+    [[ $output != *"at a time"* ]] || [[ $output == *"2 at a time, not 3"* ]] # unless a control group has less memory
 }
 
 @test "names are only names: spaces, quotes, newlines, dashes" {
@@ -722,7 +726,8 @@ END
     mkdir "$folder/a folder" "$folder/none"
     cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/a folder/attention.cu"
     ln -s /etc/passwd "$folder/link.cu"
-    # As students hand them in: another ending, none, a zip's folder in a folder, a Mac's litter.
+    # As students hand them in: another ending, no ending, a zip with a folder in a folder, a Mac's
+    # litter.
     cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/UPPER.CU"
     cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/attention.cu.txt"
     cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/noending"
@@ -731,15 +736,15 @@ END
     mkdir -p "$folder/zipped/lab four/__MACOSX" "$folder/__MACOSX" "$folder/two/old" "$folder/below/a" "$folder/below/b"
     cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/zipped/lab four/attention.cu"
     touch "$folder/zipped/lab four/__MACOSX/b.cu" "$folder/zipped/._attention.cu" "$folder/._attention.cu"
-    cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/two/attention.cu" # the one right in it counts
+    cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/two/attention.cu" # the file directly in the folder counts
     touch "$folder/two/old/attention.cu" "$folder/below/a/a.cu" "$folder/below/b/b.cu"
     (cd "$BATS_TEST_TMPDIR" && "$OLDPWD/labs/grade" --lab 4 --lab-file "$lab_file" --no-gpu --out out names) >"$BATS_TEST_TMPDIR/said"
     grades=$BATS_TEST_TMPDIR/out/grades.csv
     [ ! -e "$BATS_TEST_TMPDIR/pwned" ]
-    [ "$(wc -l <"$grades")" -eq 24 ] # a line each, whatever the name, and the head
+    [ "$(wc -l <"$grades")" -eq 24 ] # a line for each, whatever its name, and the heading
     grep -q '^"say ""hi"", you.cu",0,' "$grades"
     grep -q '^"two\\nlines.cu",0,' "$grades"
-    grep -q "^\"'-rf.cu\",0," "$grades" # no formula for a spreadsheet
+    grep -q "^\"'-rf.cu\",0," "$grades" # not a formula for a spreadsheet
     for name in =1+1 ＝1+1 ＋1 －1 ＠1 ' @1'; do grep -qF "\"'$name.cu\",0," "$grades"; done
     grep -q '^"link.cu",0,.*"is a link, not a file"' "$grades"
     grep -q '^"none",0,.*"has no .cu file"' "$grades"
@@ -753,7 +758,8 @@ END
     grep -q '^"below",0,.*,not graded,"has 2 .cu files, not one",' "$grades"
     grep -qx "skipped: ._attention.cu, a Mac's notes on another file" "$BATS_TEST_TMPDIR/said"
     grep -qx "skipped: __MACOSX, a Mac's notes on a zip" "$BATS_TEST_TMPDIR/said"
-    # Each row names its report, which has what of the name a file's may have; the chart has the reasons.
+    # Each row names its report, whose name has only safe parts of the submission's; the chart shows
+    # the reasons.
     for name in 'two_nlines' 'say__hi___you' '_1_1' '-rf' 'zipped'; do
         [ "$(grep -cE ",reports/[0-9]{3}-$name-[0-9a-f]{12}\.txt$" "$grades")" -eq 1 ] || { echo "no report of $name"; false; }
     done
@@ -785,7 +791,7 @@ END
     secret=$BATS_TEST_TMPDIR/secret
     echo "secret-of-a-test-$RANDOM$RANDOM" >"$secret" # nothing is kept of this one yet
     all=(--lab 4 --lab-file "$lab_file" --no-gpu --secret "$secret" --out "$out" "$folder")
-    : >"$BATS_TEST_TMPDIR/said" # the shell in the background may be late to make it
+    : >"$BATS_TEST_TMPDIR/said" # the background shell may be late to make it
     labs/grade "${all[@]}" --jobs 1 >"$BATS_TEST_TMPDIR/said" &
     pid=$!
     while [ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -lt 2 ]; do sleep 0.2; done
@@ -794,7 +800,7 @@ END
     grep -q '^ 1 of 4 ' "$BATS_TEST_TMPDIR/said" # progress
     left=$(mktemp -d /tmp/grade.XXXXXX) held=$(mktemp -d /tmp/grade.XXXXXX)
     exec 9<"$held"
-    flock 9 # as a judge does that is still running
+    flock 9 # as a judge that is still running locks its folder
     run labs/grade "${all[@]}" --jobs 2
     [ "$status" -eq 0 ]
     [ ! -e "$left" ]
@@ -805,7 +811,7 @@ END
     used=$({ time labs/grade "${all[@]}" >/dev/null 2>&1; } 2>&1)
     awk '{ exit !($1 + $2 < 3) }' <<<"$used" # all of it was kept: nothing is compiled or run
     cp "$out/grades.csv" "$BATS_TEST_TMPDIR/first.csv"
-    # In another order, several at a time, from the start: each text earns what it did.
+    # In another order, several at a time, from the start: each text earns the same.
     for i in 1 2 3 4; do mv "$folder/s$i.cu" "$folder.named/s$((5 - i)).cu"; done
     labs/grade "${all[@]/%class/class.named}" --fresh --jobs 3 >/dev/null
     row() { sed -e 1d -e 's/,reports[^,]*$//' "$1" | cut -d, -f2-; } # without the report's number
@@ -818,7 +824,7 @@ END
     mkdir "$folder"
     cp code/ch04_cp_async.cu "$folder/a.cu"
     echo "int main(void) { return 0 }" >"$folder/b.cu"
-    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # so that it takes seconds
+    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases, so that it takes seconds
 import json, sys
 lab = json.load(open(sys.argv[1]))
 points = {"correct": 60, "registers": 20, "barriers": 20}
@@ -837,16 +843,17 @@ END
     anew
     [ "$(score)" = "a.cu,100 b.cu,0" ]
     kept=$(grep -l "\"drawn_from\": \"$(drawn_from "$secret")\"" build/grade/kept/*.json | xargs grep -l '"score": 100.0')
-    # What stands is taken from there: as if half of `correct` had been right.
+    # Items that stand are taken from the earlier result, here changed as if half of `correct` had
+    # been right.
     sed -i '/"name": "correct"/,/"share"/ s/"share": 1.0/"share": 0.5/' "$kept"
     sed -i 's/2000, "shape"/1000, "shape"/' "$BATS_TEST_TMPDIR/lab.json"
     anew --item barriers
     [[ $output == *"1 of 2 have no result under this secret in which one item could change: they are graded whole"* ]]
-    [ "$(score)" = "a.cu,30 b.cu,0" ] # 60 / 2; it has 1536 barriers; limits pay when all cases are right
+    [ "$(score)" = "a.cu,30 b.cu,0" ] # 60 / 2; it has 1536 barriers; limits pay only if all cases are right
     grep -q 'Graded anew: barriers. All else is as before.' "$out"/reports/*.txt
     anew --item correct
     [ "$(score)" = "a.cu,80 b.cu,0" ]
-    # With the first limit again it has all points.
+    # With the first limit again it gets all points.
     sed -i 's/1000, "shape"/2000, "shape"/' "$BATS_TEST_TMPDIR/lab.json"
     anew --item barriers
     [ "$(score)" = "a.cu,100 b.cu,0" ]
@@ -858,7 +865,7 @@ END
 
 @test "the secret decides the cases, and reaches no submission" {
     small
-    # A kernel that faults at once: the whole grade takes little more than its cases do to draw.
+    # A kernel that faults at once: grading takes little more time than drawing its cases.
     sed 's/^    while .*/    (void)flag[1l << 40]/' "$CHEATS/kernel-spins.cu" >"$BATS_TEST_TMPDIR/faults.cu"
     run -1 cmp -s "$CHEATS/kernel-spins.cu" "$BATS_TEST_TMPDIR/faults.cu"
     for secret in the-first-secret the-first-secret another-secret-it-is; do
@@ -875,14 +882,14 @@ END
     [[ ${whys[0]} == *"0x"* ]] # and lies at the same addresses
     [ "${whys[0]}" = "${whys[1]}" ]
     [ "${shapes[0]}" != "${shapes[2]}" ]
-    # What a report tells is drawn without it: a guess at the secret cannot be tried on that.
+    # What a report tells is drawn without the secret: it does not help to guess the secret.
     [[ ${published[0]} == *'"seed": "'* ]]
     [ "${published[0]}" = "${published[2]}" ]
     [ "$(stat -c %a build/grade/seeds)" = 600 ]
 }
 
-# plots/runs/h200/grades: what labs/grade --json wrote on an H200 of solutions and the stages before;
-# a starter, and the cheat that only a GPU shows, would have nothing.
+# plots/runs/h200/grades: results by labs/grade --json on an H200 for solutions and the stages
+# before; a starter, and the cheat that only shows on a GPU, would earn nothing.
 @test "speed points as recorded on a GPU: by the curve, all for the solution, none for a cheat" {
     python3 - plots/runs/h200/grades/*.json <<'END'
 import json, os, sys

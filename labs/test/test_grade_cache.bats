@@ -1,4 +1,4 @@
-# The grader of a lab whose kernels ask a cache: what it draws, what it compares, what it tells.
+# The grader for a lab whose kernels ask a cache: what it draws, compares and tells.
 
 bats_require_minimum_version 1.5.0
 
@@ -15,7 +15,7 @@ setup_file() {
         export NO_BOX=1
         return
     fi
-    export OWN=$BATS_FILE_TMPDIR/own # the book's own program, by the lab's own sheet
+    export OWN=$BATS_FILE_TMPDIR/own # the book's own program, graded by the lab's own sheet
     labs/grade --lab 21 --no-gpu --json "$OWN.json" --film "$OWN.html" code/ch21_decode.cu >"$OWN"
 }
 
@@ -28,7 +28,7 @@ grade() { run labs/grade --lab 21 --lab-file "$lab_file" --no-gpu "$@"; }
 
 one_line() { tr -s ' \n' ' ' <<<"$output"; }
 
-# without NAME...: the fixture's sheet without these items, whose points `correct` has then.
+# without NAME...: the fixture's sheet without these items, whose points go to `correct`.
 without() {
     python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" "$@" <<'END'
 import json, sys
@@ -46,7 +46,7 @@ END
     [[ $output == *"correct "*" 20 / 20   ok"*"hidden "*" 15 / 15   ok"*"ctas >= 8 @ 1x2x1024q4p16, from 2 "*" 30 / 30   ok"* ]]
     [[ $output == *"points "*" 85 / 85"*"Full marks: all that can be had here before somebody reads the answers (15)."* ]]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
-    [ ! -e "$OWN.html" ] # there is nothing wrong to watch
+    [ ! -e "$OWN.html" ] # no film: nothing is wrong
     run labs/grade --lab 21 --no-gpu code/ch21_unsplit.cu
     [ "$status" -eq 0 ]
     [[ $output == *"11 of 11 right"*"11 of 11 right"*"4 of 4 right"*" 0 / 30   FAIL"*"points "*" 0 / 85" ]]
@@ -57,7 +57,8 @@ END
         --shapes 1x2x1024q4p16,2x8x33q12p256r1 3>"$BATS_TEST_TMPDIR/lines" >"$BATS_TEST_TMPDIR/said"
     mapfile -t lines <"$BATS_TEST_TMPDIR/lines"
     [ "${#lines[@]}" -eq 2 ]
-    # Some CTAs for each of 2 heads, and one for each of 16; the parameters are one cache_args of 136 bytes.
+    # Several CTAs for each of 2 heads, one for each of 16 heads; the only parameter is a cache_args
+    # of 136 bytes.
     [[ ${lines[0]} =~ ^launch\ [a-zA-Z0-9_]*attention[a-zA-Z0-9_]*\ [248]\ 2\ 1\ [0-9]+\ 1\ 1\ [0-9]+\ 0\ [0-9a-f]{272}$ ]]
     [[ ${lines[1]} == *" 1 8 2 "* ]]
     python3 - "$BATS_TEST_TMPDIR/said" <<'END'
@@ -72,8 +73,8 @@ for line, page in zip(open(sys.argv[1]), (16, 256)):
     codes, scales = numbers(codes), numbers(scales)
     assert sorted(codes) == list(range(2 * page * 64)) and sorted(scales) == list(range(2 * page))
     assert codes[:1024] == list(range(1024)) # K's tokens of a granule are rows
-    assert scales[:8] == [0, 1, 2, 3, 8, 9, 10, 11] # four of K, then four of V
-assert scratches[0] > 0 and scratches[1] == 0, scratches # parts are kept where keys are divided
+    assert scales[:8] == [0, 1, 2, 3, 8, 9, 10, 11] # four scales of K, then four of V
+assert scratches[0] > 0 and scratches[1] == 0, scratches # scratch memory only where keys are divided
 END
 }
 
@@ -127,7 +128,7 @@ END
     [ "$status" -eq 0 ]
     said=$(one_line)
     [[ $said == *"normal inputs: the new token is not in its place in the cache, and other bytes of it have changed"* ]]
-    # Two heads of one sequence, 130 bytes each: all of them are elsewhere.
+    # Two heads of one sequence, 130 bytes each: all of them are written elsewhere.
     [[ $said =~ "260 of 260 bytes of new tokens are not in their places, "[1-9][0-9]+" other bytes of the cache have changed" ]]
     [[ $said =~ "again: ./lab21 FILE --shapes 1x2x300q12p16 --inputs normal --seeds "[0-9]+ ]]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
@@ -135,7 +136,7 @@ END
     said=$(one_line)
     [[ $said == *"bytes of the cache have changed that are not the new token's"* ]]
     [[ $said == *" 0 of 260 bytes of new tokens are not in their places, 8 other bytes of the cache have changed"* ]]
-    # A seed has 64 bits; the lab takes the line as it stands.
+    # A seed has 64 bits; the lab accepts the reported line.
     read -ra again < <(one_line | grep -o -- '--shapes [^ ]* --inputs [^ ]* --seeds 1[0-9]\{19\}')
     [ "${#again[@]}" -eq 6 ]
     NO_COLOR=1 run labs/lab21 "$CHEATS/tidies-up.cu" --on simulator "${again[@]}"
@@ -172,13 +173,13 @@ END
 @test "a race in a cache's kernel has its film, at a public cache" {
     without hidden
     page=$BATS_TEST_TMPDIR/race.html
-    grade --film "$page" "$CHEATS/page-zero.cu" # one head's token where others still read theirs
+    grade --film "$page" "$CHEATS/page-zero.cu" # one head writes its token where others still read theirs
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $(one_line) == *" At 1x1x96q4p16: "*" Watch it: race.html, or ./lab21 FILE --film film.html points"* ]]
     [ "$(stat -c %s "$page")" -lt 2200000 ]
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" source | grep -c cache_args)" -gt 0 ]
-    NO_COLOR=1 run labs/lab21 "$CHEATS/page-zero.cu" --film "$BATS_TEST_TMPDIR/again.html" # the line as it is told
+    NO_COLOR=1 run labs/lab21 "$CHEATS/page-zero.cu" --film "$BATS_TEST_TMPDIR/again.html" # the line as reported
     [ "$status" -eq 0 ]
     [ -s "$BATS_TEST_TMPDIR/again.html" ]
 }

@@ -1,4 +1,4 @@
-# make gradescopeN: what is packed, unpacked as Gradescope does and run as it runs it.
+# make gradescopeN: the package, unpacked as Gradescope does and run as Gradescope runs it.
 
 setup_file() {
     export autograder=$BATS_FILE_TMPDIR/autograder zip=build/gradescope/lab04.zip
@@ -45,7 +45,7 @@ setup() {
     [ "$status" -eq 0 ]
     python3 labs/fixtures/gradescope.py "$results"
     grep -q 'launches no kernel' "$results"
-    # What it gives at most is what the packing said.
+    # The points that it can give are those that the packing printed.
     [ "$(python3 -c 'import json, sys; print(sum(t["max_score"] for t in json.load(open(sys.argv[1]))["tests"]))' "$results")" = 85.0 ]
     [ "$(grep -c '"visibility": "after_published"' "$results")" -eq 1 ]
 }

@@ -1,12 +1,14 @@
-# A folder with the driver and programs that are shell scripts: they speak as chapter programs do
-# (records, the on-demand protocol) and are as right, as fast and as noisy as the test wants.
+# A folder with the driver and shell scripts as programs: they talk like chapter programs (records,
+# the on-demand protocol) and are as right, as fast and as noisy as the test wants.
 
 # new_lab: sets LAB to a fresh tree. Programs read their behaviour from files beside them:
-# NAME.times (one p50 a batch, the last one repeated), NAME.clock (what it says of the clock), NAME.wrong (correctness fails if it exists),
-# NAME.how (in which way), NAME.prints (on stdout), NAME.refused (no launch, and what is said of it), NAME.fault (a simulator fault), NAME.endless (a loop that the simulator stopped), NAME.waits (runs
-# until it is interrupted, as the simulator is), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts
-# (what the simulator counted in three launches, the inside of an object). The budget that they get is
-# left in NAME.budget.
+# NAME.times (one p50 a batch, the last one repeated), NAME.clock (what it reports of the clock),
+# NAME.wrong (if it exists, correctness fails), NAME.how (in which way), NAME.prints (on stdout),
+# NAME.refused (the launch is refused with this message), NAME.fault (a fault by the simulator),
+# NAME.endless (a loop that the simulator stopped), NAME.waits (runs until it is interrupted, as the
+# simulator does), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts (the
+# simulator's counts for three launches, the inside of an object). They leave the budget that they
+# were given in NAME.budget.
 new_lab() {
     LAB=$BATS_TEST_TMPDIR/lab
     rm -rf "$LAB"
@@ -53,7 +55,7 @@ pass=true
 [ ! -f "$me.wrong" ] || pass=false
 checks=
 [ ! -f "$me.prints" ] || cat "$me.prints"
-[ $pass = false ] || echo "$name: PASS: 3 of 3 outputs right" # as the workbench does, --quiet or not
+[ $pass = false ] || echo "$name: PASS: 3 of 3 outputs right" # the workbench prints this even with --quiet
 how=
 [ ! -f "$me.how" ] || how=",\"how\":\"$(cat "$me.how")\""
 if [ -f "$me.refused" ]; then
@@ -100,7 +102,7 @@ lab3() {
         --gate 'occupancy >= 50' --promise mission:1.3 "$@"
 }
 
-# One line on stderr or stdout, with this text, and this exit status.
+# One line on stderr or stdout with this text, and this exit status.
 refused() {
     [ "$status" -eq "$1" ]
     [ "${#lines[@]}" -eq 1 ]

@@ -38,7 +38,7 @@ recorded() { # true if the record holds this text
     [[ "$output" == *"the clock moved meanwhile: from 1800 to 1980 MHz"* ]]
     recorded '"moved": true'
     recorded '"watts": 400.5'
-    recorded '"readings": 26' # two programs, twelve rounds and one that warms up
+    recorded '"readings": 26' # two programs, twelve rounds and a warm-up round
     rm "$LAB"/build/*.clock
     run lab3 --on gpu --rounds 12
     [ "$status" -eq 0 ]
@@ -252,7 +252,7 @@ fake_profile() {
 
 @test "--profile prints the lines of the promised shape, judges nothing and writes nothing" {
     fake_profile 'echo "$@" | sed "s,${0%/ptxsim/*}/,,"'
-    rm "$LAB/build/ch02_scalar" # not asked for
+    rm "$LAB/build/ch02_scalar" # the lab does not run it
     run lab3 --profile
     [ "$status" -eq 0 ]
     [ "$output" = "profile ch03_wmma_qk --shapes mission --seeds 0 --no-timing --quiet" ]
@@ -304,7 +304,8 @@ fake_profile() {
     [ "$(grep -c 'GREEN\|RED' out)" -eq 0 ]
 }
 
-# in_terminal COMMAND: with a terminal for its output, which is left in $output with each escape visible.
+# in_terminal COMMAND: runs it with a terminal as its output, and leaves that in $output with
+# visible escapes.
 in_terminal() {
     output=$(script -qec "$1" /dev/null </dev/null | cat -v)
 }
@@ -390,7 +391,7 @@ in_terminal() {
 
 @test "a program without main, and one whose main is its own: one line" {
     cd "$BATS_TEST_TMPDIR"
-    # "Compiled" by a copy, and not linked where it has no main.
+    # "Compiled" by a copy; linking fails if there is no main.
     cat >"$LAB/Makefile" <<'END'
 student:
 	@grep -q main $(SRC) || { printf 'undefined reference to \140main\047\n' >&2; exit 1; }

@@ -1,5 +1,6 @@
-# What a lab says of ordinary mistakes. All of labs/fixtures/mistakes are judged by labs/tools/mistakes; here are two,
-# numbers in double, which are right, and a deadlock: of races and wrong numbers test_film and test_workbench have tests.
+# What a lab says of common mistakes. labs/tools/mistakes judges all of labs/fixtures/mistakes; here
+# are two: numbers in double, which are right, and a deadlock. test_film and test_workbench have
+# tests of races and of wrong numbers.
 bats_require_minimum_version 1.5.0
 
 setup() {

@@ -1,4 +1,4 @@
-# The rule of points (labs/sheet/rule.h), and what of it the grader and the sheets say.
+# The rule of points (labs/sheet/rule.h), and what the grader and the sheets say of it.
 # bats file_tags=quick
 
 setup() {
@@ -79,7 +79,7 @@ paid() { # EXPECTED WHAT SHARE CORRECT AIM TRIED
     [ "$status" -eq 0 ]
 }
 
-# The least that a book's sheet says: every graded lab has aims, and they are a third of its points.
+# Minimum for the book's sheets: every graded lab has aims, with at least a third of its points.
 @test "each graded lab has aims, which are what the program before has not" {
     python3 - build/labs/lab*.json <<'END'
 import json, sys
@@ -99,8 +99,9 @@ assert graded >= 17
 END
 }
 
-# What the book says that a planted bug costs at most (code/literate/sheets.lua) is what the judge's points of the graded
-# ones say: none that leaves the aim costs more, and one that fails every case costs just that.
+# The most that a planted bug may cost by the book (code/literate/sheets.lua), compared with the
+# judge's points for graded ones: none that leaves the aim costs more, and one that fails every case
+# costs exactly that.
 @test "a planted bug costs what its sheet says at most, by the judge's own points" {
     python3 - plots/runs/simulator/grades.json build/labs/lab*.json <<'END'
 import json, sys
@@ -111,9 +112,9 @@ for path in sys.argv[2:]:
     aims = sum(item["points"] for item in lab["points"] if "from" in item)
     for bug in lab["mutants"]:
         if bug["program"] != lab["program"] or bug["name"] not in graded.get("planted", {}):
-            continue # not graded since it was planted: the book has the formula's number
+            continue # not graded since it was planted: the book has the formula's value
         cost = graded["total"] - graded["planted"][bug["name"]]
-        if graded["total"] - cost < aims / 2: # it has lost the aim
+        if graded["total"] - cost < aims / 2: # it misses the aim
             continue
         compared += 1
         assert cost <= bug["costs"] + 0.1, (path, bug, cost)
@@ -123,8 +124,8 @@ assert compared >= 40 and {3, 4, 6} <= exact, (compared, exact)
 END
 }
 
-# The record of all pairs is of today's aims and of every kernel of the book; every program that earns something has
-# the lab's idea.
+# The record of all pairs fits today's aims and has every kernel of the book; every program that
+# earns something has the lab's idea.
 @test "aims are earned by their labs' ideas, by today's sheets" {
     python3 - plots/runs/simulator/pairs.json labs/ideas.tsv code build/labs/lab*.json <<'END'
 import glob, json, os, sys

@@ -1,4 +1,4 @@
-# probe and conditions, what they record and refuse; and what appendix B says of the metrics.
+# probe and conditions: what they record and refuse; and what appendix B says of the metrics.
 
 setup() {
     ROOT=$PWD
@@ -37,7 +37,7 @@ refused() { # STATUS TEXT COMMAND...
     [ ! -e out.json ]
 }
 
-# A repository with a program and an ncu that are scripts.
+# A repository in which a program and ncu are scripts.
 fake_tree() {
     mkdir -p labs/tools build bin
     cp "$ROOT/labs/tools/conditions" labs/tools

@@ -1,11 +1,11 @@
-# Lab 14: what answers a search and counts what it asks for (labs/replay.c), what ./lab14 says of it, and
-# how the grader holds out against programs that know the answer.
+# Lab 14: what answers a search and counts its questions (labs/replay.c), what ./lab14 says of it,
+# and how the grader withstands programs that know the answer.
 
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-    # replay WHAT ...: landscapes and games without a program; play COMMAND...: a game with one, on the
-    # journal, or with SEED on a landscape that is drawn; it may last for SECONDS_LEFT.
+    # replay WHAT ...: landscapes and games without a program; play COMMAND...: a game with a
+    # program, on the journal, or with SEED on a drawn landscape; it may last for SECONDS_LEFT.
     cat >"$BATS_FILE_TMPDIR/replay.c" <<'END'
 #include "replay.h"
 #include <signal.h>
@@ -103,14 +103,14 @@ END
         -Icode "$BATS_FILE_TMPDIR/replay.c" labs/replay.c code/host/clock.c -l:libjansson.a -lm -o "$BATS_FILE_TMPDIR/replay"
     export JOURNAL=plots/runs/h200/search.jsonl GRADE_SECRET=tests-of-the-grader
     bwrap --unshare-all --ro-bind / / true 2>/dev/null || export NO_BOX=1
-    # Of a program that only sleeps the lab and the grader each wait for one run, 20 s. They do it while
-    # the other tests go on; waited_for has what became of it.
+    # For a program that only sleeps, the lab and the grader each wait for one run, 20 s. They do so
+    # while the other tests go on; waited_for returns the result.
     printf '#include <unistd.h>\nint main(void) { for (;;) sleep(100); }\n' >"$BATS_FILE_TMPDIR/sleeper.c"
     begin lab labs/lab14 "$BATS_FILE_TMPDIR/sleeper.c" --record "$BATS_FILE_TMPDIR/record.json"
     [ -n "${NO_BOX:-}" ] || begin grader labs/grade --lab 14 --no-gpu "$BATS_FILE_TMPDIR/sleeper.c"
 }
 
-# begin NAME COMMAND...: a command that goes on behind the tests.
+# begin NAME COMMAND...: starts a command that runs beside the tests.
 begin() {
     local file=$BATS_FILE_TMPDIR/$1 status=0
     shift
@@ -118,21 +118,21 @@ begin() {
     echo $! >"$file.process"
 }
 
-# waited_for NAME: its output and its status, at its end.
+# waited_for NAME: waits for its end, and gives its output and status.
 waited_for() {
     while kill -0 "$(cat "$BATS_FILE_TMPDIR/$1.process")" 2>&-; do sleep 0.1; done
     output=$(cat "$BATS_FILE_TMPDIR/$1.said") status=$(cat "$BATS_FILE_TMPDIR/$1.status")
     echo "$output"
 }
 
-teardown_file() { # also where no test asked for them
+teardown_file() { # even if no test waited for them
     waited_for lab
     [ -n "${NO_BOX:-}" ] || waited_for grader
 }
 
 replay() { "$BATS_FILE_TMPDIR/replay" "$@"; }
 
-# says COMMAND... -- LINE: what it prints, as its last line.
+# says COMMAND... -- LINE: the command's last line is LINE.
 says() {
     local command=()
     while [ "$1" != -- ]; do command+=("$1"); shift; done
@@ -167,7 +167,7 @@ says() {
     [[ ${lines[0]} == '{"knobs": "32-32-2-2-0-0-0-1", "generation": 0, "verdict": "timed", "score": 11.9789'* ]]
     [[ ${lines[1]} == *'"verdict": "refused", "score": 0, '*'"said": "over a limit"}' ]]
     [[ ${lines[2]} == *'"verdict": "untried", "score": 0, '*'"said": "not in the journal"}' ]]
-    # The fourth is 2.6 % slower than the best, the fifth, third of the book's elite, 1.3 %.
+    # The fourth is 2.6 % slower than the best; the fifth, the third of the book's elite, 1.3 %.
     [[ ${lines[5]} == "asked 5 missing 1 first_64 2 elite 5: "* ]]
 }
 
@@ -178,7 +178,7 @@ says() {
     says replay ask "$JOURNAL" 32-32-4-2-0-0-0-1 -- "asked 1 * elite 0: question 1, 32-32-4-2-0-0-0-1: these do not fit together"
     says replay ask "$JOURNAL" "$first" "$first" -- "asked 2 * elite 0: question 2, $first: asked for before"
     says replay ask "$JOURNAL" 64-64-2-3-0-0-0-1 -- "asked 1 * elite 0: it ended after 1 candidates, none with a time"
-    # All single changes of the best but one, and then that, too.
+    # Asks for all single changes of the best but one, and then for that one, too.
     around=(32-64-2-2-0-0-0-1 64-128-2-2-0-0-0-1 64-64-1-2-0-0-0-1 64-64-2-1-0-0-0-1 64-64-2-3-0-0-0-1
         64-64-2-4-0-0-0-1 64-64-2-2-1-0-0-1 64-64-2-2-2-0-0-1 64-64-2-2-4-0-0-1 64-64-2-2-0-1-0-1
         64-64-2-2-0-0-1-1)
@@ -226,8 +226,8 @@ says() {
     says replay play sh -c 'echo "ask 64-64-2-2-0-0-0-9"; read a || echo "ask 64-64-2-2-0-0-0-1"' -- \
         "asked 1 missing 0 first_64 0 elite 0 count 300 best inf: question 1, 64-64-2-2-0-0-0-9: swizzle has no value 9"
     SECONDS_LEFT=1 says replay play sh -c 'exec sleep 1000' -- "asked 0 * late: it does not end in time"
-    # Nor is a search waited for that has broken a rule, or that reads no answers until the pipe is full of
-    # them.
+    # Nor does anybody wait for a search that has broken a rule, or one that reads no answers until
+    # the pipe is full.
     SECONDS_LEFT=1 says replay play sh -c 'echo ask 64-64-2-2-0-0-0-1; echo ask 64-64-2-2-0-0-0-1; exec sleep 1000' -- \
         "asked 2 * late: question 2, 64-64-2-2-0-0-0-1: asked for before"
     SECONDS_LEFT=1 says replay play sh -c 'for i in $(seq 290); do echo "ask 64-64-2-2-0-0-0-1"; done; exec sleep 1000' -- \
@@ -241,7 +241,8 @@ says() {
     for seed in 3 4 5 6 7 8; do
         SEED=$seed says replay play build/ch14_search --replay - --seed "$seed" --budget 150 -- "*: by the rules"
     done
-    # The space here is the chapter's: its values by --help, which settings fit by their number.
+    # The space here must be the chapter's: its values, by --help; which settings fit, by their
+    # number.
     build/ch14_search --help | sed -nE 's/^  (block|warps|stages|producers|persistent|fast|swizzle)(_[a-z]*)? +/\1\2 /p' >"$BATS_TEST_TMPDIR/theirs"
     sed -nE '/\} space\[/,/^\};/p' labs/replay.c | grep -oE '"[a-z_]+", [0-9], \{[0-9, ]+\}' |
         sed -E 's/"([a-z_]+)", [0-9], \{([0-9, ]+)\}/\1 \2/' >"$BATS_TEST_TMPDIR/ours"
@@ -287,7 +288,7 @@ END
         [ "$status" -eq 1 ]
         [[ $output == *"${bug#*:}"* ]]
         [[ $output == *"A rule is broken: limits pay nothing yet"* ]]
-        [[ $output != *"hint 1 of"* ]] # no gap is open: whose line it is, is not known
+        [[ $output != *"hint 1 of"* ]] # no gap is open, so nobody knows whose line it is
     done
 }
 
@@ -306,7 +307,7 @@ END
 
 # ---- The grader ---------------------------------------------------------------------------------
 
-# graded NAME: the points of a program on stdin, and its report in $output.
+# graded NAME: grades a program from stdin; its points in $points, its report in $output.
 graded() {
     [ -z "${NO_BOX:-}" ] || skip "bubblewrap may not make a sandbox here"
     cat >"$BATS_TEST_TMPDIR/$1.c"
@@ -338,7 +339,7 @@ int main(void)
     return 0;
 }
 END
-    # It has half of the aim's points, for no case of `correct` is right, and no others.
+    # It has half of the aim's points, since no case of `correct` is right, and no others.
     [ "$points" = 10 ]
     [[ $output == *"a search on the journal"*"without"*"one change of its best"* ]]
 }
@@ -377,7 +378,7 @@ int main(void) {
                p[s / 144 % 4], k & 1, k >> 1 & 1, k >> 2);
     }
 }'
-    [ "$points" = 6 ] # for coming by the elite at 157, where 60 are the limit, half of that share, and no case
+    [ "$points" = 6 ] # it finds the elite at 157, where 60 is the limit: half of that share, and no case
     [[ $output == *"these do not fit together"* ]]
     graded flood <<<'#include <stdio.h>
 int main(void) { for (;;) puts("hello"); }'
@@ -407,7 +408,7 @@ int main(void) { if (fork() >= 0) puts("ask 64-64-2-2-0-0-0-1"); }'
 import json, sys
 why = [c["why"] for c in json.load(open(sys.argv[1]))["cases"]]
 ran = [w for w in why if not w.startswith("not run")]
-assert len(why) > 50 and "asked for before" in ran[-1] and len(ran) == 5, ran # four are of children, who end at once
+assert len(why) > 50 and "asked for before" in ran[-1] and len(ran) == 5, ran # four: the children's
 END
 }
 

@@ -1,4 +1,4 @@
-# The scoreboard: contestants that are scripts, on a GPU that is a file.
+# The scoreboard, with scripts as contestants, and a file for the GPU.
 
 bats_require_minimum_version 1.5.0
 
@@ -15,8 +15,8 @@ setup() {
 }
 
 # program NAME GRAPH PLAIN COLD: a contestant with these times. NAME.wrong: it fails its check;
-# NAME.late: it fails the check at the end; NAME.clock: what it says of the clock, a line a batch, the
-# last one again and again. It keeps what it was asked in NAME.asked.
+# NAME.late: it fails the check at the end; NAME.clock: what it reports of the clock, a line a
+# batch, the last one repeated. It writes its requests to NAME.asked.
 program() {
     echo "$2 $3 $4" >"build/$1.times"
     cat >"build/$1" <<'PROGRAM'
@@ -41,8 +41,8 @@ PROGRAM
     chmod +x "build/$1"
 }
 
-# pytorch [ANSWER-TO-CHECK]: a labs/tools/pytorch that knows flash (10 us), cudnn (8 us), and contestants'
-# names (4 us); what it was started with is left in pytorch.arguments.
+# pytorch [ANSWER-TO-CHECK]: a labs/tools/pytorch that knows flash (10 us), cudnn (8 us), and
+# contestants' names (4 us); it writes its arguments to pytorch.arguments.
 pytorch() {
     local check='{"pass": true, "rel_head": 3e-4}'
     cat >labs/tools/pytorch <<PROGRAM
@@ -104,7 +104,7 @@ refused() { # STATUS TEXT
     grep -q -- '--shapes mission --seeds 0 --inputs normal' build/ch03_one.arguments
     grep -q -- '--on-demand' build/ch03_one.arguments
     run -1 grep -q over_ch OUT.json
-    # one to be checked, one in each way to choose the samples, then six rounds of each way
+    # a request to be checked, one for each way to choose the samples, then six rounds of each way
     [ "$(cut -d' ' -f1 build/ch10_two.asked | xargs -n1 | sort | uniq -c | xargs)" = "8 cold 7 graph 7 plain" ]
     [ -z "$(ls build/board)" ]
 }
@@ -171,7 +171,7 @@ refused() { # STATUS TEXT
     [ "$status" -eq 0 ]
     said shapes.mission.entries.ch10_two.over_ch03_one.median 4.0
     said shapes.mission.entries.ch10_two.over_ch03_one.low 4.0
-    [ "$(grep -c over_ OUT.json)" -eq 2 ] # the entry's and the best's, none of a program over itself
+    [ "$(grep -c over_ OUT.json)" -eq 2 ] # for the entry and for the best, but for no program against itself
 }
 
 @test "slow contestants get three rounds, and no plain launches" {
@@ -222,7 +222,8 @@ E2
     program ch03_one 20 22 25
     program ch04_calm 30 33 35
     program ch05_mute 40 44 45
-    # To be checked, and one in each way to choose the samples; then the rounds: graph, plain, cold.
+    # To be checked, and one for each way to choose the samples; then the rounds: graph, plain,
+    # cold.
     { for _ in 1 2 3 4; do echo '{"low_mhz": 300, "high_mhz": 300, "watts": 80}'; done
         echo '{"low_mhz": 1965, "high_mhz": 1980, "watts": 500}'
         echo '{"low_mhz": 1980, "high_mhz": 1980, "watts": 510}'

@@ -33,7 +33,7 @@ judge() {
     run lab3 --on simulator "$@"
 }
 
-gap() { # LINE-OF-TEXT: as a comment that a shell skips
+gap() { # LINE-OF-TEXT: hidden in a comment that a shell skips
     sed -i "2i : '\\
 $1\\
 '" "$my"
@@ -88,7 +88,7 @@ $1\\
     [[ "$output" =~ "registers <= 64 "\ +"- of  5  ok, with \`correct\`" ]]
     [[ "$output" =~ "together "\ +"0 of 100, and 75 open" ]]
     [[ "$output" == *"Next"$'\n'"  attention, chapters/03-x.md:7: reads past the end"* ]]
-    [[ "$output" != *"task 2"* && "$output" != *"hint 1"* ]] # no gap is open: whose line it is, is not known
+    [[ "$output" != *"task 2"* && "$output" != *"hint 1"* ]] # no gap is open, so nobody knows whose line it is
 }
 
 @test "a loop that does not end: its line is what to look at, and no hint about something else" {
@@ -105,13 +105,13 @@ $1\\
     [[ "$output" != *"outputs differ"* ]]
     [[ "$output" != *"hint "* ]]
     [ "$(cat "$LAB/build/student/my.budget")" = "small 600000000" ]
-    gap '// Your code: multiply' # the loop may well be what is missing there
+    gap '// Your code: multiply' # the gap may well be the missing end of the loop
     judge "$my"
     [[ $(tr -s "\n " "  " <<<"$output") == *"task 1, \"Multiply\", is still open: $my:3"* ]]
 }
 
 @test "the budget is 50 times what the program before takes; its own program's where there is none before" {
-    echo '"warp_instructions":60000000' >"$LAB/build/ch02_scalar.counts" # in three launches
+    echo '"warp_instructions":60000000' >"$LAB/build/ch02_scalar.counts" # for three launches
     judge "$my"
     [ "$status" -eq 0 ]
     # A run of each shape, then three schedules of the first.
@@ -142,7 +142,7 @@ $1\\
     judge "$my"
     [ "$status" -eq 1 ]
     [[ "$output" == *"correct, 40 points: Nothing was stored: 9 of 9 elements are off"* ]]
-    [[ "$output" != *"task 1"* ]] # that it is wrong does not say in whose lines
+    [[ "$output" != *"task 1"* ]] # a wrong output does not say whose lines are wrong
     rm "$LAB/build/student/my".*
     echo 'ptxsim: attention is not launched: 98304 bytes of dynamic shared memory, at most 26112' >"$LAB/build/student/my.refused"
     judge "$my"
@@ -176,7 +176,7 @@ $1\\
     [ "$(cat "$LAB/build/student/my.from")" = "$(realpath "$my")" ]
     [ "$(find "$LAB/build/student" -name 'my-????????' | wc -l)" -eq 1 ]
     [ "$(find "$LAB/build/lab03" -path '*/my*/record.json' | wc -l)" -eq 2 ]
-    rm "$my" # its name is free again
+    rm "$my" # now its name is free again
     judge "$LAB/two/my.cu"
     [ "$(cat "$LAB/build/student/my.from")" = "$(realpath "$LAB/two/my.cu")" ]
 }
@@ -211,8 +211,8 @@ JSON
     sed -i '2i [ "${PTXSIM_SCHEDULE:-0}" -ne 2 ] || touch "$0.fault"' "$my"
     judge "$my"
     [[ "$output" == *"(schedule 2)"* ]]
-    [[ "$output" =~ "correct "\ +"40 of 40  ok" ]] # as the grader has it
-    [[ "$output" =~ "races "\ +"7.5 of 15  FAIL: 2 of 4 schedules" ]] # the fault stays: schedules 2 and 3
+    [[ "$output" =~ "correct "\ +"40 of 40  ok" ]] # the same as by the grader
+    [[ "$output" =~ "races "\ +"7.5 of 15  FAIL: 2 of 4 schedules" ]] # schedules 2 and 3 keep the fault
 }
 
 @test "everything that can be seen is met" {
@@ -222,7 +222,7 @@ JSON
     [[ "$output" == *"what can be seen here is met; the questions are on the sheet: make handout3"* ]]
 }
 
-# aim COUNT: the sheet's count is an aim now, of 40 points, and comes from there.
+# aim COUNT: the sheet's count becomes an aim of 40 points, starting from COUNT.
 aim() {
     sed -i -e "s/\"limit\": 999, \"shape\": \"small\", \"points\": 10/\"limit\": 900, \"from\": $1, \"shape\": \"small\", \"points\": 40/" \
         -e 's/"correct", "points": 40/"correct", "points": 10/' "$LAB/build/labs/lab03.json"
@@ -230,7 +230,7 @@ aim() {
 }
 
 @test "an aim that is half reached pays half, and of all else what the rule says" {
-    aim 1100 # the count is 1,000, half of the way from there to 900
+    aim 1100 # the count is 1,000, half of the way from 1100 to 900
     judge "$my"
     [[ "$output" =~ "warp_instructions <= 900 at small "\ +"20 of 40  FAIL: 1,000" ]]
     [[ "$output" =~ "correct "\ +"5 of 10  ok" ]]
@@ -254,7 +254,7 @@ aim() {
     judge "$my"
     [[ "$output" =~ "warp_instructions <= 1,000 at small "\ +"0 of 40  ok, but wrong outputs" ]]
     [[ "$output" =~ "hidden "\ +"0 of 15  as it was handed out" ]]
-    [[ "$output" =~ "together "\ +"0 of 100, and 10 open" ]] # written, by a person
+    [[ "$output" =~ "together "\ +"0 of 100, and 10 open" ]] # open: the questions, which a person reads
 }
 
 @test "an aim whose shape is not run is open, and so is what is paid with it" {
@@ -298,7 +298,7 @@ aim() {
     [ "${#lines[@]}" -eq 2 ]
     run lab3 --hint
     [[ "$output" == *"hint 3 of 3: The sum goes on." ]]
-    run lab3 --hint # the first task has no more
+    run lab3 --hint # the first task has no more hints
     [ "${lines[0]}" = 'Task 2 of 2, "Wait"' ]
     run lab3 --hint 1
     [ "${#lines[@]}" -eq 5 ]
@@ -314,7 +314,7 @@ aim() {
     run lab3 --hint
     [[ "$output" == *"hint 2 of 3: One product." ]]
     [ "${#lines[@]}" -eq 2 ]
-    judge "$my" # shows the last that was told
+    judge "$my" # shows the last hint again
     [[ "$output" == *"hint 2 of 3: One product."* ]]
     run lab3 --hint
     [[ "$output" == *"hint 3 of 3: The sum goes on." ]]
@@ -351,7 +351,7 @@ aim() {
     refused 2 "No such file"
 }
 
-wait_for() { # COUNT TEXT: until the log has as many, or nobody writes it any more
+wait_for() { # COUNT TEXT: waits until the log has so many, or until its writer has ended
     while [ "$(grep -c "$2" log || :)" -lt "$1" ]; do
         kill -0 $pid
         sleep 0.1
@@ -374,7 +374,7 @@ wait_for() { # COUNT TEXT: until the log has as many, or nobody writes it any mo
     mv "$my.new" "$my" # as editors do
     wait_for 3 'watching .*my.cu; Ctrl-C ends'
     [ "$(grep -c '^RIGHT' log)" -eq 2 ]
-    echo >>"$LAB/other.cu" # somebody else's
+    echo >>"$LAB/other.cu" # another file
     echo '#' >>"$my"
     wait_for 4 'watching .*my.cu; Ctrl-C ends'
     [ "$(grep -c saved log)" -eq 3 ]

@@ -1,4 +1,4 @@
-# labs/grade --slurm, with a slurmctld and a slurmd of its own on this machine.
+# labs/grade --slurm, with its own slurmctld and slurmd on this machine.
 
 bats_require_minimum_version 1.5.0
 
@@ -30,7 +30,7 @@ setup() {
     [ -z "${MISSING:-}" ] || skip "$MISSING"
     class=$BATS_TEST_TMPDIR/class out=$BATS_TEST_TMPDIR/out said=$BATS_TEST_TMPDIR/said
     mkdir "$class"
-    for i in 1 2; do # new ones in each test: nothing is kept of them
+    for i in 1 2; do # new in each test: nothing is kept for them
         echo "int main(void) { return 0; } // $BATS_TEST_NUMBER $i $RANDOM$RANDOM" >"$class/quick $i.cu"
     done
     line=(--lab 4 --lab-file "$LAB_FILE" --out "$out" --no-gpu "$class")
@@ -40,7 +40,8 @@ teardown() {
     [ -n "${MISSING:-}" ] || scontrol update PartitionName=book State=UP
 }
 
-# submit ARGUMENT...: in the background, until Slurm has the job; its number in $job, its folder in $spool.
+# submit ARGUMENT...: grades in the background, and waits until Slurm has the job; $job is its
+# number, $spool its folder.
 submit() {
     rm -f "$said"
     labs/grade "${line[@]}" --slurm "$@" >"$said" 2>&1 3>&- &
@@ -129,7 +130,7 @@ one_line() { # STATUS WORDS ARGUMENT...
     wait $judge
     cat "$said"
     grep -q '^Slurm has 2 of them from before$' "$said"
-    run -1 grep -q 'as job' "$said" # not once more
+    run -1 grep -q 'as job' "$said" # not submitted again
     [ "$(grep -c 'launches no kernel' "$out/grades.csv")" -eq 2 ]
     [ ! -e "$spool" ]
 }

@@ -1,4 +1,5 @@
-// test_spoil.c: which draws are noticed, and in how many launches, of launches that are made up here.
+// test_spoil.c: for launches that are made up here: which draws are noticed, and in how many
+// launches.
 #include "../judge/protocol.h"
 
 #include <setjmp.h>
@@ -16,9 +17,9 @@ static uint64_t writers[OUTPUTS];
 static uint16_t out[OUTPUTS], now[OUTPUTS];
 
 static struct made_up {
-    bool used[OF_EACH]; // of a CTA's executions, each
-    bool shows_in_last; // what changes is an output of the last CTA, and of no other
-    bool never_ends;    // of a launch in which something is spoiled
+    bool used[OF_EACH]; // for each of a CTA's executions
+    bool shows_in_last; // only the last CTA's outputs change
+    bool never_ends;    // a launch that is spoiled does not end
     bool differs;       // each launch has other outputs
     int launches, spoiled, used_alone;
 } made_up;
@@ -45,7 +46,7 @@ static const uint16_t *launch(void *of, const struct ablation *a)
     return m->never_ends && a->count ? NULL : now;
 }
 
-// of_each: what changes each of a CTA's executions; NULL: all are drawn from.
+// of_each: for each of a CTA's executions the sets that change it; NULL: all may be drawn.
 static struct noticed spoil_of(struct made_up as, const uint8_t of_each[OF_EACH])
 {
     uint8_t changes[CTAS * OF_EACH];
@@ -63,7 +64,7 @@ static struct noticed spoil_of(struct made_up as, const uint8_t of_each[OF_EACH]
     made_up = as;
     for (uint64_t i = 0; i < DRAWS; ++i)
         e.drawn[i] = 1000 * i + 7;
-    for (uint64_t i = 0; i < CTAS * OF_EACH; ++i) // each CTA runs one, and then each the other
+    for (uint64_t i = 0; i < CTAS * OF_EACH; ++i) // each CTA runs its first, then each its second
         executions[i] = (struct execution){.cta = i % CTAS};
     for (int i = 0; i < CTAS * OF_EACH && of_each; ++i)
         changes[i] = of_each[i / CTAS];
@@ -77,7 +78,7 @@ static struct noticed spoil(struct made_up as)
     return spoil_of(as, NULL);
 }
 
-// Several in a launch, and the first draws stand for all.
+// Several are spoiled in a launch, and the first draws stand for all.
 static void all_used(void **state)
 {
     (void)state;
@@ -107,7 +108,8 @@ static void some_used(void **state)
     assert_int_equal(made_up.spoiled, DRAWS);
 }
 
-// One CTA's executions show in another's outputs: each draw has a launch of its own, and those of before are made again.
+// Spoiling one CTA changes another's outputs: each draw gets its own launch, and the earlier ones
+// are repeated.
 static void used_by_others(void **state)
 {
     (void)state;
@@ -144,7 +146,8 @@ static struct worked_on worked_on(enum spoils what, struct execution *log, size_
     return w;
 }
 
-// Operations of so many CTAs, each of which asks with so many others at one address; or all find the same.
+// Operations of so many CTAs, each of which shares an address with others; or all find the same
+// value.
 static double orders(int ctas, int together, bool same)
 {
     enum { COUNT = 16 };
@@ -163,11 +166,11 @@ static void queues_are_asked_by_half(void **state)
     (void)state;
     assert_true(orders(16, 16, false) == 1);
     assert_true(orders(16, 8, false) == 1);
-    assert_true(orders(16, 4, false) == 0); // four deal out what is theirs
+    assert_true(orders(16, 4, false) == 0); // each group of four distributes only its own
     assert_true(orders(4, 4, false) == 1);
     assert_true(orders(4, 4, true) == 1. / 16);
     assert_true(orders(4, 2, false) == 0);
-    assert_true(orders(2, 2, false) == 1); // all that there are
+    assert_true(orders(2, 2, false) == 1); // all CTAs that there are
     assert_true(orders(2, 1, false) == 0);
     assert_true(orders(1, 1, false) == 0);
 }
@@ -183,7 +186,7 @@ static void products_count_once(void **state)
     assert_true(worked_on(SPOIL_LOADS, log, 4).work[CHANGES_V] == 40);
 }
 
-// Ten copies of 8 bytes, each for so many instructions on its way: the longest one is left out.
+// Ten copies of 8 bytes, each under way for so many instructions: the longest one is left out.
 static void bytes_are_under_way(void **state)
 {
     (void)state;
@@ -197,7 +200,7 @@ static void bytes_are_under_way(void **state)
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100. + 8 * 45 / 100.);
 }
 
-// Of a CTA's two executions one is on what changes with V, the other on what changes with K.
+// Of a CTA's two executions, one is on what changes with V, the other on what changes with K.
 static void each_tensor_must_be_used(void **state)
 {
     (void)state;

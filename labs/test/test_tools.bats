@@ -1,11 +1,12 @@
-# compare, profile-ncu and pytorch: what they print, and what they refuse.
+# compare, profile-ncu and pytorch: what they print and refuse.
 
 setup() {
     TOOLS=$PWD/build
     cd "$BATS_TEST_TMPDIR"
 }
 
-# record FILE PROGRAM P50 P90 [SED-SCRIPT]: a run of small, mission and a shape that was not timed.
+# record FILE PROGRAM P50 P90 [SED-SCRIPT]: a record with small, mission and a shape that was not
+# timed.
 record() {
     sed "${5-}" >"$1" <<EOF
 {"record":1,"program":"$2","runtime":"gpu","date":"2026-01-01T00:00:00Z","git_commit":"abc",
@@ -68,7 +69,7 @@ refused() { # STATUS TEXT COMMAND...
     compare 3 '--out: cannot write /nonexistent/c.md' a.json --out /nonexistent/c.md
 }
 
-# A tree for profile-ncu: a driver that says there is a GPU, a program and an ncu that are scripts.
+# A tree for profile-ncu: a driver that reports a GPU, and scripts as the program and ncu.
 fake_gpu() {
     mkdir -p build/ncu bin lib
     echo 'int cuInit(unsigned f) { (void)f; return 0; } int cuDeviceGetCount(int *n) { *n = 1; return 0; }' |

@@ -25,9 +25,9 @@ from .stages import OLD_NUMBERS, STAGES
 __all__ = ["attention", "quantise", "Cache", "decode", "fill_cache", "new_cache", "prompt", "read_cache",
            "STAGES"]
 
-TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}  # as quantise.cu numbers them
-MOST_PARTS = 64  # of a sequence's head, in quantise.cu
-CODES = torch.uint8  # opcheck cannot compare float8_e4m3fn, as which the codes may be viewed
+TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}  # the numbers in quantise.cu
+MOST_PARTS = 64  # parts of a head in a sequence, in quantise.cu
+CODES = torch.uint8  # not float8_e4m3fn, which opcheck cannot compare; codes may be viewed as that
 
 # ---- What is asked for ----------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ def _quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
     _check_tensors(q, k, v)
     batch, heads, seq_len, head_dim = q.shape
     codes, scales = _empty_codes(q)
-    # The kernels load 8 elements at a time: a tensor whose rows do not begin there is copied.
+    # The kernels load 8 elements at a time: a tensor whose rows are not aligned to that is copied.
     q, k, v = (x if x.data_ptr() % 16 == 0 and all(s % 8 == 0 for s in x.stride()[:3]) else
                x.clone(memory_format=torch.contiguous_format) for x in (q, k, v))
     strides = (ctypes.c_longlong * 9)(*(x.stride(d) for x in (q, k, v) for d in range(3)))
@@ -125,7 +125,7 @@ _quantise.register_autograd(_refuse_backward)
 
 
 def _define(name, stage):
-    """The operator of a row of STAGES: codes and scales to half."""
+    """The operator for a row of STAGES: codes and scales to half."""
 
     @torch.library.custom_op(f"attention_in_stages::{name}",
                              mutates_args=(), device_types="cuda")
@@ -134,7 +134,7 @@ def _define(name, stage):
         _check_codes(codes, scales, lengths, name)
         _, batch, heads, seq_len, _ = codes.shape
         make = codes.new_empty
-        if lengths is not None:  # on the GPU: nobody can look at them here
+        if lengths is not None:  # they are on the GPU: their values cannot be checked here
             lengths = lengths.clamp(1, seq_len).to(torch.int32)
             make = codes.new_zeros
         out = make(codes.shape[1:], dtype=torch.float16)

@@ -22,7 +22,7 @@ from .native import HEAD_DIM, _launched, _library, _pointer, _program, _require,
 PAGES = (16, 32, 64, 128, 256)  # tokens
 MOST_QUERIES = 16  # query heads that share a head of keys
 GRANULE = 16  # tokens whose codes lie together
-LEAST_SCALE = 95  # 2^-32, of the smallest half
+LEAST_SCALE = 95  # 2^-32, for the smallest half
 
 
 @dataclasses.dataclass
@@ -33,10 +33,10 @@ class Cache:
     cache with their rows of table and lengths; on a stream of its own, with a scratch of its own,
     zeros_like(scratch)."""
     codes: Tensor  # uint8 [pages, heads, 2 * page * 64]: E4M3 of K and V, each where _views() says
-    scales: Tensor  # uint8 [pages, heads, 2 * page]: E8M0, of K and of V of each token
+    scales: Tensor  # uint8 [pages, heads, 2 * page]: E8M0 scales of each token's K and V
     table: Tensor  # int32 [batch, pages of a sequence]
-    lengths: Tensor  # int32 [batch]: tokens of each sequence, with those that decode() or prompt() is called for
-    scratch: Tensor  # uint8, zeros at first: what decode() needs besides, on one stream at a time
+    lengths: Tensor  # int32 [batch]: tokens of each sequence, those that decode() or prompt() adds included
+    scratch: Tensor  # uint8, zeros at first: work memory of decode(), for one stream at a time
 
     def another_layer(self) -> "Cache":
         """An empty cache for the model's next layer: the same table, the same lengths."""
@@ -55,7 +55,7 @@ def new_cache(batch: int, heads: int, max_tokens: int, *, page: int = 64, pool: 
         _require(number is None or number >= 1, lambda: f"{name} is {number}: at least 1 is wanted")
     of_one = (max_tokens + page - 1) // page
     pages = batch * of_one if pool is None else pool
-    device = torch.empty(0, device=device).device  # with its number
+    device = torch.empty(0, device=device).device  # the same device with its number
     scratch = 0
     if device.type == "cuda":
         scratch = _program("decode", device).decode_scratch(batch, heads, MOST_QUERIES, page, of_one, device.index)
@@ -82,12 +82,12 @@ def _views(codes, scales):
 
 
 def _quantised(x):
-    """Codes of rows, and the scale of each: the smallest power of two by which no value is past 448."""
-    x = x.half().float()  # a token that decode() puts there is in half, too
+    """Codes of rows, and each row's scale: the smallest power of two with which no value is past 448."""
+    x = x.half().float()  # as decode() does: a token's values become halves
     # The exponent of a float is E8M0. 448 is 1.75 * 2^8: a mantissa past .75 carries.
     scale = ((x.abs().amax(-1).view(torch.int32) + 0x1fffff) >> 23) - 8
     scale = scale.clamp(min=LEAST_SCALE)
-    codes = x * ((254 - scale) << 23).view(torch.float32).unsqueeze(-1)  # exact but for the codes' rounding
+    codes = x * ((254 - scale) << 23).view(torch.float32).unsqueeze(-1)  # exact, since the scale is a power of two
     return codes.to(torch.float8_e4m3fn).view(torch.uint8), scale.to(torch.uint8)
 
 
@@ -161,8 +161,8 @@ def _check_cache(codes, scales, table, lengths):
 
 
 def _check_asked(q, k, v, codes, scales, table, lengths, tokens, words, other=()):
-    """That q, k and v are those of so many tokens. `words`: what q is, and whose k and v are; `other`: a name
-    and a tensor."""
+    """Checks that q, k and v have so many tokens. `words`: what q is, and whose k and v are; `other`: a name and
+    a tensor."""
     _check_cache(codes, scales, table, lengths)
     batch, heads = table.shape[0], codes.shape[1]
     _require(q.dim() == 4 and q.shape[0] == batch and q.shape[1] % heads == 0
@@ -204,7 +204,7 @@ def _decode(q: Tensor, k: Tensor, v: Tensor, codes: Tensor, scales: Tensor, tabl
 
 
 def _append(k, v, codes, scales, table, lengths, asked):
-    """Puts the newest tokens of each sequence into the cache, on the CPU; asked: how many."""
+    """Puts the newest tokens of each sequence into the cache, on the CPU; asked: how many tokens."""
     page = scales.shape[2] // 2
     views = _views(codes, scales)
     for sequence, (length, tokens) in enumerate(zip(lengths.tolist(), asked.tolist())):
@@ -221,7 +221,7 @@ def _append(k, v, codes, scales, table, lengths, asked):
 
 
 def _reference(q, codes, scales, table, lengths, asked, scale):
-    """What the newest tokens get, in half, on the CPU: q in float. Zeros past a sequence's tokens."""
+    """The output for the newest tokens, in half, on the CPU; q is float. Zeros past a sequence's tokens."""
     heads, page = codes.shape[1], scales.shape[2] // 2
     out = torch.zeros(q.shape, dtype=torch.float32)
     for sequence, (length, tokens) in enumerate(zip(lengths.tolist(), asked.tolist())):
@@ -268,7 +268,7 @@ def decode(q: Tensor, k: Tensor, v: Tensor, cache: Cache, *, scale: Optional[flo
 
 
 def _given(name, q, k, v, cache):
-    """q, k and v in half, and lengths that stay inside of the table."""
+    """q, k and v in half, and lengths clamped to the table."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v)):
         raise RuntimeError(f"attention_in_stages: forward only, a cache has no gradient: call {name}() under "
                            "torch.no_grad()")
@@ -313,7 +313,7 @@ def _prompt(q: Tensor, k: Tensor, v: Tensor, codes: Tensor, scales: Tensor, tabl
 def _(q, k, v, codes, scales, table, lengths, asked, scale):
     _check_prompt(q, k, v, codes, scales, table, lengths, asked)
     _append(k, v, codes, scales, table, lengths, asked)
-    rounded, of_rows = _quantised(q)  # as the kernel does
+    rounded, of_rows = _quantised(q)  # as the kernel does: q becomes E4M3
     rounded = rounded.view(torch.float8_e4m3fn).float() * (of_rows.int() << 23).view(torch.float32).unsqueeze(-1)
     return _reference(rounded, codes, scales, table, lengths, asked, scale)
 
@@ -334,7 +334,7 @@ def prompt(q: Tensor, k: Tensor, v: Tensor, cache: Cache, *, asked: Optional[Ten
     told. Rows past them are zeros. scale: 1 / 8 unless it is told.
     """
     halves, lengths = _given("prompt", q, k, v, cache)
-    tokens = max(1, q.shape[2]) if q.dim() == 4 else 1  # what else is wrong with q, the operator says
+    tokens = max(1, q.shape[2]) if q.dim() == 4 else 1  # the operator reports everything else that is wrong with q
     if asked is None:
         asked = torch.full_like(lengths, tokens)
     _require(asked.device == lengths.device, lambda: f"asked is on {asked.device} and lengths are on {lengths.device}")

@@ -1,4 +1,4 @@
-"""What the operators call: the C side's libraries, and the lines that say what is wrong."""
+"""What the operators call: the C side's libraries, and the messages about what is wrong."""
 import ctypes
 import functools
 import pathlib
@@ -7,7 +7,7 @@ import torch
 
 from .stages import STAGES
 
-HEAD_DIM = 64  # of the kernels
+HEAD_DIM = 64  # the kernels' head dimension
 RESULTS = {"launch_quantise": ctypes.c_char_p, "launch_attention": ctypes.c_char_p, "launch_decode": ctypes.c_char_p,
            "decode_scratch": ctypes.c_size_t, "launch_prompt": ctypes.c_char_p, "prompt_scratch": ctypes.c_size_t,
            "attend_on_cpu": ctypes.c_bool, "decode_on_cpu": ctypes.c_bool}
@@ -24,7 +24,7 @@ def _listed(names):
 
 @functools.cache
 def _library(name):
-    """cpu, quantise, or a program's name."""
+    """The library cpu, quantise, or a program's name."""
     path = pathlib.Path(__file__).parent / f"{name}.so"
     if not path.is_file():
         raise RuntimeError(f"attention_in_stages: there is no {path.name} here: it was installed without CUDA's "
@@ -52,7 +52,7 @@ def _launched(said):
 
 @functools.cache
 def _program(stage, device):
-    """The stage's program that runs on this GPU: a Hopper's form only there."""
+    """The stage's program for this GPU: a Hopper's form only on a Hopper."""
     capability = torch.cuda.get_device_capability(device)
     for i, name in enumerate(STAGES[stage].programs):
         if i >= STAGES[stage].hopper or capability[0] == 9:

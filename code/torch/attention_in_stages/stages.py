@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 
 class Stage(NamedTuple):
-    programs: tuple  # of code/, the one to be preferred first
-    hopper: int = 0  # so many of them, the first, run on compute capability 9.0 alone
+    programs: tuple  # in code/, the preferred one first
+    hopper: int = 0  # how many of them, the first ones, run only on compute capability 9.0
     causal: bool = False  # a query sees no key past its own place
     ragged: bool = False  # takes a length for each sequence
     cache: bool = False  # asks a cache: decode() or prompt() is its operator
@@ -19,5 +19,5 @@ STAGES = {
     "decode": Stage(("ch21_hopper", "ch21_decode"), hopper=1, cache=True),
     "prompt": Stage(("ch22_prompt",), causal=True, cache=True),
 }
-# Numbers of chapters, which stage= took before it took names.
+# Chapters' numbers, which stage= accepted before it had names.
 OLD_NUMBERS = {15: "registers", 16: "fp8_mma", 17: "hopper", 19: "causal"}

@@ -1,4 +1,4 @@
-// The C side of decode() without PyTorch: chapter 21's program by program.cu, and what answers on the CPU,
+// The C side of decode() without PyTorch: chapter 21's program in program.cu, and the CPU's side,
 // against the workbench. In the simulator, or on a GPU.
 #define PROGRAM "ch21_decode.cu"
 #include "../program.cu"
@@ -66,10 +66,12 @@ static struct drawn draw(const char *text)
 
     assert_true(shape_parse(text, &shape, why, sizeof why));
     assert_true(problem_create(&d.problem, &shape, INPUT_PEAKY, 5));
-    launched_on(0, [] { return cudaSuccess; }); // now it is described
+    launched_on(0, [] {
+        return cudaSuccess;
+    }); // program.cu now has the program's description
     assert_true(cache_image_create(&d.image, &d.problem, described->code_place,
                                    described->scale_place));
-    std::vector<float> k, v; // of the newest tokens
+    std::vector<float> k, v; // for the newest tokens
     for (int job = 0; job < shape.batch * shape.heads; ++job) {
         int length = shape_length(&shape, job / shape.heads);
         size_t at = ((size_t)job * shape.seq_len + length - 1) * HEAD_DIM;
@@ -120,7 +122,7 @@ static void drop(struct drawn &d)
     problem_destroy(&d.problem);
 }
 
-// Twice: the second launch finds the scratch as the first left it, and puts the same token there again.
+// Twice: the second launch finds the scratch as the first left it, and stores the same token again.
 static void test_a_cache_is_asked_and_appended_to(void **)
 {
     static const char *const shapes[] = {"1x1x1q1p16", "2x2x77q4p16",
@@ -152,7 +154,8 @@ static void test_the_cpu_answers_as_the_reference(void **)
     struct drawn d = draw("3x2x61q5p16r4");
     const struct problem *p = &d.problem;
     int heads = p->shape.heads, queries = p->shape.group;
-    size_t outputs = (size_t)heads * queries * HEAD_DIM; // of a sequence
+    size_t outputs =
+        (size_t)heads * queries * HEAD_DIM; // outputs of a sequence
 
     for (int b = 0; b < p->shape.batch; ++b) {
         int length = d.lengths[b];
@@ -179,7 +182,7 @@ static void test_the_cpu_answers_as_the_reference(void **)
     drop(d);
 }
 
-// Enough for each part of the batch: one sequence has more CTAs a head than two.
+// Enough for each part of the batch: a single sequence has more CTAs a head than two have.
 static void test_scratch_is_for_some_of_the_sequences_too(void **)
 {
     size_t one = decode_scratch(1, 8, 4, 64, 64, 0);

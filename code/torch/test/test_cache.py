@@ -1,4 +1,5 @@
-"""decode() against PyTorch's own attention over the same tokens, as PyTorch wants an operator, and refused."""
+"""decode(): against PyTorch's own attention over the same tokens, against PyTorch's checks of an operator, and
+refusals."""
 import ctypes
 import dataclasses
 import random
@@ -13,8 +14,8 @@ OPERATOR = torch.ops.attention_in_stages.decode
 TYPES = [torch.float16, torch.bfloat16, torch.float32]
 PAGES = [16, 32, 64, 128, 256]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-LIMIT = {"cpu": 6e-4, "cuda": 2e-3}  # the output in half; and P in half
-QUANTISED = 0.2  # what E4M3 keys and values cost a row at worst, beside half throughout; 0.04 of normal ones
+LIMIT = {"cpu": 6e-4, "cuda": 2e-3}  # errors of the output in half; on a GPU also of P in half
+QUANTISED = 0.2  # a row's error by E4M3 keys and values, at most; 0.04 for normal ones
 
 
 @pytest.fixture(params=DEVICES)
@@ -23,7 +24,7 @@ def device(request):
 
 
 def drawn(batch, heads, tokens, seed=0, dtype=torch.float16, device="cpu"):
-    """Normal, with a mean and a size of each head."""
+    """Normal numbers, with a mean and a size for each head."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(batch, heads, tokens, 64, generator=generator)
     x = x * (0.1 + torch.rand(heads, 1, 1, generator=generator)) + torch.randn(heads, 1, 64, generator=generator)
@@ -31,7 +32,7 @@ def drawn(batch, heads, tokens, seed=0, dtype=torch.float16, device="cpu"):
 
 
 def dealt(batch, heads, max_tokens, page, device="cpu", seed=0):
-    """A cache whose pages lie in a drawn order, and whose slots hold NaN in both formats."""
+    """A cache whose pages lie in a drawn order, and whose empty slots hold NaN in both formats."""
     cache = new_cache(batch, heads, max_tokens, page=page, device=device)
     order = torch.randperm(cache.table.numel(), generator=torch.Generator().manual_seed(seed))
     cache.table.copy_(order.view(cache.table.shape))
@@ -45,20 +46,20 @@ def copied(cache):
 
 
 def exact(q, cache, **options):
-    """In double precision, of what the cache has."""
+    """Attention in double precision over what the cache has."""
     k, v = (x.double() for x in read_cache(cache))
     there = torch.arange(k.shape[2], device=k.device) < cache.lengths[:, None]
     return scaled_dot_product_attention(q.double(), k, v, attn_mask=there[:, None, None], enable_gqa=True, **options)
 
 
 def error(out, wanted):
-    """Relative, of the worst head."""
+    """The worst head's relative error."""
     difference = (out.double() - wanted.double()).norm(dim=(2, 3))
     return (difference / wanted.double().norm(dim=(2, 3))).max().item()
 
 
 def case(device, page=32, dtype=torch.float16):
-    """A prompt of 40 and of 3 tokens in a cache, and a query and a token more for each of two sequences."""
+    """Prompts of 40 and of 3 tokens in a cache, then a query and a token more for each of the two sequences."""
     cache = dealt(2, 2, 70, page, device)
     fill_cache(cache, drawn(2, 2, 40, 1, dtype, device), drawn(2, 2, 40, 2, dtype, device),
                torch.tensor([40, 3], device=device))
@@ -67,14 +68,14 @@ def case(device, page=32, dtype=torch.float16):
 
 
 def raw(q, k, v, cache, scale=0.125):
-    """The operator's own arguments."""
+    """Arguments of the operator itself."""
     return (q, k, v, cache.codes, cache.scales, cache.table, cache.lengths, cache.scratch, scale)
 
 # ---- Values -----------------------------------------------------------------------------------------
 
 
 def shapes():
-    """batch, heads, query heads for each, tokens of the longest prompt, page: drawn, and corners."""
+    """batch, heads, query heads for each, tokens of the longest prompt, page: drawn, and corner cases."""
     chance = random.Random(2)
     some = [(chance.randint(1, 3), chance.randint(1, 4), chance.randint(1, 16), chance.randint(1, 600),
              chance.choice(PAGES)) for _ in range(8)]
@@ -93,7 +94,7 @@ def test_a_query_of_drawn_caches(shape, device):
     out = decode(q, k, v, cache)
     assert out.shape == q.shape and out.dtype == q.dtype and out.device == q.device
     assert error(out, exact(q, cache)) < LIMIT[device]
-    for x, there in zip((k, v), read_cache(cache)):  # the newest token is the last, and nothing is behind it
+    for x, there in zip((k, v), read_cache(cache)):  # the newest token is the last, and after it there is nothing
         for b, length in enumerate(lengths.tolist()):
             assert (there[b, :, length] - x[b, :, 0]).abs().max() <= x[b].abs().max() / 16
             assert not there[b, :, length + 1:].any()
@@ -101,7 +102,8 @@ def test_a_query_of_drawn_caches(shape, device):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_many_tokens_one_after_the_other(page, device):
-    """Past the end of pages of each size; beside attention in half over the same tokens, appended to by cat."""
+    """Crosses the end of pages of each size; compared with attention in half over the same tokens, appended by
+    cat."""
     cache = dealt(2, 2, 19 + 2 * page, page, device)
     k, v = (drawn(2, 2, 19, seed, device=device) for seed in (1, 2))
     fill_cache(cache, k, v)
@@ -114,7 +116,7 @@ def test_many_tokens_one_after_the_other(page, device):
         assert error(out, exact(q, cache)) < LIMIT[device]
         assert error(out, scaled_dot_product_attention(q, k, v, enable_gqa=True)) < QUANTISED
     assert cache.lengths.tolist() == [k.shape[2]] * 2
-    # The same tokens as one prompt are the same bytes.
+    # The same tokens as one prompt give the same bytes.
     at_once = dealt(2, 2, 19 + 2 * page, page, device)
     fill_cache(at_once, k, v)
     for here, there in zip(read_cache(at_once), read_cache(cache)):
@@ -175,7 +177,8 @@ def test_scale_is_that_of_the_scores(device):
 
 
 def test_tensors_may_lie_anywhere(device):
-    """As one product gives them, [batch, 1, heads and all, 64]; past 16 bytes; expanded; with another stride."""
+    """Inputs as one product gives them, [batch, 1, heads and all, 64]; not aligned to 16 bytes; expanded; with
+    another stride."""
     cache, q, k, v = case(device)
     wanted = decode(q, k, v, copied(cache))
     packed = torch.cat([q, k, v], 1).transpose(1, 2).contiguous().transpose(1, 2)
@@ -190,12 +193,12 @@ def test_tensors_may_lie_anywhere(device):
 
 
 def test_a_length_that_is_none_stays_inside(device):
-    """Nothing is written but the first slot, and the last."""
+    """Only the first slot, and the last, are written."""
     cache, q, k, v = case(device, page=16)
     cache.lengths.copy_(torch.tensor([0, 999]))
     before = copied(cache)
     out = decode(q, k, v, cache)
-    assert cache.lengths.tolist() == [0, 999]  # the caller's
+    assert cache.lengths.tolist() == [0, 999]  # the caller's lengths are unchanged
     cache.lengths.copy_(torch.tensor([1, 80]))
     assert torch.equal(out[:1], v[:1].repeat_interleave(3, 1)) or error(out[:1], exact(q, cache)[:1]) < LIMIT[device]
     pages = (cache.codes != before.codes).flatten(1).any(1).nonzero().flatten().tolist()
@@ -203,14 +206,14 @@ def test_a_length_that_is_none_stays_inside(device):
 
 
 def test_some_sequences_of_a_batch_and_pages_that_they_share(device):
-    """A batch's rows are caches: a new sequence is filled while another goes on, with the same first page."""
+    """Rows of a batch are caches: a new sequence is filled while another goes on, with the same first page."""
     cache = dealt(3, 2, 100, 32, device)
     k, v = (drawn(3, 2, 64, seed, device=device) for seed in (1, 2))
     fill_cache(cache, k, v)
     row = dataclasses.replace(cache, table=cache.table[1:2], lengths=cache.lengths[1:2])
     fill_cache(row, k[:1, :, :50], v[:1, :, :50])
     assert cache.lengths.tolist() == [64, 50, 64]
-    cache.table[1, 0] = cache.table[0, 0]  # the first page of both is one
+    cache.table[1, 0] = cache.table[0, 0]  # both have the same first page
     row.lengths += 1
     q, newest = drawn(1, 4, 1, 3, device=device), [drawn(1, 2, 1, seed, device=device) for seed in (4, 5)]
     out = decode(q, *newest, row)
@@ -228,7 +231,7 @@ def test_pages_of_a_pool_as_they_are_needed(device):
     free = [3, 0, 4, 1, 2]
     tokens = [[], []]
     for step in range(40):
-        lengths = torch.tensor([step + 1, step // 2 + 1], device=device)  # the second one waits at every other step
+        lengths = torch.tensor([step + 1, step // 2 + 1], device=device)  # the second one waits at every other
         for b, length in enumerate(lengths.tolist()):
             if cache.table[b, (length - 1) // 16] < 0:
                 cache.table[b, (length - 1) // 16] = free.pop()
@@ -330,10 +333,10 @@ def test_no_gradient(device):
     assert "\n" not in str(caught.value) and torch.equal(cache.codes, before)
     with torch.no_grad():
         assert not decode(q, k, v, cache).requires_grad
-    v.requires_grad_()  # a prompt's may come from a model that is trained elsewhere
+    v.requires_grad_()  # a prompt's k and v may come from a model that is trained elsewhere
     fill_cache(cache, k.detach(), v)
     assert torch.equal(read_cache(cache)[1][:, :, 1:], torch.zeros_like(read_cache(cache)[1][:, :, 1:]))
-    # Whoever calls the operator itself is told by PyTorch.
+    # PyTorch reports it when the operator itself is called.
     with pytest.raises(RuntimeError):
         OPERATOR(*raw(q, k, v.detach(), cache)).sum().backward()
 
@@ -392,7 +395,7 @@ def test_refused_in_one_line(change, line):
 @pytest.mark.parametrize("page", [-1, 6])
 def test_a_page_that_is_none_is_refused_where_it_can_be_seen(page):
     cache, q, k, v = case("cpu")
-    cache.table[0, 2] = page  # a page that no sequence has: 41 tokens need two pages of 32
+    cache.table[0, 2] = page  # no sequence has this page: 41 tokens need two pages of 32
     decode(q, k, v, cache)
     cache.table[0, 1] = page
     with pytest.raises(ValueError, match=rf"table\[0\] names a page that the pool of 6 has not: \[\d, {page}\]"):
@@ -471,7 +474,7 @@ def test_the_current_stream_is_used():
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        torch.cuda._sleep(50_000_000)  # what follows on another stream would see zeros
+        torch.cuda._sleep(50_000_000)  # a kernel on another stream that did not wait would see zeros
         for to, x in zip(late, (q, k, v)):
             to.copy_(x)
         out = decode(*late, cache)
@@ -480,9 +483,9 @@ def test_the_current_stream_is_used():
 
 
 @on_gpu
-@pytest.mark.parametrize("room", [4000, 5000])  # by which keys are split over 4 CTAs, and over 8: a Hopper's cluster
+@pytest.mark.parametrize("room", [4000, 5000])  # keys split over 4 CTAs; over 8, a Hopper's cluster
 def test_two_streams_at_once(room):
-    """Parts of both must not meet: each cache has its scratch."""
+    """Parts of both must not mix: each cache has its own scratch."""
     prompts = [[drawn(1, 2, 3000, 10 * i + seed, device="cuda") for seed in (1, 2)] for i in range(2)]
     q = [drawn(1, 8, 1, i, device="cuda") for i in range(2)]
     newest = [drawn(1, 2, 1, 7 + i, device="cuda") for i in range(2)]
@@ -503,7 +506,7 @@ def test_two_streams_at_once(room):
     got = [[], []]
     for stream in streams:
         with torch.cuda.stream(stream):
-            torch.cuda._sleep(20_000_000)  # until both have much to do
+            torch.cuda._sleep(20_000_000)  # the GPU waits until both streams have much to do
     for _ in range(200):
         for i, stream in enumerate(streams):
             with torch.cuda.stream(stream):
@@ -515,7 +518,7 @@ def test_two_streams_at_once(room):
 
 
 @on_gpu
-@pytest.mark.parametrize("heads", [2, 200])  # split over CTAs, and not
+@pytest.mark.parametrize("heads", [2, 200])  # split over CTAs, and unsplit
 def test_a_graph_that_appends_is_replayed(heads):
     cache = dealt(2, heads, 500, 32, "cuda")
     fill_cache(cache, *(drawn(2, heads, 290, seed, device="cuda") for seed in (1, 2)))
@@ -526,7 +529,7 @@ def test_a_graph_that_appends_is_replayed(heads):
     decode(q, k, v, warm)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        cache.lengths += 1  # in the graph: it advances by itself
+        cache.lengths += 1  # captured in the graph: each replay advances it
         out = decode(q, k, v, cache)
     assert cache.lengths.tolist() == [290] * 2
     for step in range(40):

@@ -1,5 +1,5 @@
-// The C side of the operators without PyTorch: quantise.cu and a chapter's program by program.cu, against
-// the workbench. In the simulator, or on a GPU.
+// The C side of the operators without PyTorch: quantise.cu and a chapter's program in program.cu,
+// against the workbench. In the simulator, or on a GPU.
 #define PROGRAM "ch15_registers.cu"
 #include "../program.cu"
 #include "../quantise.cu"
@@ -39,7 +39,8 @@ template <class T> static std::vector<T> fetched(T *device, size_t count)
     return host;
 }
 
-// Half bits of a drawn problem's tensors, quantised by the kernels and by the CPU's side; then attention of them.
+// Halves of a drawn problem's tensors, quantised by the kernels and on the CPU; then attention of
+// the codes.
 struct done {
     struct problem problem;
     std::vector<uint8_t> codes;
@@ -54,7 +55,8 @@ static struct done quantised(const char *text, int head_dim)
 
     assert_true(shape_parse(text, &shape, why, sizeof why));
     assert_true(problem_create(&done.problem, &shape, INPUT_MEAN, 3));
-    // Rows of 80 elements, of which the tensor has head_dim: so its stride is not one of its sizes.
+    // Rows of 80 elements, of which the tensor has head_dim: so its stride differs from all its
+    // sizes.
     enum { WIDE = 80 };
     size_t rows = shape_elements(&shape) / HEAD_DIM;
     const float *drawn[3] = {done.problem.q, done.problem.k, done.problem.v};
@@ -66,7 +68,7 @@ static struct done quantised(const char *text, int head_dim)
         std::vector<__half> wide(
             rows * WIDE,
             __float2half(
-                1e4f)); // a kernel that reads this gives a wrong result
+                1e4f)); // a kernel that reads past head_dim gives a wrong result
         for (size_t row = 0; row < rows; ++row)
             for (int d = 0; d < head_dim; ++d) {
                 wide[row * WIDE + d] =

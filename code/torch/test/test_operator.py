@@ -15,8 +15,9 @@ from attention_in_stages import STAGES, attention, quantise
 OPS = torch.ops.attention_in_stages
 TYPES = [torch.float16, torch.bfloat16, torch.float32]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-# What is rounded besides Q, K, V and the output (half, 2^-11): P, to half in registers and causal's portable form, to
-# E4M3 in the others; of one key tile without a running maximum it is about 3 % of a head (chapter 16).
+# What is rounded besides Q, K, V and the output (half, 2^-11): P, to half in registers and in
+# causal's portable form, to E4M3 in the others; for one key tile, without a running maximum, that
+# costs about 3 % of a head (chapter 16).
 LIMIT = {"registers": 2e-3, "fp8_mma": 0.1, "hopper": 0.1, "causal": 0.1}
 
 
@@ -34,7 +35,7 @@ def stage(request, device):
 
 
 def drawn(shape, dtype=torch.float16, device="cpu", seed=0):
-    """Q, K and V: normal, with a mean and a size of each head."""
+    """Q, K and V: normal, with a mean and a size for each head."""
     generator = torch.Generator().manual_seed(seed)
     heads = shape[1]
     return tuple((torch.randn(shape, generator=generator) * (0.1 + torch.rand(heads, 1, 1, generator=generator))
@@ -42,19 +43,19 @@ def drawn(shape, dtype=torch.float16, device="cpu", seed=0):
 
 
 def dequantised(codes, scales, head_dim):
-    """Q, K and V in double, as the codes say them."""
+    """Q, K and V in double, as their codes have them."""
     values = codes.view(torch.float8_e4m3fn).double() * scales.double()[:, None, :, None, None]
     return values[..., :head_dim]
 
 
 def error(out, wanted):
-    """Relative, of the worst head, as the workbench measures it."""
+    """The worst head's relative error, as the workbench measures it."""
     difference = (out.double() - wanted.double()).norm(dim=(2, 3))
     return (difference / wanted.double().norm(dim=(2, 3))).max().item()
 
 
 def shapes():
-    """Drawn, and the corners of the tiles."""
+    """Drawn shapes, and corner cases of the tiles."""
     chance = random.Random(1)
     some = [(chance.randint(1, 3), chance.randint(1, 5), chance.randint(1, 700), chance.choice((8, 32, 48, 64)))
             for _ in range(8)]
@@ -84,7 +85,7 @@ def test_attention_of_drawn_shapes(shape, stage, device):
     causal = STAGES[stage].causal
     exact = scaled_dot_product_attention(*dequantised(*quantise(*tensors), shape[3]), is_causal=causal)
     assert error(out, exact) < (LIMIT[stage] if device == "cuda" else 6e-4)
-    # The error with E4M3 inputs included, against half throughout.
+    # The error, that of E4M3 inputs included, compared with half throughout.
     assert error(out, scaled_dot_product_attention(*(x.double() for x in tensors), is_causal=causal)) < 0.2
 
 
@@ -106,7 +107,8 @@ def test_scale_is_that_of_the_scores(stage, device):
 
 
 def test_rows_may_lie_anywhere(stage, device):
-    """As a model has them, [batch, seq_len, 3, heads, head_dim]; in rows that do not begin at 16 bytes; expanded."""
+    """Inputs as a model has them, [batch, seq_len, 3, heads, head_dim]; in rows not aligned to 16 bytes;
+    expanded."""
     packed = torch.stack(drawn((2, 3, 90, 64), torch.float16, device)).permute(1, 3, 0, 2, 4).contiguous()
     views = [x.transpose(1, 2) for x in packed.unbind(2)]
     assert not views[0].is_contiguous()
@@ -132,7 +134,7 @@ def test_sequences_of_their_own_lengths(device):
         part = dequantised(codes[:, sequence:sequence + 1, :, :end], scales, 64)
         exact = scaled_dot_product_attention(*part, is_causal=True)
         assert error(out[sequence:sequence + 1, :, :end], exact) < LIMIT["causal"]
-    # What no sequence has is not read.
+    # Keys past all lengths are not read.
     past = attention(*tensors, stage="causal", lengths=torch.tensor([999, 0, 77, 128], device=device))
     assert torch.equal(past, attention(*tensors, stage="causal", lengths=lengths))
 
@@ -141,7 +143,7 @@ def test_heads_of_zeros(device):
     q, k, v = drawn((1, 2, 70, 64), torch.float32, device)
     q[:, 0], v[:, 1] = 0, 0
     out = attention(q, k, v)
-    assert error(out[:, :1], v[:, :1].mean(dim=2, keepdim=True).expand(1, 1, 70, 64)) < 0.1  # every key alike
+    assert error(out[:, :1], v[:, :1].mean(dim=2, keepdim=True).expand(1, 1, 70, 64)) < 0.1  # all keys weigh the same
     assert not out[:, 1].any()
 
 # ---- As PyTorch wants it ----------------------------------------------------------------------------
@@ -281,7 +283,7 @@ def test_the_current_stream_is_used(stage):
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        torch.cuda._sleep(50_000_000)  # what follows on another stream would see zeros
+        torch.cuda._sleep(50_000_000)  # a kernel on another stream that did not wait would see zeros
         for to, x in zip(late, tensors):
             to.copy_(x)
         out = attention(*late, stage=stage)

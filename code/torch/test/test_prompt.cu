@@ -1,5 +1,5 @@
-// The C side of prompt() without PyTorch: chapter 22's program by program.cu, against the workbench. In the
-// simulator, or on a GPU.
+// The C side of prompt() without PyTorch: chapter 22's program in program.cu, against the
+// workbench. In the simulator, or on a GPU.
 #define PROGRAM "ch22_prompt.cu"
 #include "../program.cu"
 
@@ -60,8 +60,8 @@ static std::vector<float> newest_of(const struct shape *shape, const float *x)
     return newest;
 }
 
-// Launches a drawn prompt with that much less scratch than it wants. Returns what the launch says, after it has
-// been held against the workbench if it says nothing.
+// Launches a drawn prompt with `less` bytes of scratch missing. Returns the launch's message; if
+// there is none, compares the output with the workbench's.
 static const char *ask(const char *text, size_t less)
 {
     struct problem p;
@@ -71,7 +71,9 @@ static const char *ask(const char *text, size_t less)
 
     assert_true(shape_parse(text, &shape, why, sizeof why));
     assert_true(problem_create(&p, &shape, INPUT_PEAKY, 5));
-    launched_on(0, [] { return cudaSuccess; }); // now it is described
+    launched_on(0, [] {
+        return cudaSuccess;
+    }); // program.cu now has the program's description
     p.mask = described->mask;
     assert_true(cache_image_create(&image, &p, described->code_place,
                                    described->scale_place));
@@ -131,7 +133,7 @@ static void test_prompts_ask_and_are_appended(void **)
     assert_null(ask("1x1x1q1p16s1", 0));
     assert_null(ask("2x2x77q4p16s30r1", 0));
     assert_null(ask("1x1x600q8p64s2", 0)); // split over CTAs
-    assert_null(ask("1x2x90q3p32s90", 0)); // all are new
+    assert_null(ask("1x2x90q3p32s90", 0)); // all tokens are new
 }
 
 static void test_what_is_refused_is_a_line(void **)

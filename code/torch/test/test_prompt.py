@@ -1,4 +1,5 @@
-"""prompt() against PyTorch's own attention over the same tokens, against decode(), as PyTorch wants it, and refused."""
+"""prompt(): against PyTorch's own attention over the same tokens, against decode(), against PyTorch's checks,
+and refusals."""
 import dataclasses
 import random
 
@@ -18,13 +19,13 @@ def device(request):
 
 
 def rounded(q):
-    """Rows as codes of E4M3 times a power of two, and so the same to prompt() and to everybody else."""
+    """Rows that are E4M3 codes times a power of two, so that quantising does not change them."""
     power = (q.float().abs().amax(-1, keepdim=True) / 448).log2().ceil().exp2().clamp(min=2.0**-32)
     return ((q.float() / power).to(torch.float8_e4m3fn).float() * power).to(q.dtype)
 
 
 def exact(q, cache, asked, **options):
-    """In double precision, of what the cache has: zeros past a sequence's tokens."""
+    """Attention in double precision over what the cache has: zeros past a sequence's tokens."""
     k, v = (x.double() for x in read_cache(cache))
     out = torch.zeros_like(q, dtype=torch.float64)
     for b, (length, tokens) in enumerate(zip(cache.lengths.tolist(), asked)):
@@ -36,7 +37,7 @@ def exact(q, cache, asked, **options):
 
 
 def case(device, page=32, dtype=torch.float16):
-    """40 and 3 tokens in a cache, and five more of each of two sequences, of which the second has two only."""
+    """40 and 3 tokens in a cache, and five more for each of two sequences, of which the second has only two."""
     cache = dealt(2, 2, 70, page, device)
     fill_cache(cache, drawn(2, 2, 40, 1, dtype, device), drawn(2, 2, 40, 2, dtype, device),
                torch.tensor([40, 3], device=device))
@@ -47,12 +48,12 @@ def case(device, page=32, dtype=torch.float16):
 
 
 def raw(q, k, v, cache, asked, scale=0.125):
-    """The operator's own arguments."""
+    """Arguments of the operator itself."""
     return (q, k, v, cache.codes, cache.scales, cache.table, cache.lengths, asked, scale)
 
 
 def shapes():
-    """batch, heads, query heads for each, tokens before, new ones, page: drawn, and corners."""
+    """batch, heads, query heads for each, tokens before, new ones, page: drawn, and corner cases."""
     chance = random.Random(3)
     some = [(chance.randint(1, 3), chance.randint(1, 3), chance.randint(1, 16), chance.randint(0, 300),
              chance.randint(1, 40), chance.choice(PAGES)) for _ in range(8)]
@@ -99,7 +100,8 @@ def test_the_cache_is_as_after_one_token_at_a_time(page, device):
 
 
 def test_a_whole_prompt_is_causal_attention(device):
-    """Beside attention in half: what E4M3 costs keys, values and queries; fill_cache() puts the same bytes there."""
+    """Compared with attention in half: what E4M3 costs for keys, values and queries; fill_cache() stores the
+    same bytes."""
     cache, other = dealt(2, 2, 90, 16, device), dealt(2, 2, 90, 16, device)
     q, k, v = (drawn(2, heads, 90, seed, device=device) for seed, heads in ((1, 4), (2, 2), (3, 2)))
     fill_cache(other, k, v)
@@ -136,12 +138,12 @@ def _appended(cache, k, v, asked):
 
 
 def test_numbers_that_are_none_stay_inside(device):
-    """Fewer tokens than none, and more than there are."""
+    """A negative number of tokens, and more than there are."""
     cache, q, k, v, _ = case(device)
     cache.lengths.copy_(torch.tensor([2, 999], device=device))
     before = copied(cache)
     out = prompt(q, k, v, cache, asked=torch.tensor([9, -4], device=device))
-    assert cache.lengths.tolist() == [2, 999]  # the caller's
+    assert cache.lengths.tolist() == [2, 999]  # the caller's lengths are unchanged
     assert out[0, :, :2].isfinite().all() and not out[0, :, 2:].any() and not out[1, :, 1:].any()
     pages = (cache.codes != before.codes).flatten(1).any(1).nonzero().flatten().tolist()
     assert sorted(pages) == sorted([cache.table[0, 0].item(), cache.table[1, 2].item()])
@@ -176,7 +178,7 @@ def test_in_a_graph():
     cache, q, k, v, asked = case("cuda")
     other = copied(cache)
     wanted = prompt(q, k, v, other, asked=asked)
-    prompt(q, k, v, copied(cache), asked=asked)  # loads the library
+    prompt(q, k, v, copied(cache), asked=asked)  # loads the library beforehand
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         out = prompt(q, k, v, cache, asked=asked)

@@ -1,6 +1,6 @@
-# The operators of PyTorch, as far as they can be built and tested without it: what is compiled with which
-# flags, the CPU's side against a plain loop, what is said where something is missing. test_kernels is the
-# CUDA side; `make test-torch` installs PyTorch and runs test_operator.py.
+# The PyTorch operators, as far as they can be built and tested without PyTorch: flags of the
+# compilations, the CPU's side against a plain loop, messages about what is missing. test_kernels is
+# the CUDA side; `make test-torch` installs PyTorch and runs test_operator.py.
 
 setup() {
     cd "$BATS_TEST_DIRNAME/.."
@@ -8,7 +8,7 @@ setup() {
     unset CC CUDA_HOME
 }
 
-# A toolkit whose compiler writes what it was asked for to a log, and an empty file.
+# A toolkit whose compiler logs its arguments and writes an empty file.
 make_toolkit() { # RELEASE
     mkdir -p "$BATS_TEST_TMPDIR/cuda/bin" "$BATS_TEST_TMPDIR/out"
     cat >"$BATS_TEST_TMPDIR/cuda/bin/nvcc" <<EOF
