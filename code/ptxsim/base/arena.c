@@ -73,7 +73,8 @@ void text_add(struct text *text, const char *from, size_t size)
     text->size += size;
 }
 
-// Bytes of the character of UTF-8 at `c`; 0: there is none, in a text that was cut or has another encoding.
+// Bytes of the UTF-8 character at `c`; 0 if there is none, as in text that is cut or has another
+// encoding.
 static int character(const unsigned char *c)
 {
     int bytes = *c < 0x80 ? 1 : *c < 0xc2 ? 0 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : *c < 0xf5 ? 4 : 0;

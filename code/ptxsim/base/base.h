@@ -1,12 +1,12 @@
-// base.h: what every floor of the simulator stands on: memory for its own data, texts, the names of
-// source files, and the simulated device's memory.
+// base.h: what every floor of the simulator uses: memory for its own data, texts, names of source
+// files, and the simulated device's memory.
 //
 //   arena.c        memory that is given back at once, arrays and texts that grow
 //   paths.c        names of source files
 //   caller.c       lines of the host's source
 //   allocations.c  the list of the device's allocations
 //   notes.c        which bytes of them were accessed, and how
-//   host.c         what the host may not touch
+//   host.c         memory that the host may not touch
 //   memory.c       allocations made and freed
 //   heap.c         the heap of device code (heap.h)
 //
@@ -21,7 +21,7 @@
 
 // ---- Bounds -------------------------------------------------------------------------------------
 
-// Whether [at, at + bytes) lies in the first `size` bytes; at + bytes may be more than a number holds.
+// Whether [at, at + bytes) lies in the first `size` bytes, even if at + bytes overflows.
 static inline bool within(uint64_t at, uint64_t bytes, uint64_t size)
 {
     return at <= size && bytes <= size - at;
@@ -40,10 +40,10 @@ char *arena_text(struct arena *arena, const char *text, size_t length);
 // Frees all that was allocated; the arena is empty and can be used again.
 void arena_free(struct arena *arena);
 
-// The array, moved if it must grow so that it holds one more than `count` elements of `element`
-// bytes. *capacity is kept by the caller, 0 for NULL. Aborts if there is no memory.
+// Returns the array, moved if it must grow to hold one more than `count` elements of `element`
+// bytes. The caller keeps *capacity, 0 for NULL. Aborts if there is no memory.
 void *array_grow(void *array, size_t count, size_t *capacity, size_t element);
-// The argument, what malloc or calloc has returned; if that is NULL, says so and aborts.
+// Returns its argument, the result of malloc or calloc; if that is NULL, says so and aborts.
 void *checked_alloc(void *memory);
 
 struct text { // a text that grows: all 0 at first, `data` from malloc
@@ -51,16 +51,17 @@ struct text { // a text that grows: all 0 at first, `data` from malloc
     size_t size, capacity;
 };
 void text_add(struct text *text, const char *from, size_t size);
-// Writes a text as a string of JSON: U+FFFD for bytes that are no UTF-8.
+// Writes a text as a JSON string, with U+FFFD for bytes that are no UTF-8.
 void write_string(FILE *file, const char *text);
 
 // ---- Names of files (paths.c) -------------------------------------------------------------------
 
-// A source file as the user knows it: nvcc makes every path absolute; what lies in the
-// repository, or below the current directory, is named from there. A part of `path`.
+// A source file as the user knows it: nvcc makes every path absolute; files in the repository, or
+// below the current directory, are named relative to these. Returns a part of `path`.
 const char *source_path(const char *path);
-// The next place FILE:LINE of a line's callers, " (called at FILE:LINE, FILE:LINE)", and its length; NULL behind the
-// last. `text`: the callers at the first call, then what follows the place before.
+// Returns the next place FILE:LINE of a line's callers, " (called at FILE:LINE, FILE:LINE)", and
+// its length; NULL after the last. `text`: the callers at the first call, then what follows the
+// place before.
 const char *next_caller(const char *text, size_t *length);
 // The current directory when the program began, "" if it is not known.
 const char *start_directory(void);
@@ -68,7 +69,7 @@ const char *start_directory(void);
 // ---- Lines of the host's source (caller.c) -------------------------------------------------------
 
 enum { CALLERS_KEPT = 6 };
-struct callers { // addresses of the calls under way outside of this library, the innermost first
+struct callers { // addresses of the calls under way outside of this library, innermost first
     uint64_t at[CALLERS_KEPT];
     int count;
 };
@@ -76,7 +77,8 @@ void note_callers(struct callers *callers);
 // Drops the calls up to and including the one of `function`, the short host function that nvcc
 // makes for a kernel.
 void drop_callers(struct callers *callers, const void *function);
-// File and line of the innermost call, or instruction, that stands in the program's own source; line 0: not known.
+// File and line of the innermost call, or instruction, in the program's own source; line 0: not
+// known.
 struct host_line {
     char file[300];
     int line;
@@ -92,21 +94,21 @@ enum memory_kind {
     MEMORY_DEVICE,
     MEMORY_HOST, // pinned: cudaMallocHost
     MEMORY_MANAGED,
-    MEMORY_REGISTERED, // the program's own, made known by cudaHostRegister
+    MEMORY_REGISTERED, // the program's own, registered by cudaHostRegister
 };
 
 struct allocation {
     uint64_t base, size;
     bool live; // false: freed (kept for a while, to name use after free)
     enum memory_kind kind;
-    bool guarded; // closed to the host, while no work is done
+    bool guarded; // closed to the host, except while a call works on it
     // A byte for each 32-byte sector (address / 32 - base / 32), set to 1 by launch_run when a lane
     // reads or writes it. The runtime clears them before a launch and sums them afterwards: what
     // DRAM must move at least when the caches start cold.
     uint8_t *sectors_read, *sectors_written;
-    // A byte for each byte, 0 until the host or a kernel writes it; NULL: not tracked.
+    // A byte for each byte: 0 until the host or a kernel writes it; NULL: not tracked.
     uint8_t *defined;
-    uint8_t *notes; // of each kind (enum note) a byte for each byte; NULL: not noted (notes.c)
+    uint8_t *notes; // for each kind (enum note), a byte for each byte; NULL: not noted (notes.c)
 };
 
 // The live allocation holding [address, address + bytes), else NULL; `nearest` (may be NULL) then
@@ -115,10 +117,11 @@ const struct allocation *memory_find(uint64_t address, uint64_t bytes,
                                      const struct allocation **nearest);
 // The first allocation, live or freed, that begins above an address, or NULL.
 const struct allocation *memory_above(uint64_t address);
-// All allocations, live and freed, by address; NULL behind the last.
+// All allocations, live and freed, by address; NULL after the last.
 struct allocation *memory_nth(size_t index);
-// For memory.c. memory_rank: how many allocations begin at an address or below it. memory_insert: adds a copy of an
-// allocation; NULL when out of memory. memory_remove: removes the allocation of that index, and frees its entry.
+// For memory.c. memory_rank: how many allocations begin at or below an address. memory_insert: adds
+// a copy of an allocation; NULL when out of memory. memory_remove: removes the allocation with that
+// index, and frees its entry.
 size_t memory_rank(uint64_t address);
 struct allocation *memory_insert(const struct allocation *allocation);
 void memory_remove(size_t index);
@@ -127,52 +130,54 @@ void memory_remove(size_t index);
 // memory. What the host may touch, too, is zeros at first, as the system's pages are.
 void *memory_alloc(size_t bytes);
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
-// An allocation at the address that another process had one at; NULL: it cannot be had there.
+// An allocation at an address that another process had used; NULL: it is not free here.
 void *memory_alloc_at(uint64_t address, size_t bytes, enum memory_kind kind);
-// Sets the address from which on allocations are placed one behind the other, the same in every run. Host code
-// whose requests are only written down (cudart/written.c) has its memory from HOST_CODE_MEMORY on, so that the
-// process that runs its kernels can give them memory at the same addresses, beside inputs of its own.
+// Sets the address from which allocations are placed one after the other, the same in every run.
+// Host code whose requests are only written down (cudart/written.c) gets memory from
+// HOST_CODE_MEMORY on, so that the process that runs its kernels can use the same addresses, beside
+// its own inputs.
 static const uint64_t HOST_CODE_MEMORY = UINT64_C(0x280000000000);
 void memory_place(uint64_t address);
-void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used when it is touched
+void *memory_alloc_zeros(size_t bytes);            // zeroed; a page is allocated when it is touched
 bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
-bool memory_free(void *address);                   // false: not the start of a live allocation
+bool memory_free(void *address);                   // false: not the beginning of a live allocation
 
-// Whether an address is the program's own memory, far from any allocation: a variable, or malloc's.
+// Whether an address is the program's own memory, a variable's or malloc's, far from any
+// allocation.
 bool memory_of_host(uint64_t address);
-// From now on it is noted which bytes of an allocation were written (PTXSIM_CHECK); at first none
-// were.
+// From now on notes which bytes of an allocation were written (PTXSIM_CHECK); none are so far.
 void memory_track(void *address);
-// Notes that the host has written bytes of an allocation, or copied them there from `from`, in
-// device memory or not.
+// Notes that the host has written bytes of an allocation, or copied them there from `from`, which
+// may be device memory.
 void memory_mark(void *to, const void *from, size_t bytes);
-// How many bytes of a copy's source in device memory come before the first byte that was never written;
-// all, if there is no such byte, or it is not known.
+// How many bytes of a copy's source in device memory come before the first one that was never
+// written; all, if there is none or it is not known.
 size_t memory_written(const void *from, size_t bytes);
 size_t memory_in_use(void);   // bytes of device and managed memory
-size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
+size_t memory_capacity(void); // of the simulated device, or less if the host cannot give so much
 
 // ---- What the host may not touch (host.c) -------------------------------------------------------
 
-// From now on the host cannot touch that memory while it is closed: the page fault of a host that
-// follows a device pointer ends the program, as on a GPU, and is told. Closing and opening cost a call
-// of the system for each such allocation, so no more than 64 are guarded, and closed 256 times.
+// From now on the host cannot touch that memory while it is closed: if the host follows a device
+// pointer, a page fault ends the program, as on a GPU, and is reported. Closing and opening take a
+// system call for each such allocation, so at most 64 are guarded, and they are closed at most 256
+// times.
 void memory_guard(void *address);
 void memory_unguard(struct allocation *a);
 void memory_close(void);
 void memory_open(void);
-// Pages of memory that the host may touch, but not now: those that [address, address + bytes) lies in are closed
-// to writes, or to reads as well, whenever memory_close is called, until memory_unshut. An access is handed to
-// `touched`, with the address of the instruction that makes it, then the access is made, and the program goes
-// on.
+// For memory that the host may touch, but not now: the pages of [address, address + bytes) are
+// closed to writes, or also to reads, whenever memory_close is called, until memory_unshut. An
+// access is passed to `touched`, with the address of the instruction that makes it; then it is
+// made, and the program goes on.
 void memory_shut(uint64_t address, uint64_t bytes, bool reads);
-void memory_unshut(void); // which opens, too
+void memory_unshut(void); // also opens the pages
 void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruction));
 
 // ---- Notes of what is accessed (notes.c) --------------------------------------------------------
 
-// Strong: by atomic and volatile accesses; else plain. Early: made before the kernel has waited for the one
-// that it depends on (griddepcontrol.wait); such an access is noted as plain, too.
+// Strong: by atomic and volatile accesses; all others are plain. Early: made before the kernel has
+// waited for the one that it depends on (griddepcontrol.wait); these are noted as plain, too.
 enum note {
     NOTE_READ,
     NOTE_WRITE,
@@ -182,23 +187,24 @@ enum note {
     NOTE_EARLY_WRITE,
     NOTE_KINDS
 };
-struct note_run { // bytes [start, end) that were accessed in these ways, a bit each
+struct note_run { // bytes [start, end) and how they were accessed, a bit for each way
     uint64_t start, end;
     unsigned kinds;
 };
-void notes_begin(void); // from now on all allocations have notes
+void notes_begin(void); // from now on all allocations are noted
 bool notes_begun(void);
-bool notes_taken(void); // whether any allocation has notes
-// Hands on what was noted since the last call, in the order of the addresses, and forgets it.
+bool notes_taken(void); // whether any allocation is noted
+// Passes on what was noted since the last call, in the order of the addresses, and forgets it.
 void notes_take(void (*take)(const struct note_run *run, void *data), void *data);
-// notes_take for allocations without notes: of them is known only which sectors of 32 bytes the last launch has read
-// or written some byte of.
+// notes_take for allocations without notes: only the sectors of 32 bytes are known of which the
+// last launch has read or written some byte.
 void notes_take_sectors(void (*take)(const struct note_run *run, void *data), void *data);
-// For memory.c: an allocation was made; it is freed.
+// For memory.c: an allocation was made, or is freed.
 void notes_of(struct allocation *a);
 void notes_drop(struct allocation *a);
 
-// Clears the sectors touched; sums them, 32 bytes for each one read and each one written.
+// Clears the touched sectors; returns their sum, 32 bytes for each one read and for each one
+// written.
 void memory_touched_clear(void);
 uint64_t memory_touched_bytes(void);
 

@@ -1,6 +1,6 @@
-// caller.c: where in the program's own source a call, or an access of the host, was made: from the addresses of
-// instructions to lines, by addr2line. It takes milliseconds and a process, so only reports ask; there is a line
-// where the host's code was compiled with -g.
+// caller.c: the place in the program's own source of a call, or of an access by the host: addr2line
+// turns addresses of instructions into lines. It takes milliseconds and a process, so only reports
+// ask; there is a line if the host's code was compiled with -g.
 #include "base.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-// Begin and end of this library, or of the program that it is linked with; the linker sets them.
+// Begin and end of this library, or of the program that it is linked into; the linker sets them.
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
@@ -31,7 +31,7 @@ void note_callers(struct callers *callers)
 
     callers->count = 0;
     for (int i = 0; i < count && callers->count < CALLERS_KEPT; ++i) {
-        uint64_t at = (uint64_t)(uintptr_t)frames[i] - 1; // in the call itself
+        uint64_t at = (uint64_t)(uintptr_t)frames[i] - 1; // an address within the call itself
         if (!is_own(at))
             callers->at[callers->count++] = at;
     }
@@ -50,7 +50,7 @@ void drop_callers(struct callers *callers, const void *function)
         }
 }
 
-// What addr2line prints of an address in an object's file; false: nothing.
+// Reads what addr2line prints for an address in an object's file; false if it prints nothing.
 static bool ask(const char *object, uint64_t offset, char *text, size_t size)
 {
     char number[32];
@@ -80,8 +80,8 @@ static bool ask(const char *object, uint64_t offset, char *text, size_t size)
     return used > 0;
 }
 
-// Whether an object is the C library, which has called main(): its lines are known where its debug symbols are
-// installed, and are not the program's.
+// Whether an object is the C library, which calls main(): its lines are known if its debug symbols
+// are installed, but are not the program's.
 static bool is_libc(const Dl_info *object)
 {
     Dl_info libc;
@@ -90,7 +90,8 @@ static bool is_libc(const Dl_info *object)
            libc.dli_fbase == object->dli_fbase;
 }
 
-// Whether a place is no line of the program's own source: not known, or made by nvcc, or a header of the toolkit's.
+// Whether a place is not in the program's own source: unknown, made by nvcc, or in a header of the
+// toolkit.
 static bool is_foreign(const char *place)
 {
     return place[0] == '?' || strstr(place, ":?") || strstr(place, ":0\n") ||
@@ -105,14 +106,14 @@ static bool line_at(uint64_t instruction, struct host_line *line)
 
     if (!dladdr((void *)(uintptr_t)instruction, &object) || !object.dli_fname || is_libc(&object))
         return false;
-    bool fixed = (uint64_t)(uintptr_t)object.dli_fbase < 0x1000000; // not moved when it was loaded
+    bool fixed = (uint64_t)(uintptr_t)object.dli_fbase < 0x1000000; // not moved by the loader
     if (!ask(strchr(object.dli_fname, '/') ? object.dli_fname : "/proc/self/exe",
              instruction - (fixed ? 0 : (uint64_t)(uintptr_t)object.dli_fbase), place,
              sizeof place) ||
         is_foreign(place))
         return false;
     place[strcspn(place, "\n")] = 0;
-    char *more = strstr(place, " (discriminator "); // which of a line's blocks
+    char *more = strstr(place, " (discriminator "); // addr2line's number of a block within a line
     if (more)
         *more = 0;
     char *colon = strrchr(place, ':');

@@ -1,6 +1,6 @@
-// heap.c: the heap of device code. A map has a byte for each 16 of the heap: free, the first of a
-// block, or behind it. A new block is placed behind the block that was made before it, and freed
-// grains are used again only when the search comes round: so late accesses are found for a while.
+// heap.c: the heap of device code. A map has a byte for each 16 bytes (a grain): free, the first of
+// a block, or inside one. A new block is placed after the last one made, and freed grains are used
+// again only when the search has come round: so late accesses can be found for a while.
 #include "heap.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ static struct {
     size_t limit, used, grains, cursor;
     uint64_t base;
     uint8_t *map;
-    uint64_t *size; // of the block that begins at a grain, bytes
+    uint64_t *size; // bytes of the block that begins at a grain
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 8 << 20};
 
 bool heap_limit(size_t bytes)
@@ -33,7 +33,7 @@ void heap_prepare(void)
     size_t grains = heap.limit / GRAIN * SPREAD;
     void *memory = memory_alloc_zeros(grains * GRAIN);
     if (!memory)
-        return; // every malloc gives NULL
+        return; // every malloc returns NULL
     heap.grains = grains;
     heap.map = checked_alloc(calloc(grains + 1, 1));
     heap.size = checked_alloc(calloc(grains + 1, sizeof *heap.size));
@@ -41,7 +41,8 @@ void heap_prepare(void)
     heap.cursor = 1;
 }
 
-// The first of `count` free grains in [from, end), 0 if there are none; grain 0 stays free.
+// The first of `count` consecutive free grains in [from, end), 0 if there are none; grain 0 stays
+// free.
 static size_t free_run(size_t from, size_t end, size_t count)
 {
     size_t run = 0;
@@ -64,7 +65,7 @@ static uint64_t take_locked(uint64_t bytes)
     if (!within(heap.used, count * GRAIN, heap.limit))
         return 0;
     size_t at = free_run(heap.cursor, heap.grains,
-                         count + 1); // and a grain behind it that belongs to nobody
+                         count + 1); // and one more grain, which stays free
     if (!at)
         at = free_run(1, heap.grains, count + 1);
     if (!at)

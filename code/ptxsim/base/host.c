@@ -1,5 +1,6 @@
-// host.c: memory that the host may never touch (cudaMalloc's), or not now (what the device works on). Its pages are
-// closed while the program's own code runs, and a page fault there is reported.
+// host.c: memory that the host may never touch (cudaMalloc's), or not now (while the device works
+// on it). Its pages are closed while the program's own code runs, and a page fault there is
+// reported.
 #include "base.h"
 
 #include <signal.h>
@@ -12,11 +13,11 @@
 enum {
     MOST_GUARDED = 64,
     MOST_CLOSINGS = 256,
-    MOST_SHUTTINGS = 1 << 16, // calls of the system that close pages for a while
-    MOST_STEPS = 1 << 14,     // accesses to such a page that are found to be harmless
-    MOST_PAGES = 4,           // that one instruction may touch
-    FAULT_OF_WRITE = 2,       // a bit of the processor's error code
-    SINGLE_STEP = 0x100,      // a bit of its flags
+    MOST_SHUTTINGS = 1 << 16, // system calls that may close pages for a while
+    MOST_STEPS = 1 << 14,     // accesses to such pages that turn out to be harmless
+    MOST_PAGES = 4,           // pages that one instruction may touch
+    FAULT_OF_WRITE = 2,       // a bit of the processor's error code: the access was a write
+    SINGLE_STEP = 0x100,      // a bit of the processor's flags
 };
 static size_t guarded_count, closings, shuttings, steps;
 static bool closed, guards_closed;
@@ -47,7 +48,8 @@ static void protect(uint64_t start, uint64_t end, int access)
     mprotect((void *)(uintptr_t)start, end - start, access);
 }
 
-// How a page is shut now: PROT_NONE, PROT_READ, or PROT_READ | PROT_WRITE: not at all.
+// How a page is shut now: PROT_NONE, PROT_READ, or PROT_READ PROT_WRITE, which means that it is
+// open.
 static int access_now(uint64_t at)
 {
     int access = PROT_READ | PROT_WRITE;
@@ -60,7 +62,7 @@ static int access_now(uint64_t at)
 static _Thread_local uint64_t stepped[MOST_PAGES]; // pages that are open for one instruction
 static _Thread_local int stepped_count;
 
-// After the instruction: its pages are closed again.
+// Runs after the instruction: closes its pages again.
 static void step_done(int signal, siginfo_t *info, void *context)
 {
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -81,7 +83,7 @@ static void step_done(int signal, siginfo_t *info, void *context)
     registers[REG_EFL] &= ~(greg_t)SINGLE_STEP;
 }
 
-// Opens a shut page for the one instruction that accesses it, and hands the access on.
+// Opens a shut page for the one instruction that accesses it, and passes the access on.
 static bool touched_shut(uint64_t at, bool writes, ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
@@ -92,7 +94,7 @@ static bool touched_shut(uint64_t at, bool writes, ucontext_t *context)
     on_touch(at, writes, (uint64_t)registers[REG_RIP]);
     protect(page, page + page_size(), PROT_READ | PROT_WRITE);
     if (access_now(at) == (PROT_READ | PROT_WRITE) || ++steps > MOST_STEPS)
-        return true; // a page that was reported stays open from now on
+        return true; // a reported page stays open
     if (stepped_count < MOST_PAGES)
         stepped[stepped_count++] = page;
     registers[REG_EFL] |= SINGLE_STEP;
@@ -111,8 +113,8 @@ static void tell_guarded(uint64_t at, const struct allocation *a)
         _exit(128 + SIGSEGV);
 }
 
-// A page fault: in memory that is closed for a while, the program goes on; in guarded memory it says so, and
-// lets it end the program.
+// Handles a page fault: if the memory is closed for a while, the program goes on; if it is guarded,
+// says so and lets the fault end the program.
 static void tell_fault(int signal, siginfo_t *info, void *context)
 {
     uint64_t at = (uint64_t)(uintptr_t)info->si_addr;
@@ -124,10 +126,11 @@ static void tell_fault(int signal, siginfo_t *info, void *context)
         return;
     if (closed && a && a->guarded)
         tell_guarded(at, a);
-    sigaction(SIGSEGV, &before_us, NULL); // the same access faults again, and is the program's
+    sigaction(SIGSEGV, &before_us,
+              NULL); // the access faults again, now for the program's own handler
 }
 
-// Has page faults come to us; false: it cannot be had.
+// Installs the handler of page faults; false if that fails.
 static bool watch(void)
 {
     static bool begun;
@@ -140,7 +143,7 @@ static bool watch(void)
     return begun;
 }
 
-// Whether page faults still come to us: a program may have set a handler of its own since.
+// Whether page faults still come here: the program may have set a handler of its own.
 static bool watching(void)
 {
     struct sigaction now;
@@ -203,7 +206,7 @@ void memory_unshut(void)
     shut_count = 0;
 }
 
-// Pages that are closed to reads come last: some of them may be closed to writes as well.
+// Closes pages to reads last: some of them may also be closed to writes.
 static void shut_all(void)
 {
     if (!shut_count || shuttings > MOST_SHUTTINGS || !watching())

@@ -1,8 +1,8 @@
 // memory.c: the simulated device's memory.
 //
-// An allocation is a mapping of its own, with a gap of addresses on either side that belong to
-// nobody: an access past the end never lands in the neighbour. A freed allocation gives its pages
-// back but keeps its addresses for a while, so that a late access can be named.
+// An allocation is a mapping of its own, with unused addresses on either side: an access past the
+// end never hits a neighbour. A freed allocation gives its pages back but keeps its addresses for a
+// while, so that a late access can be named.
 #include "base.h"
 
 #include <stdio.h>
@@ -12,18 +12,18 @@
 #include <unistd.h>
 
 enum { SECTOR = 32, FREED_KEPT = 256, POISON = 0xff };
-// From LARGE on an allocation's pages are filled when they are touched.
+// An allocation of LARGE bytes or more is filled page by page, when a page is touched.
 static const size_t LARGE = (size_t)256 << 20;
 static const size_t POISON_PIECE = (size_t)16 << 20;
 static const size_t GAP = (size_t)1 << 20;
-// Where the first allocation lies: far from where a system puts programs, libraries and stacks, which it
-// moves about from run to run. A kernel that looks at its addresses sees the same ones in every run.
+// The first allocation is far from where a system puts programs, libraries and stacks, which it
+// moves from run to run. So kernels see the same addresses in every run.
 static const uint64_t FIRST_ADDRESS = UINT64_C(0x200000000000),
                       LAST_ADDRESS = UINT64_C(0x300000000000);
 static const size_t L4_MEMORY = (size_t)23034 << 20; // as an L4 reports it
 
 static size_t device_bytes;
-static uint64_t freed[FREED_KEPT]; // a ring of bases
+static uint64_t freed[FREED_KEPT]; // ring of the base addresses of freed allocations
 static size_t freed_next;
 
 static size_t mapped_size(size_t bytes)
@@ -38,7 +38,7 @@ bool memory_of_host(uint64_t address)
     uint64_t page = address & ~(uint64_t)(sysconf(_SC_PAGESIZE) - 1);
     unsigned char resident;
 
-    // What lies within a gap of an allocation is a kernel that has run past one of its ends.
+    // An access within a gap of an allocation means that a kernel has run past its end.
     if (memory_find(address, 1, &below) ||
         (below && address - below->base < mapped_size(below->size) + GAP) ||
         (above && above->base - address <= GAP))
@@ -72,7 +72,7 @@ static bool counts_as_device(enum memory_kind kind)
     return kind == MEMORY_DEVICE || kind == MEMORY_MANAGED;
 }
 
-// Sectors that an allocation may touch; its ends need not be aligned.
+// The number of sectors that an allocation may touch; its ends need not be aligned.
 static size_t sector_count(size_t bytes)
 {
     return bytes / SECTOR + 2;
@@ -102,15 +102,15 @@ static bool insert(uint64_t base, size_t bytes, enum memory_kind kind)
     return true;
 }
 
-static uint64_t next_place = FIRST_ADDRESS; // where the next allocation goes, if nothing is there
+static uint64_t next_place = FIRST_ADDRESS; // address for the next allocation, if it is unused
 
 void memory_place(uint64_t address)
 {
     next_place = address;
 }
 
-// Reserves addresses for an allocation and the gaps at its ends: behind the allocation before it, or, where
-// those addresses are taken, wherever the system has room.
+// Reserves addresses for an allocation and the gaps at its ends: after the allocation before it or,
+// if these addresses are used, wherever the system has room.
 static char *reserve(size_t bytes)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -142,7 +142,7 @@ static void *map(size_t bytes, enum memory_kind kind)
     return base;
 }
 
-// A file of nothing but POISON, in memory; -1: there is none.
+// A file in memory that has only POISON; -1 if it cannot be made.
 static int poison_file(void)
 {
     static int file = -2;
@@ -165,8 +165,8 @@ static int poison_file(void)
     return file;
 }
 
-// Fills an allocation with POISON. A large one gets pages that all show the same few, until they
-// are written: memory that a program asks for and does not touch costs nothing.
+// Fills an allocation with POISON. The pages of a large one all show the same few pages until they
+// are written: memory that a program asks for and does not touch takes no memory here.
 static void fill_poison(char *base, size_t bytes)
 {
     size_t done = 0;
@@ -236,7 +236,7 @@ void memory_track(void *address)
     size_t at = memory_rank((uint64_t)(uintptr_t)address);
     struct allocation *a = at ? memory_nth(at - 1) : NULL;
     if (a && !a->defined)
-        a->defined = calloc(a->size, 1); // or not tracked
+        a->defined = calloc(a->size, 1); // or NULL: not tracked
 }
 
 void memory_mark(void *to, const void *from, size_t bytes)
@@ -305,7 +305,8 @@ bool memory_free(void *address)
     return true;
 }
 
-// Fills with zeros. Of many bytes, whole pages are given back to the system, which brings them back as zeros.
+// Fills with zeros. If there are many bytes, whole pages are given back to the system, which
+// returns them as zeros.
 static void clear(uint8_t *at, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), head = (page - (uintptr_t)at % page) % page;
@@ -336,7 +337,7 @@ uint64_t memory_touched_bytes(void)
     const struct allocation *a;
 
     for (size_t i = 0; (a = memory_nth(i)); ++i) {
-        const uint8_t *touched = a->sectors_read; // and written: the second half
+        const uint8_t *touched = a->sectors_read; // sectors written are in the second half
         size_t count = a->live ? 2 * sector_count(a->size) : 0;
         for (size_t s = 0; s < count; ++s)
             sectors += touched[s];

@@ -1,6 +1,7 @@
-// notes.c: which bytes of the device's memory were accessed, and how: a map of a byte for each byte and kind of
-// access, for the checks of order between streams (cudart/order.c). An allocation has these maps where the host
-// may touch it, too, and all have them once notes_begin was called; until then nobody pays for them.
+// notes.c: which bytes of the device's memory were accessed, and how: a map with a byte for each
+// byte and kind of access, for the checks of the order between streams (cudart/order.c).
+// Allocations that the host may touch have these maps, and after notes_begin all allocations have
+// them; before that they cost nothing.
 #include "base.h"
 
 #include <stdlib.h>
@@ -9,12 +10,12 @@
 enum { SECTOR = 32, WORD = 8 };
 static const uint64_t EVERY_BYTE = UINT64_C(0x0101010101010101);
 static bool begun;
-static size_t noted; // allocations with maps
+static size_t noted; // how many allocations have maps
 
 static void make_maps(struct allocation *a)
 {
     if (!a->notes && a->size <= SIZE_MAX / NOTE_KINDS)
-        a->notes = calloc(a->size, NOTE_KINDS); // or not noted
+        a->notes = calloc(a->size, NOTE_KINDS); // or NULL: not noted
     noted += a->notes != NULL;
 }
 
@@ -54,7 +55,7 @@ bool notes_taken(void)
 // ---- What was noted, as runs of bytes -----------------------------------------------------------
 
 struct taking {
-    struct note_run run; // kinds 0: none yet
+    struct note_run run; // kinds 0: no run has begun
     void (*take)(const struct note_run *run, void *data);
     void *data;
 };
@@ -78,7 +79,7 @@ static unsigned kinds_at(const struct allocation *a, uint64_t at)
     return kinds;
 }
 
-// Eight bytes that are all accessed in the same ways; false: they are not.
+// Whether eight bytes are all accessed in the same ways.
 static bool same_kinds(const struct allocation *a, uint64_t at, unsigned *kinds)
 {
     *kinds = 0;
@@ -92,7 +93,8 @@ static bool same_kinds(const struct allocation *a, uint64_t at, unsigned *kinds)
     return true;
 }
 
-// The bytes [from, to) of an allocation. What is cleared is what was set: pages that nobody wrote cost nothing.
+// Takes the bytes [from, to) of an allocation. Only bytes that were set are cleared, so that pages
+// without notes cost nothing.
 static void take_bytes(struct taking *t, const struct allocation *a, uint64_t from, uint64_t to)
 {
     unsigned seen = 0;
@@ -118,7 +120,7 @@ static void take_sector(struct taking *t, const struct allocation *a, uint64_t f
         (unsigned)read << NOTE_READ | (unsigned)written << NOTE_WRITE);
 }
 
-// Only sectors that were touched are looked at.
+// Only touched sectors are looked at.
 static void take_allocation(struct taking *t, const struct allocation *a)
 {
     uint64_t first = a->base / SECTOR, last = (a->base + a->size - 1) / SECTOR;

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static char directory[4096]; // the current directory when the program began, which may change it
+static char
+    directory[4096]; // the current directory when the program began; the program may change it
 
 static char root[4096]; // the repository: where build/ptxsim holds this library
 
@@ -46,7 +47,7 @@ const char *next_caller(const char *text, size_t *length)
     for (int i = 0; i < 2; ++i)
         if (strncmp(text, before[i], strlen(before[i])) == 0)
             skip = strlen(before[i]);
-    // The line's number ends a place: a file may be called "my, copy (2).cu".
+    // The line number ends a place: a file may be called "my, copy (2).cu".
     for (const char *end = skip ? strchr(text + skip, ':') : NULL; end; end = strchr(end, ':')) {
         size_t digits = strspn(++end, "0123456789");
         *length = (size_t)(end + digits - text) - skip;

@@ -1,4 +1,5 @@
-// allocations.c: memory of the device, pinned and managed memory; and which of it belongs to a pool or a graph.
+// allocations.c: memory of the device, pinned and managed memory; and which allocations belong to a
+// pool or a graph.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -33,7 +34,7 @@ bool pool_owns(const void *address)
     return false;
 }
 
-// Frees memory of a pool, which cudaFree may do, too; false: the address is not of a pool.
+// Frees memory of a pool, which cudaFree may do, too; false: the address is no pool's.
 static bool pool_returned(const void *address)
 {
     for (struct loan **l = &loans; *l; l = &(*l)->next)
@@ -88,7 +89,7 @@ static cudaError_t allocate(void **address, size_t bytes, enum memory_kind kind)
     if (bytes == 0)
         return cudaSuccess;
     *address = memory_alloc_kind(bytes, kind);
-    if (*address && kind == MEMORY_DEVICE) { // the host may write the others unseen
+    if (*address && kind == MEMORY_DEVICE) { // all other kinds may be written by the host, unseen
         memory_track(*address);
         memory_guard(*address);
     }
@@ -102,7 +103,7 @@ static const struct allocation *allocation_at(const void *address)
     return memory_find((uint64_t)(uintptr_t)address, 1, NULL);
 }
 
-// What is wrong with an address that is to be freed: few programs look at the error of cudaFree.
+// Reports what is wrong with an address to be freed, since few programs look at cudaFree's error.
 static void explain_free(const void *address, bool host, const struct allocation *inside)
 {
     static bool explained[2];
@@ -147,7 +148,8 @@ static cudaError_t release(void *address, bool host)
     if (error != cudaSuccess || !address)
         return error;
     const struct allocation *a = allocation_at(address);
-    if (!pool_returned(address)) // memory of a pool is freed at once; else all work is waited for
+    if (!pool_returned(
+            address)) // a pool's memory is freed at once; otherwise all work is waited for
         streams_wait();
     if (!a || a->kind == MEMORY_REGISTERED || (a->kind == MEMORY_HOST) != host ||
         !memory_free(address)) {
@@ -178,7 +180,7 @@ cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
     return api_result(allocate(address, bytes, MEMORY_MANAGED));
 }
 
-// Pinned memory with flags beyond those that all pinned memory has, newest first. The flags have no
+// Pinned memory with flags beyond those of all pinned memory, newest first. The flags have no
 // effect.
 static struct pinned {
     uint64_t base;
@@ -219,7 +221,7 @@ cudaError_t cudaHostAlloc(void **address, size_t bytes, unsigned flags)
     return api_result(error);
 }
 
-// With one space of addresses for host and device, all pinned memory is mapped.
+// Host and device share one address space, so all pinned memory is mapped.
 cudaError_t cudaHostGetFlags(unsigned *flags, void *address)
 {
     API_ENTER();
@@ -339,7 +341,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     return cudaSuccess;
 }
 
-// Hints about where managed memory should be: accepted, there is one place here.
+// Hints about where managed memory should be are accepted without effect: there is only one place.
 cudaError_t cudaMemPrefetchAsync(const void *address, size_t bytes, struct cudaMemLocation location,
                                  unsigned flags, cudaStream_t stream)
 {

@@ -1,6 +1,6 @@
-// count_report.c: what was counted, as JSON, into the file that PTXSIM_REPORT names, at the end of
-// the program and after a fault. Floors are those of one launch, on average. "faults" are the lines that the user is told,
-// "fault_blocks" the block of each, [x, y, z], or null.
+// count_report.c: writes the counts as JSON into the file that PTXSIM_REPORT names, at the end of
+// the program and after a fault. Floors are for one launch, on average. "faults" are the lines that
+// the user sees, "fault_blocks" the block of each, [x, y, z], or null.
 #include "runtime.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ static void write_all(FILE *file)
         write_kernel(file, k);
         comma = ",";
     }
-    fprintf(file, "],\n\"fault_blocks\":["); // of each fault, null: it is no block's
+    fprintf(file, "],\n\"fault_blocks\":["); // for each fault; null if it belongs to no block
     for (int i = 0; i < fault_count; ++i)
         if (faults[i].has_block)
             fprintf(file, "%s[%u,%u,%u]", i ? "," : "", faults[i].block[0], faults[i].block[1],
@@ -155,7 +155,7 @@ void report_fault(const struct fault *fault)
         memcpy(faults[fault_count].block, fault->at.block, sizeof fault->at.block);
         ++fault_count;
     }
-    write_report(); // the program may abort
+    write_report(); // in case the program aborts
 }
 
 void complain_of_host(enum fault_kind kind, bool reported, const struct host_line *line,

@@ -1,5 +1,5 @@
-// device.c: the simulated device, the first GPU of the table (an L4) that runs all of the program's PTX (what is
-// for Hopper alone, an H200): what it is, and what its limits are set to.
+// device.c: the simulated device: the first GPU of the table that runs all of the program's PTX, an
+// L4, or for a program for Hopper alone an H200. What it is, and what its limits are set to.
 #include "ptxsim/base/base.h"
 #include "runtime.h"
 
@@ -8,8 +8,8 @@
 static const struct gpu *device;
 static struct cudaDeviceProp properties;
 
-// The first GPU of the table that runs PTX for that compute capability; where none does, the GPU whose
-// kernels are refused.
+// The first GPU of the table that runs PTX for this compute capability; if there is none, the GPU
+// whose kernels are then refused.
 static const struct gpu *gpu_for(int arch)
 {
     const struct gpu *found = &gpus[0];
@@ -19,7 +19,7 @@ static const struct gpu *gpu_for(int arch)
     return found;
 }
 
-// Decided by the program's fat binaries when it is first asked for; they are registered before main.
+// Decided when first asked for, from the program's fat binaries, which are registered before main.
 const struct gpu *device_now(void)
 {
     if (!device)
@@ -80,8 +80,8 @@ const struct cudaDeviceProp *device_properties(void)
     return &properties;
 }
 
-// The device changes for a program that loads PTX for another one while it runs, and has launched
-// nothing yet.
+// The device can change for a program that loads PTX for another one at run time, if it has
+// launched nothing yet.
 bool device_becomes(int arch)
 {
     const struct gpu *other = gpu_for(arch);
@@ -92,7 +92,7 @@ bool device_becomes(int arch)
     gpu_in_a_sentence(other, name, sizeof name);
     complain("the program loads PTX for sm_%d: the simulated GPU is %s from now on", arch, name);
     device = other;
-    properties.totalGlobalMem = 0; // to be filled in anew
+    properties.totalGlobalMem = 0; // so that it is filled in anew
     return true;
 }
 

@@ -1,4 +1,4 @@
-// entry_points.c: functions of the driver's library by their names, as a program asks the runtime for
+// entry_points.c: functions of the driver's library by name: a program asks the runtime for
 // cuTensorMapEncodeTiled.
 #include "runtime.h"
 
@@ -13,7 +13,7 @@ void *driver_function(const char *name)
     char full[96];
     Dl_info here;
 
-    // Looks a function up in this library by its file name, for RTLD_DEFAULT may find a real
+    // Looks a function up in this library by its file name, since RTLD_DEFAULT might find a real
     // driver's.
     void *self = dladdr(versions, &here) ? dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD) : NULL;
     for (size_t i = 0; self && !function && i < sizeof versions / sizeof *versions; ++i) {
@@ -42,7 +42,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
 }
 ALSO(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz);
 
-#pragma GCC diagnostic push // older programs call it
+#pragma GCC diagnostic push // for older programs
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
                                     enum cudaDriverEntryPointQueryResult *found)

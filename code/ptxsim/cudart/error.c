@@ -1,4 +1,4 @@
-// error.c: the lock of the API, errors and their names, and what is said on stderr.
+// error.c: the API's lock, errors and their names, and what is printed on stderr.
 #include "runtime.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 static pthread_mutex_t api_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static int depth; // of calls within calls
+static int depth; // depth of calls within calls
 static cudaError_t sticky;
 static bool stopped;
 static _Thread_local cudaError_t last_error;
@@ -26,12 +26,12 @@ int driver_enter(void)
 int api_enter(void)
 {
     driver_enter();
-    if (depth == 1) // not from within the driver's library
+    if (depth == 1) // not for calls from the driver's library
         runtime_called = runtime_called_here = true;
     return 1;
 }
 
-// The host has no access to device memory but while a call works on it (task.c).
+// The host may touch device memory only while a call works on it (task.c).
 void api_leave(const int *entered)
 {
     (void)entered;
@@ -67,7 +67,7 @@ cudaError_t api_result_sticky(cudaError_t error, bool stops)
     return api_result(sticky);
 }
 
-// Takes back the last error. That of a kernel's fault comes again with the next call (API_ENTER).
+// Clears the last error. The error of a kernel's fault returns with the next call (API_ENTER).
 cudaError_t cudaGetLastError(void)
 {
     cudaError_t error = last_error;
@@ -92,8 +92,8 @@ void complain(const char *format, ...)
     fprintf(stderr, "ptxsim: %s\n", said);
 }
 
-// Sends a message to ptxsim run, through the socket whose file descriptor PTXSIM_FAULTS names. The socket keeps
-// messages apart. False: there is none, or it has not taken the message whole.
+// Sends a message to ptxsim run, by the socket whose file descriptor is in PTXSIM_FAULTS. The
+// socket keeps messages apart. False: there is no socket, or it did not take the whole message.
 static bool send_to_run(const char *message, size_t size)
 {
     const char *fd = getenv("PTXSIM_FAULTS");
@@ -152,7 +152,7 @@ const char *ptxsim_version(void)
 struct error_text {
     cudaError_t error;
     const char *name;
-    const char *text; // NULL: made of the words of the name
+    const char *text; // NULL: made from the words of the name
 };
 
 static const struct error_text error_texts[] = {
@@ -175,8 +175,8 @@ const char *cudaGetErrorName(cudaError_t error)
     return found ? found->name : "unrecognized error code";
 }
 
-// The texts that programs meet here are the real library's; the others are made of the name,
-// "peer access unsupported" of cudaErrorPeerAccessUnsupported.
+// The texts that programs meet here are the real library's; others are made from the name, "peer
+// access unsupported" from cudaErrorPeerAccessUnsupported.
 const char *cudaGetErrorString(cudaError_t error)
 {
     static _Thread_local char words[128];

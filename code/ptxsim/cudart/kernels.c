@@ -1,5 +1,5 @@
-// kernels.c: the modules of fat binaries, parsed when they are first needed, and what can be asked
-// of their kernels.
+// kernels.c: the modules of fat binaries, parsed when first needed, and what can be asked about
+// their kernels.
 #include "runtime.h"
 
 #include <stdio.h>
@@ -8,8 +8,9 @@
 
 // ---- Modules ------------------------------------------------------------------------------------
 
-// The PTX texts of a program that was compiled separately (-rdc=true), one of each file: the linker
-// leaves them in a section of their own. Of the highest arch that is not newer than the device's.
+// The PTX texts, one for each file, of a program that was compiled separately (-rdc=true): the
+// linker leaves them in a section of their own. Takes those of the highest arch that is not newer
+// than the device's.
 struct texts {
     char **text;
     size_t count, capacity;
@@ -48,7 +49,7 @@ static bool gather_text(const struct image *image, void *data)
     return true;
 }
 
-// What a PTX text says that it is for, 89 of .target sm_89; 0: it does not say.
+// The architecture that a PTX text names, 89 for .target sm_89; 0: it names none.
 static int target(const char *text)
 {
     const char *at = strstr(text, ".target");
@@ -77,7 +78,7 @@ static cudaError_t choose_images(struct binary *binary, struct texts *texts)
             if (image.arch / 10 != arch / 10 || image.arch > arch ||
                 (binary->cubin.data && image.arch <= binary->cubin.arch))
                 continue;
-            if (image.compressed) { // stays as long as the program
+            if (image.compressed) { // kept as long as the program runs
                 image.data = image_expand(&image);
                 image.size = image.expanded_size;
             }
@@ -110,7 +111,7 @@ static cudaError_t choose_images(struct binary *binary, struct texts *texts)
     return cudaErrorNoKernelImageForDevice;
 }
 
-// The module of a fat binary, parsed when it is first needed. An error is explained once.
+// The module of a fat binary, parsed when first needed. An error is explained only once.
 cudaError_t binary_module(struct binary *binary, struct module **module)
 {
     struct texts texts = {0};
@@ -162,15 +163,15 @@ static cudaError_t kernel_load(struct CUkern_st *kernel)
 
 // ---- Kernels and their attributes ---------------------------------------------------------------
 
-// As kernel_find; its module is parsed, so that it can be asked and launched.
+// Like kernel_find; also parses its module, so that it can be asked about and launched.
 static cudaError_t kernel_use(const void *function, struct CUkern_st **kernel)
 {
     cudaError_t error = kernel_find(function, kernel);
     return error == cudaSuccess ? kernel_load(*kernel) : error;
 }
 
-// Threads that the registers of an SM allow in one CTA: a warp's registers are given out 256 at a
-// time, and warps four at a time, one to each quarter of the SM.
+// Threads of one CTA for which an SM has registers: a warp's registers are allocated in units of
+// 256, and warps in units of four, one for each quarter of the SM.
 static int threads_for_registers(int registers)
 {
     if (registers <= 0)
@@ -212,7 +213,7 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
     return cudaSuccess;
 }
 
-// What a program is told where there is no machine code: what the kernel's bounds leave of an estimate.
+// What a program is told if there is no machine code: an estimate, limited by the kernel's bounds.
 int estimated_registers(struct CUkern_st *kernel)
 {
     static bool told;

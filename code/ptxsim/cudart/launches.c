@@ -1,5 +1,5 @@
-// launches.c: <<<...>>> and the functions that launch a kernel: what is asked for is checked, and
-// handed to the stream.
+// launches.c: <<<...>>> and the functions that launch a kernel: they check the request and pass it
+// to the stream.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 enum { CALLS_MAX = 16 };
 
-// nvcc's prototypes for these are in an internal header of C++.
+// nvcc's prototypes for these are in an internal C++ header.
 #pragma GCC visibility push(default)
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
@@ -15,8 +15,8 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
                                size_t shared, cudaStream_t stream);
 #pragma GCC visibility pop
 
-// nvcc makes two calls of <<<...>>>: one pushes the configuration, the other takes it. A stack,
-// because the arguments that are evaluated in between may launch, too.
+// nvcc makes two calls for <<<...>>>: one pushes the configuration, the other takes it. It is a
+// stack, since arguments that are evaluated in between may launch kernels, too.
 static _Thread_local struct {
     dim3 grid, block;
     size_t shared;
@@ -47,8 +47,8 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
     return cudaSuccess;
 }
 
-// What a launch may ask for too much of; each is told once for a kernel. (Where several of x, y and
-// z are too large: the first.)
+// What a launch may ask too much of; each is reported once for a kernel. (If several of x, y and z
+// are too large, the first.)
 enum limit {
     LIMIT_GRID,
     LIMIT_BLOCK = 3,
@@ -58,7 +58,7 @@ enum limit {
     LIMIT_CLUSTER
 };
 
-// A launch that is refused: programs that do not ask for the error of a launch see nothing of it.
+// Reports a refused launch: programs that do not ask for a launch's error would see nothing of it.
 static cudaError_t refuse_launch(struct CUkern_st *kernel, enum limit limit, size_t value,
                                  size_t most, cudaError_t error)
 {
@@ -102,7 +102,8 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
     const unsigned asked[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
     for (int i = 0; i < 6; ++i) {
         int limit = i < 3 ? device->maxGridSize[i] : device->maxThreadsDim[i - 3];
-        bool whole_block = i >= 3 && threads > most; // as the whole says more than one of its sides
+        bool whole_block =
+            i >= 3 && threads > most; // the whole block's limit says more than one side's
         if (asked[i] == 0 || (asked[i] > (unsigned)limit && !whole_block))
             return refuse_launch(kernel, (enum limit)i, asked[i], (size_t)limit,
                                  cudaErrorInvalidValue);
@@ -118,7 +119,7 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
     return cudaSuccess;
 }
 
-// Sets *cluster, the blocks of a cluster, to what the kernel says where it is 0.
+// Sets *cluster, the CTAs of a cluster, to what the kernel asks for, if it is 0.
 static cudaError_t check_cluster(struct CUkern_st *kernel, dim3 grid, unsigned cluster[3])
 {
     const unsigned *fixed = kernel_info(kernel->kernel)->cluster;
@@ -158,7 +159,7 @@ static cudaError_t check_cluster(struct CUkern_st *kernel, dim3 grid, unsigned c
     return cudaSuccess;
 }
 
-// The arguments of a call, copied now, in the layout of the kernel's parameters.
+// Copies the arguments of a call, in the layout of the kernel's parameters.
 static void *lay_out(const struct kernel_info *info, void **arguments)
 {
     char *params = calloc(1, info->param_bytes + 1);
@@ -168,7 +169,7 @@ static void *lay_out(const struct kernel_info *info, void **arguments)
     return params;
 }
 
-// cluster: blocks of a cluster; NULL: as the kernel says.
+// cluster: CTAs of a cluster; NULL: as the kernel asks.
 static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **arguments,
                            size_t shared, bool cooperative, const dim3 *cluster,
                            struct launch_order *order)

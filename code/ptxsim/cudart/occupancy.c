@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct question { // what the calculator wants to know
+struct question { // the calculator's input
     struct cudaOccDeviceProp device;
     struct cudaOccFuncAttributes function;
     struct cudaOccDeviceState state;
@@ -125,7 +125,7 @@ static size_t cluster_size(const cudaLaunchConfig_t *config)
     return size;
 }
 
-// Clusters that are resident at once, as if an SM could be part of any.
+// Clusters that are resident at once, assuming that any SMs can form one.
 cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *function,
                                            const cudaLaunchConfig_t *config)
 {

@@ -1,15 +1,17 @@
-// order.c: the order between streams, and between the device and the host (CUDA Programming Guide, "Streams",
-// "Explicit Synchronization", "Implicit Synchronization").
+// order.c: the order between streams, and between the device and the host (CUDA Programming Guide,
+// "Streams", "Explicit Synchronization", "Implicit Synchronization").
 //
-// Work is done when it is submitted; what counts is whether the program asks for that order. A stream, or a chain
-// of a graph's nodes, is a timeline: it does one operation after another, and a clock says of every timeline how
-// many of its operations are known to be done before its next one begins. The host has such a clock, too, for all
-// of its threads, since what they tell one another nobody sees. Of each operation that the host does not yet know
-// to be done the bytes are kept that it has read and written; a later one that touches them, and does not know of
-// it either, is told. The host's own accesses are found by closing pages (base/host.c).
+// Work is done when it is submitted; what is checked is whether the program asks for that order. A
+// stream, or a chain of a graph's nodes, is a timeline: it does one operation after another, and
+// its clock says, for every timeline, how many of that one's operations are known to be done before
+// its own next one begins. The host has such a clock, too, one for all its threads, since messages
+// between these cannot be seen. For each operation that the host does not know to be done, the
+// bytes that it has read and written are kept; a later operation that touches them, and does not
+// know of it either, is reported. The host's own accesses are found by closing pages (base/host.c).
 //
-// Strong accesses (atomic, volatile) of two kernels need no order between them; and where two kernels have strong
-// accesses in common that may be a message, by which they order themselves, and nothing is said of the two.
+// Strong accesses (atomic, volatile) of two kernels need no order between them; and if two kernels
+// have strong accesses in common, these may be messages by which they order themselves, and nothing
+// is reported about the two.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -23,43 +25,43 @@ enum {
     STRONG = STRONG_READS | STRONG_WRITES,
     EARLY_READS = 1 << NOTE_EARLY_READ,
     EARLY_WRITES = 1 << NOTE_EARLY_WRITE,
-    COARSE = 1 << NOTE_KINDS, // of sectors, some byte of each
+    COARSE = 1 << NOTE_KINDS, // for sectors: some byte of each
     SECTOR = 32,
     ANY_READ = READS | STRONG_READS,
     ANY_WRITE = WRITES | STRONG_WRITES,
-    MOST_OPERATIONS = 4096, // that are kept; the oldest go
-    MOST_TOLD = 64,         // pairs of places
-    PARTY = 800,            // bytes of the words for one
+    MOST_OPERATIONS = 4096, // operations that are kept; the oldest are dropped first
+    MOST_TOLD = 64,         // reported pairs of places
+    PARTY = 800,            // bytes of the text for one party
 };
 
 struct operation {
-    struct operation *next; // the one before
+    struct operation *next; // the operation before
     const char *verb;       // NULL: reads or writes
-    const char *what;       // "a copy"; of a kernel, its name follows
+    const char *what;       // "a copy"; for a kernel, its name follows
     char stream[TIMELINE_NAME];
     unsigned timeline;
-    uint32_t count; // of its timeline
+    uint32_t count; // its number in its timeline
     struct order_clock knows;
     struct callers callers; // who asked for it
     struct note_run *runs;  // by address
     size_t run_count, run_capacity;
-    const void *stub;            // of a kernel: what the host calls
-    const struct kernel *kernel; // and what its instructions touched; NULL: it is none
+    const void *stub;            // for a kernel: the function that the host calls
+    const struct kernel *kernel; // its instructions' accesses are known; NULL: not a kernel
     struct touched touched;
     bool for_host; // the host may touch some of that memory
 };
 
 static struct operation *operations;
 static size_t operation_count;
-static struct order_clock host, fence; // what the host knows; what an allocation has put in order
+static struct order_clock host,
+    fence; // fence: the order that allocations make
 static struct timeline *now;
-static bool
-    watched; // whether accesses to device memory are noted, since a kernel may run beside other work
+static bool watched; // accesses to device memory are noted: kernels may run beside other work
 
 // ---- Clocks -------------------------------------------------------------------------------------
 
-static uint32_t *latest; // of each timeline, its last operation
-static bool *taken;      // by a timeline that there is
+static uint32_t *latest; // for each timeline its last operation
+static bool *taken;      // whether a timeline has this index
 static size_t timelines, timeline_room;
 
 static uint32_t clock_of(const struct order_clock *clock, unsigned index)
@@ -90,8 +92,8 @@ void order_drop(struct order_clock *clock)
     *clock = (struct order_clock){0};
 }
 
-// The place of a timeline that is gone is used again once the host knows all that the timeline has
-// done.
+// The index of a timeline that no longer exists is used again once the host knows all that the
+// timeline has done.
 void timeline_begin(struct timeline *t, const char *name)
 {
     size_t index = 0;
@@ -192,9 +194,9 @@ static void drop(struct operation *o)
     --operation_count;
 }
 
-// Shuts the pages that the host may not touch before it knows that the operation is done. Of pinned memory of more
-// than a page it shuts only pages that the operation uses wholly: a call of the system fails at a closed page,
-// where an access of the program's own goes on.
+// Shuts the pages that the host may not touch before it knows that the operation is done. If pinned
+// memory is larger than a page, only pages that the operation uses entirely are shut: a system call
+// fails at a closed page, but the program's own access goes on.
 static void shut(const struct operation *o)
 {
     for (size_t i = 0; o->for_host && i < o->run_count; ++i) {
@@ -213,7 +215,7 @@ static void shut(const struct operation *o)
     }
 }
 
-// Forgets what the host knows to be done, which every later operation then does.
+// Forgets operations that the host knows to be done: every later operation knows this, too.
 static void prune(void)
 {
     bool opens = false;
@@ -258,7 +260,7 @@ void order_fence(void)
 
 // ---- Reports ------------------------------------------------------------------------------------
 
-// The first of the places that a report names is its own.
+// A report names the first place as its own.
 static void take_line(struct host_line *first, const char *file, int line)
 {
     if (first->line || !file)
@@ -267,8 +269,8 @@ static void take_line(struct host_line *first, const char *file, int line)
     snprintf(first->file, sizeof first->file, "%s", file);
 }
 
-// The line of a kernel's instruction that has touched a byte in one of these ways: of several the one whose
-// accesses lie closest together.
+// The line of a kernel's instruction that has touched a byte in one of these ways; if there are
+// several, the one whose accesses lie closest together.
 static void place_of(const struct operation *o, uint64_t at, unsigned kinds, char *text,
                      size_t size, struct host_line *first)
 {
@@ -327,7 +329,7 @@ static void name_byte(uint64_t at, char *text, size_t size)
              kinds[a ? a->kind : MEMORY_DEVICE], (unsigned long long)(a ? a->base : at));
 }
 
-// What tells one party from another, in whatever stream: the caller, and the place in a kernel.
+// What distinguishes parties, whatever their stream: the caller, and the place in a kernel.
 static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char *text, size_t size)
 {
     char place[300];
@@ -341,7 +343,7 @@ static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char 
              (unsigned long long)callers);
 }
 
-// Whether two parties have not been reported as a pair yet.
+// Whether a pair of parties has not been reported yet.
 static bool is_new(const char *one, const char *other)
 {
     static char *told[MOST_TOLD];
@@ -397,13 +399,14 @@ static bool message(unsigned a, unsigned b)
     return a & STRONG && b & STRONG && (a | b) & STRONG_WRITES;
 }
 
-// Accesses before a kernel has waited, as accesses of their own.
+// Records accesses of a kernel before it has waited as a separate operation.
 static unsigned early_kinds(unsigned kinds)
 {
     return (kinds & EARLY_READS ? READS : 0) | (kinds & EARLY_WRITES ? WRITES : 0);
 }
 
-// Whether two runs have a byte in common, *at: of a sector, only one that the other run has all of.
+// Whether two runs have a byte in common, *at; if one run is of sectors, only sectors that the
+// other covers entirely count.
 static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t *at)
 {
     const struct note_run *coarse = a->kinds & COARSE ? a : b;
@@ -420,8 +423,8 @@ static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t
     return from < to;
 }
 
-// Holds what two operations have touched against each other, in the order of the addresses. early: of the later
-// operation only what it touched before it waited counts. Returns whether a conflict was reported.
+// Compares what two operations have touched, in the order of the addresses. early: for the later
+// operation only what it touched before it waited. Returns whether a conflict was reported.
 static bool compare(const struct operation *later, const struct operation *earlier, bool early)
 {
     const struct note_run *found[2] = {NULL};
@@ -451,8 +454,8 @@ static bool compare(const struct operation *later, const struct operation *earli
     return true;
 }
 
-// A missing order is reported once: from then on it counts as present, so that what follows from it is not
-// reported.
+// A missing order is reported once: from then on it counts as present, so that its consequences are
+// not reported.
 static void check(const struct operation *o, struct order_clock *knows,
                   const struct order_clock *early)
 {
@@ -495,8 +498,8 @@ static int by_address(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-// Drops an earlier operation of the same timeline, kernel and verb that has touched the same bytes: whatever is
-// not in order with the earlier one is not in order with this one.
+// Drops an earlier operation of the same timeline, kernel and verb that touched the same bytes:
+// whatever is not in order with that one is not in order with this one either.
 static void replace(const struct operation *o)
 {
     for (struct operation **at = &operations; *at; at = &(*at)->next) {
@@ -519,8 +522,8 @@ static void drop_oldest(void)
     *at = NULL;
 }
 
-// Gives an operation its place in the timeline at hand, holds it against all that are in no order with it, and
-// keeps it. early: what it knew when it began.
+// Gives an operation its number in the current timeline, compares it with all operations that have
+// no order with it, and keeps it. early: what it knew when it began.
 static void submit(struct operation *o, const struct order_clock *early)
 {
     struct timeline *t = now;
@@ -589,8 +592,8 @@ void order_kernel_done(const struct CUkern_st *kernel, const struct touched *tou
 
 // ---- Copies, fills, allocations -----------------------------------------------------------------
 
-// Notes the bytes that an operation touches, row by row; nothing is noted of memory that the device
-// does not know.
+// Notes the bytes that an operation touches, row by row; memory that the device does not know is
+// skipped.
 static void add_rows(struct operation *o, const char *at, size_t pitch, size_t slice, size_t width,
                      size_t height, size_t depth, unsigned kinds)
 {
@@ -609,7 +612,7 @@ static void add_rows(struct operation *o, const char *at, size_t pitch, size_t s
         }
 }
 
-static bool host_waits; // for the copy that comes
+static bool host_waits; // whether the host waits for the next copy
 
 void order_waits(bool waits)
 {
@@ -650,8 +653,8 @@ void order_allocation(const void *address, bool frees)
     submit(o, NULL);
 }
 
-// Reports memory that is freed while it is in use. Freeing a pool's memory does not wait. Freeing pinned memory
-// waits, but that is not promised, so it is reported under PTXSIM_CHECK=strict only.
+// Reports memory that is freed while in use. Freeing a pool's memory does not wait. Freeing pinned
+// memory waits, but that is not guaranteed, so it is reported under PTXSIM_CHECK=strict only.
 void order_free(const void *address, bool pinned_memory)
 {
     static const char *const texts[] = {
@@ -721,8 +724,9 @@ static void tell_host(const struct operation *o, const struct note_run *run, uin
         place, writes ? "writes" : "reads", byte, party);
 }
 
-// The host has touched a page that is used by an operation that it does not know to be done. A value that kernels
-// write by atomic or volatile stores alone is a message: a host that has read it knows what came before it.
+// The host has touched a page that is used by an operation that it does not know to be done. A
+// value that kernels write only by atomic or volatile stores is a message: a host that has read it
+// knows what came before it.
 static void host_touches(uint64_t at, bool writes, uint64_t instruction)
 {
     API_LOCK();
@@ -735,7 +739,7 @@ static void host_touches(uint64_t at, bool writes, uint64_t instruction)
             order_join(&learned, &o->knows);
         else if (writes || run->kinds & WRITES) {
             tell_host(o, run, at, writes, instruction);
-            order_join(&learned, &o->knows); // told once
+            order_join(&learned, &o->knows); // it is reported once
         }
     }
     if (learned.count)

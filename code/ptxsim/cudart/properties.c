@@ -1,4 +1,5 @@
-// properties.c: what the simulated device (device.c) can be asked: properties, attributes, limits.
+// properties.c: what can be asked about the simulated device (device.c): properties, attributes,
+// limits.
 #include "ptxsim/base/heap.h"
 #include "runtime.h"
 
@@ -37,7 +38,7 @@ cudaError_t cudaSetDevice(int device)
     return api_result(check_device(device));
 }
 
-// An empty list: all devices again.
+// An empty list stands for all devices again.
 cudaError_t cudaSetValidDevices(int *devices, int count)
 {
     API_LOCK();
@@ -190,7 +191,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
     return cudaSuccess;
 }
 
-// A GPU is not its own peer, and the simulator has only one.
+// A GPU is not its own peer, and there is only one here.
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
     API_ENTER();
@@ -226,8 +227,8 @@ cudaError_t cudaDeviceSynchronize(void)
     return api_result(error);
 }
 
-// Does not take back a fault: the memory of a faulted device is lost, and with it all that the
-// program holds.
+// Does not clear a fault: the memory of a faulted device is lost, and so is everything that the
+// program has there.
 cudaError_t cudaDeviceReset(void)
 {
     API_LOCK();
@@ -235,8 +236,8 @@ cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
-// Caches, and limits of what the simulator does not model (all but those of the stack and the heap),
-// are accepted and have no effect.
+// Settings of caches, and limits that the simulator does not model (all but the stack's and the
+// heap's), are accepted without effect.
 cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
 {
     API_ENTER();
@@ -276,7 +277,7 @@ cudaError_t cudaCtxResetPersistingL2Cache(void)
     return cudaSuccess;
 }
 
-enum { STACK_MOST = 512 << 10 }; // of local memory, that a thread can have
+enum { STACK_MOST = 512 << 10 }; // bytes of local memory that a thread can have
 
 static cudaError_t check_limit(enum cudaLimit limit)
 {

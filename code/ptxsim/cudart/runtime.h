@@ -54,68 +54,70 @@ const char *ptxsim_version(void) __attribute__((visibility("default")));
 
 // ---- Calls --------------------------------------------------------------------------------------
 
-// Every function of the API begins with API_ENTER(): it takes the one lock until the function
-// returns, and returns at once with the error of a kernel that has faulted. API_LOCK() is for the
-// few that work on a faulted device.
+// Every API function begins with API_ENTER(): it holds the one lock until the function returns, and
+// returns at once with the error of a kernel that has faulted. API_LOCK() is for the few functions
+// that work on a faulted device.
 void api_leave(const int *entered);
 int api_enter(void);
 cudaError_t sticky_error(void);
-bool device_stopped(void); // a kernel has faulted that did not come to its end
+bool device_stopped(void); // a kernel has faulted and did not end
 #define API_LOCK() __attribute__((cleanup(api_leave), unused)) int entered = api_enter()
 #define API_ENTER()                                                                                \
     API_LOCK();                                                                                    \
     if (sticky_error() != cudaSuccess)                                                             \
     return api_result(sticky_error())
-// For those that work on memory: after a fault that has stopped no kernel, a race say, they go on, so that the rest of
-// the program is checked, too; what they return is the fault's error all the same (api_result).
+// For functions that work on memory: after a fault that has stopped no kernel, such as a race, they
+// go on, so that the rest of the program is checked, too; they still return the fault's error
+// (api_result).
 #define API_WORK()                                                                                 \
     API_LOCK();                                                                                    \
     if (device_stopped())                                                                          \
     return api_result(sticky_error())
 
-// Takes the lock, for functions of the driver's library. A function of the runtime makes a context, and makes it the
-// calling thread's: then that thread may call the driver's functions. runtime_called: some thread has called one of the
-// runtime's; runtime_called_here: this one has.
+// Takes the lock, for functions of the driver's library. A runtime function makes a context,
+// current for the calling thread, which may then call driver functions. runtime_called: some thread
+// has called a runtime function; runtime_called_here: this thread has.
 int driver_enter(void);
 extern bool runtime_called;
 extern _Thread_local bool runtime_called_here;
-extern bool driver_used; // by the program itself
+extern bool driver_used; // the driver's functions were used by the program itself
 
-// Remembers an error for cudaGetLastError and returns it; after a fault, the fault's.
+// Remembers an error for cudaGetLastError and returns it; after a fault, the fault's error.
 cudaError_t api_result(cudaError_t error);
-// Makes an error that stays: the program must end. stops: the device does nothing any more.
+// Sets an error that stays until the program ends. stops: the device does nothing any more.
 cudaError_t api_result_sticky(cudaError_t error, bool stops);
 
-// The driver's function of that name, of the version that cuda.h of CUDA 13 means by it; NULL: it is not here.
+// The driver function of that name, in the version that cuda.h of CUDA 13 means by it; NULL: it is
+// not here.
 void *driver_function(const char *name);
 
-// One line on stderr, with "ptxsim: " before it.
+// Prints one line on stderr, after "ptxsim: ".
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// Tells of a fault: as complain() does, or, where PTXSIM_FAULTS names a socket, by its record (fault_write) to ptxsim
-// run, which counts faults and lays them out itself.
+// Reports a fault: as complain() does or, if PTXSIM_FAULTS names a socket, by sending its record
+// (fault_write) to ptxsim run, which counts and prints faults itself.
 void complain_of(const struct fault *fault);
-// Lets ptxsim run know that a kernel is launched: a record without a fault, {}.
+// Tells ptxsim run that a kernel is launched: a record without a fault, {}.
 void tell_launched(void);
-const char *complained(void); // the last of all these lines
+const char *complained(void); // the last of these lines
 
-// Makes `other` the same function as `name`: programs compiled with --default-stream per-thread
-// call it by that name.
+// Makes `other` an alias of `name`: programs compiled with --default-stream per-thread call it by
+// that name.
 #define ALSO(name, other)                                                                          \
     extern __typeof__(name) other __attribute__((alias(#name), visibility("default")))
 
 // ---- Kernels and variables ----------------------------------------------------------------------
 
-struct binary { // one fat binary: usually one source file
+struct binary { // a fat binary: usually one source file
     const void *fatbin;
-    const char *text;      // a PTX text that the program loads itself, and no fat binary
+    const char *text;      // a PTX text that the program loads itself, instead of a fat binary
     bool separate;         // compiled separately (-rdc=true), and linked to machine code only
-    bool loaded, unloaded; // by the program itself, while it runs (extra/libraries.c)
-    struct module *module; // NULL until it is first needed
-    struct image cubin;    // of the arch closest below the device's; data NULL: none
+    bool loaded, unloaded; // loaded at run time by the program itself (extra/libraries.c)
+    struct module *module; // NULL until first needed
+    struct image cubin;    // of the arch closest below the device's; data NULL: there is none
     cudaError_t error;     // why there is no module
     struct binary *next;
 };
-// The module of a fat binary, parsed when it is first needed. An error is explained once.
+// The module of a fat binary, parsed when first needed. An error is explained only once.
 cudaError_t binary_module(struct binary *binary, struct module **module);
 
 struct device_variable {
@@ -126,18 +128,18 @@ struct device_variable {
     void **managed; // the host's pointer to a __managed__ variable, else NULL
     struct device_variable *next;
 };
-struct device_variable *variables_registered(void); // the first of all
+struct device_variable *variables_registered(void); // the first one registered
 
-struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t point here
+struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t point to this
     struct binary *binary;
     const void *host;       // address of the stub, the function's name in host code
     const char *name;       // mangled
-    struct kernel *kernel;  // NULL until it is first needed
+    struct kernel *kernel;  // NULL until first needed
     int max_dynamic_shared; // set by cudaFuncSetAttribute; -1: not set
     int carveout;
     bool large_clusters; // of more than 8 CTAs are allowed
-    bool refused;        // it needs what the simulator does not have, which was told
-    unsigned told;       // what of its launches was refused and told: a bit each (launches.c)
+    bool refused;        // it needs what the simulator does not have, and that was reported
+    unsigned told;       // refusals that were reported, a bit each (launches.c)
     // Sums over all launches, for the report.
     uint64_t launches, dram_bytes;
     unsigned grid[3], block[3]; // of the last launch
@@ -145,13 +147,14 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
     struct counts counts;
     struct line_counts *lines;
     size_t line_count;
-    struct CUkern_st *next; // of all kernels
+    struct CUkern_st *next; // in the list of all kernels
     struct CUkern_st *next_launched;
 };
 
-// Registers a kernel by the address that host code launches it by; host NULL: it is launched by its handle only.
+// Registers a kernel under the address by which host code launches it; host NULL: it is launched
+// only by its handle.
 struct CUkern_st *kernel_register(struct binary *binary, const void *host, const char *name);
-struct CUkern_st *kernel_launched(void);            // the kernels that were launched, in that order
+struct CUkern_st *kernel_launched(void);            // the kernels that were launched, in order
 void kernel_was_launched(struct CUkern_st *kernel); // for the first time
 // Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
@@ -159,48 +162,48 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
 int estimated_registers(struct CUkern_st *kernel);
 // The program's kernel of that name; NULL: there is no such kernel.
 struct CUkern_st *kernel_named(const char *name);
-// A kernel by what host code calls it: the stub's address, or a handle.
+// A kernel by the host code's name for it: the stub's address, or a handle.
 cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
-// The kernel of a binary by its mangled name, if it is registered; or found in the binary's module. NULL: there
-// is no such kernel.
+// A kernel of a fat binary by its mangled name, registered or found in the binary's module. NULL:
+// there is no such kernel.
 struct CUkern_st *kernel_registered(const struct binary *binary, const char *name);
 struct CUkern_st *kernel_of(struct binary *binary, const char *name);
-// The fat binary in nvcc's wrapper; NULL: this is no such wrapper.
+// The fat binary in nvcc's wrapper; NULL: not a wrapper.
 const void *wrapped(const void *wrapper);
 
 enum {
     PORTABLE_CLUSTER = 8,
     LARGEST_CLUSTER = 16
-}; // CTAs: on any GPU that has clusters; on an H200
+}; // CTAs of a cluster: on any GPU with clusters; on an H200
 struct launch_order {
     struct CUkern_st *kernel;
     unsigned grid[3], block[3];
-    unsigned cluster[3]; // CTAs of a cluster; 0: as the kernel says
+    unsigned cluster[3]; // CTAs of a cluster; 0: as the kernel asks
     size_t dynamic_shared_bytes;
     bool cooperative;
-    bool early;   // may begin before the kernel before it in the stream has ended
-    void *params; // laid out, owned
+    bool early;   // may begin before the previous kernel of the stream has ended
+    void *params; // in their layout; owned
 };
 
 // ---- The device ---------------------------------------------------------------------------------
 
 // The simulated GPU: an L4, or an H200 for a program whose PTX an L4 cannot run.
 const struct gpu *device_now(void);
-bool device_becomes(int arch); // one that runs PTX for it; false: there is none, or it is too late
-// The compute capability that a device needs to run some PTX of each fat binary of the program: 90 where
-// one has none for less than sm_90. 0: there is no PTX.
+bool device_becomes(int arch); // for PTX of `arch`; false: there is none, or it is too late
+// The compute capability that a device needs to run some PTX of each fat binary: 90 if one of them
+// has only PTX for sm_90 and up. 0: there is no PTX.
 int arch_needed(void);
 const struct cudaDeviceProp *device_properties(void);
-size_t *device_limit(enum cudaLimit limit); // where it is kept; NULL: there is no such limit
+size_t *device_limit(enum cudaLimit limit); // where its value is kept; NULL: there is no such limit
 size_t stack_limit(void);                   // cudaLimitStackSize: bytes of a thread's stack
-// CTAs of a kernel that are resident on one SM. estimate: with registers that are not known estimated,
-// else as if there were enough.
+// CTAs of a kernel that are resident on one SM. estimate: unknown registers are estimated;
+// otherwise they count as sufficient.
 cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int threads,
                              size_t dynamic_shared, int *blocks);
 
 // ---- Streams ------------------------------------------------------------------------------------
 
-struct task { // a piece of work in a stream, or a node of a graph
+struct task { // a piece of work in a stream, or of a graph's node
     enum {
         TASK_KERNEL,
         TASK_COPY,
@@ -210,8 +213,8 @@ struct task { // a piece of work in a stream, or a node of a graph
         TASK_NOTHING,
         TASK_GRAPH,
         TASK_CONDITIONAL,
-        TASK_ALLOC, // nothing is left to do: the memory was allocated when the node was made
-        TASK_FREE   // nor here: a graph keeps its memory
+        TASK_ALLOC, // does nothing: the memory was allocated with the node
+        TASK_FREE   // does nothing: a graph keeps its memory
     } kind;
     union {
         struct launch_order launch;
@@ -219,7 +222,7 @@ struct task { // a piece of work in a stream, or a node of a graph
             char *to;
             const char *from;
             size_t to_pitch, from_pitch, width, height;
-            size_t depth, to_slice, from_slice; // depth 0 is 1
+            size_t depth, to_slice, from_slice; // depth 0 counts as 1
         } copy;
         struct {
             char *to;
@@ -237,59 +240,60 @@ struct task { // a piece of work in a stream, or a node of a graph
         struct {
             enum cudaGraphConditionalNodeType type;
             const struct condition *value;
-            cudaGraph_t *body; // owned, as are the graphs
+            cudaGraph_t *body; // owned, like the graphs
             unsigned count;
         } conditional;
     };
 };
 
-struct condition { // a cudaGraphConditionalHandle is the address of this, for the device sets `now`
+struct condition { // a cudaGraphConditionalHandle is the address of this; kernels set `now`
     unsigned now, first;
-    bool assign; // `now` is `first` whenever the graph is launched
+    bool assign; // each launch of the graph sets `now` to `first`
 };
 
 // Does a task, or adds it to the graph that the stream is capturing. Takes over what it owns.
 cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
-// Does a task now. A kernel's fault is explained, and makes every later call fail.
+// Does a task now. A kernel's fault is explained, and every later call fails.
 cudaError_t task_run(const struct task *task);
 cudaError_t launch_now(const struct launch_order *order);
-// What kernels launch themselves, for a library with extra/: notes a launch, and does those that a grid has left.
+// Launches by kernels, for a library with extra/: notes a launch; runs the launches of a grid that
+// has ended.
 struct extra_children {
     void (*take)(const struct child *child);
     cudaError_t (*run)(const struct CUkern_st *grid);
 };
 extern const struct extra_children extra_children;
 
-// For a program whose requests are only written down (written.c): whether that is so; writes down a task,
-// a refused launch, an allocation.
+// For a program whose requests are only written down (written.c): whether this is one; writes down
+// a task, a refused launch, an allocation.
 bool only_written(void);
 void write_down(const struct task *task);
 void write_refusal(cudaError_t error);
 void write_memory(const void *address, size_t bytes, bool managed);
 bool stream_captures(cudaStream_t stream);
-// Whether work may be done in a stream now: it is not capturing.
+// Whether work may be done in a stream now: not if it is capturing.
 cudaError_t stream_now(cudaStream_t stream);
-// For functions that may not be called while a stream is capturing: makes the capture invalid.
+// For functions that are not allowed while a stream is capturing: makes the capture invalid.
 cudaError_t capture_forbids(void);
-// Makes the capture of a stream invalid, if it is capturing, since work for it was refused.
+// Makes the capture of a stream invalid, if it is capturing, because work for it was refused.
 cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
 
-// Memory of a graph's own, which it keeps: NULL if there is none. Frees of it do nothing.
+// Memory owned by a graph, which keeps it: NULL if there is none left. Freeing it does nothing.
 void *graph_memory(size_t bytes);
 bool graph_keeps(const void *address);
 size_t graph_memory_kept(void); // bytes of all graphs' memory
-struct pool_use {               // what is out of a pool: bytes, and the most that ever were
+struct pool_use {               // memory of a pool in use: bytes, and the most that ever were
     size_t bytes, most;
 };
 // Counts an allocation as a pool's until it is freed; false: out of memory.
 bool pool_lends(struct pool_use *pool, const void *address, size_t bytes);
 bool pool_owns(const void *address);
-// Takes memory for a pool, and frees it. Neither waits for the work of a stream.
+// Allocates and frees memory of a pool. Neither waits for a stream's work.
 cudaError_t pool_memory(void **address, size_t bytes);
 cudaError_t pool_free(void *address);
 
-// Tasks of what a program asks for, checked. A kernel's arguments are copied.
+// Makes tasks from a program's requests, checked. A kernel's arguments are copied.
 cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arguments,
                          size_t shared, struct launch_order *order);
 cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width,
@@ -299,7 +303,7 @@ cudaError_t fill_task(char *to, size_t pitch, unsigned value, unsigned element, 
 
 // ---- Order (order.c) ----------------------------------------------------------------------------
 
-struct order_clock { // of each timeline, how many of its operations are known to be done
+struct order_clock { // for each timeline: how many of its operations are known to be done
     uint32_t *at;
     size_t count;
 };
@@ -307,9 +311,9 @@ void order_join(struct order_clock *into, const struct order_clock *more);
 void order_drop(struct order_clock *clock);
 
 enum { TIMELINE_NAME = 32 };
-struct timeline { // what does one thing after another: a stream, a chain of a graph's nodes
+struct timeline { // does one operation after another: a stream, or a chain of a graph's nodes
     char name[TIMELINE_NAME];
-    unsigned index; // in clocks
+    unsigned index; // its index in clocks
     bool begun;
     bool starts_dependents;           // its last kernel lets the next one begin early
     struct order_clock knows, before; // before: what that kernel knew when it began
@@ -317,45 +321,48 @@ struct timeline { // what does one thing after another: a stream, a chain of a g
 void timeline_begin(struct timeline *t, const char *name);
 void timeline_end(struct timeline *t);
 
-// Whether the order between streams is checked at all (PTXSIM_CHECK).
+// Whether the order between streams is checked (PTXSIM_CHECK).
 bool order_kept(void);
 bool order_strict(void);
-// Whether the work of streams is put off (PTXSIM_SCHEDULE=late): then the order is not checked.
+// Whether the work of streams is put off (PTXSIM_SCHEDULE=late): then order is not checked.
 bool order_late(void);
-// From now on device memory is watched: what kernels touch is held against copies, and (kernels) against other kernels.
+// From now on device memory is watched: accesses of kernels are compared with copies and, with
+// kernels, with those of other kernels.
 void order_watch(bool kernels);
-// What is done next is this timeline's, and comes after all that the host knows to be done.
+// The following operations belong to this timeline, and come after all that the host knows to be
+// done.
 void order_next(struct timeline *t);
-struct timeline *order_now(void); // whose it is; NULL: order is not checked
-// What is done before whatever the timeline at hand does next.
+struct timeline *order_now(void); // the current timeline; NULL: order is not checked
+// These operations are done before the next one of the current timeline.
 void order_knows(struct order_clock *clock);
-// order_kernel: a kernel is about to run; returns where what it touches is to be noted, NULL:
-// nowhere. order_kernel_done: it has run.
+// order_kernel: a kernel is about to run; returns where its accesses are to be noted, or NULL.
+// order_kernel_done: it has run.
 struct touched *order_kernel(struct kernel *kernel);
 void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
-// Notes that a copy or a fill is done; that memory of a pool is there from now on, or no longer; that memory of a pool
-// is freed by cudaFree, which does not wait.
+// Notes that a copy or a fill is done; that memory of a pool exists from now on, or no longer; that
+// memory of a pool is freed by cudaFree, which does not wait.
 void order_copy(const struct task *task);
-void order_waits(bool waits); // whether the host waits for the copy that comes next
+void order_waits(bool waits); // whether the host waits for the next copy
 void order_allocation(const void *address, bool frees);
 void order_free(const void *address, bool pinned_memory);
-// The host has waited: for all that a clock knows; for all work (order_host_knows_all).
+// The host has waited: for all operations in a clock; for all work (order_host_knows_all).
 void order_host_knows(const struct order_clock *clock);
 void order_host_knows_all(void);
 // Notes an allocation: an operation before it and one after it never run at the same time.
 void order_fence(void);
 
-// What is done next is in that stream; false: there is no such stream, or it is capturing.
+// The following operations belong to that stream; false: there is no such stream, or it is
+// capturing.
 bool stream_next(cudaStream_t stream);
-// After a call that returns when the copy is done.
+// To be called by functions that return when the copy is done.
 cudaError_t stream_waited_after(cudaError_t error);
-// The host waits for all work; an allocation comes after all of it.
+// The host waits for all work, and an allocation comes after all of it.
 void streams_wait(void);
 void streams_meet(void);
 
 // ---- Events and graphs --------------------------------------------------------------------------
 
-struct tips { // nodes of a graph, after which what comes next in a captured stream is done
+struct tips { // nodes of a graph; the next work of a captured stream comes after these
     struct CUgraphNode_st **nodes;
     size_t count;
 };
@@ -364,37 +371,37 @@ struct CUevent_st {
     unsigned flags;
     bool recorded;
     unsigned long long capture_id; // of the capture it was last recorded in, else 0
-    struct CUstream_st *stream;    // in that capture
-    struct tips tips;              // what the stream had come to there
-    struct order_clock knows;      // what was done before it, when it was last recorded
-    uint64_t instructions;         // of all kernels by then
-    size_t late_node;              // where its record is put off, in that round (streams.c)
+    struct CUstream_st *stream;    // the stream in that capture
+    struct tips tips;              // the stream's tips at that time
+    struct order_clock knows;      // operations done before it, when it was last recorded
+    uint64_t instructions;         // instructions of all kernels by then
+    size_t late_node; // in that round (streams.c), the node for a record that is put off
     unsigned late_round;
     struct CUevent_st *next;
 };
 struct CUevent_st *event_find(cudaEvent_t handle); // NULL: there is none
 void event_add(struct CUevent_st *event);
-bool event_remove(const struct CUevent_st *event); // false: there was none
+bool event_remove(const struct CUevent_st *event); // false: there was no such event
 
 struct CUgraphNode_st {
     struct task task;
     struct CUgraph_st *graph;
-    size_t index;                        // of the graph's nodes
-    const struct CUgraphNode_st *source; // of what is to be launched: the node it was made from
+    size_t index;                        // index in its graph
+    const struct CUgraphNode_st *source; // in a graph to be launched: the node it was made from
     struct CUgraphNode_st **after;       // what it depends on
     size_t after_count;
-    size_t chain;                // of its graph's: nodes that come one after another
-    struct order_clock done;     // while the graph is launched: what is done when this is
-    struct CUgraphNode_st *copy; // while the graph is copied: this node's there
-    void **arguments;            // of a kernel, as cudaGraphKernelNodeGetParams gave them; or NULL
+    size_t chain;            // number of its chain of nodes that follow each other
+    struct order_clock done; // while the graph is launched: all operations done when this node is
+    struct CUgraphNode_st *copy; // while the graph is copied: this node's copy
+    void **arguments;            // as cudaGraphKernelNodeGetParams gave them; or NULL
 };
 struct CUgraph_st {
     struct CUgraphNode_st **nodes;
     size_t count, room;
     struct order_clock
-        done; // what was done when its last launch was, for the next one waits for that
+        done; // operations done at the end of its last launch, which the next one waits for
     struct timeline
-        *chains; // a timeline for each chain of nodes, once a graph that branches was launched
+        *chains; // a timeline for each chain of nodes, once a graph with branches was launched
     size_t chain_count;
 };
 struct CUgraph_st *graph_new(void); // NULL: out of memory
@@ -404,18 +411,20 @@ struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
 cudaError_t graph_depend(struct CUgraphNode_st *node, struct CUgraphNode_st *const *on,
                          size_t count);
 void graph_remove_last(struct CUgraph_st *graph);
-// A copy whose nodes are in an order to launch them in; cudaErrorInvalidValue: there is none.
+// Copies a graph, its nodes in an order for launching; cudaErrorInvalidValue: there is no such
+// order.
 cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st **copy);
 struct CUgraphExec_st {
-    struct CUgraph_st *graph; // its nodes in the order of the launch
+    struct CUgraph_st *graph; // with its nodes in launch order
 };
-cudaError_t graph_run(struct CUgraph_st *graph); // its tasks, in the order of the nodes
+cudaError_t graph_run(struct CUgraph_st *graph); // runs its tasks in that order
 void graph_free(cudaGraph_t graph);
 
 // ---- The terminal (terminal.c) ------------------------------------------------------------------
 
-// Around a launch: Ctrl-C then stops it (launch.tick), unless the program has a handler of its own,
-// and on a terminal stderr tells how far a program is that runs longer than some seconds.
+// Called around a launch: Ctrl-C then stops it (launch.tick), unless the program has its own
+// handler; and on a terminal stderr shows the progress of a program that runs longer than some
+// seconds.
 void terminal_begin(const char *mangled);
 bool terminal_tick(uint64_t ended, uint64_t ctas);
 void terminal_end(void);
@@ -423,7 +432,8 @@ void terminal_end(void);
 // ---- Report -------------------------------------------------------------------------------------
 
 void report_fault(const struct fault *fault); // puts a fault into the report
-// Makes a fault of the host, and tells of it. reported: it comes into the report of PTXSIM_REPORT, too.
+// Makes a fault of the host, and reports it. reported: it also goes into the report of
+// PTXSIM_REPORT.
 void complain_of_host(enum fault_kind kind, bool reported, const struct host_line *line,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 void report_endless(void); // the fault that follows is a loop that does not end

@@ -1,6 +1,6 @@
 // streams.c: streams, events and stream capture.
 //
-// Work is done when it is submitted, so a stream holds nothing; only a capture makes a difference, and
+// Work is done when it is submitted, so a stream holds nothing, except in a capture, and under
 // PTXSIM_SCHEDULE=late.
 #include "runtime.h"
 
@@ -18,15 +18,15 @@ struct CUstream_st {
     struct timeline time;
     // While capturing:
     struct CUgraph_st *capture; // NULL: not capturing; shared by the streams that joined
-    bool into;                  // of the origin: the graph was there before
+    bool into;                  // in the origin: the graph existed before
     unsigned long long capture_id;
-    struct tips tips;                // what its next work comes after
-    struct tips late;                // so of work that is put off
-    struct CUstream_st *origin;      // the stream that began it
-    bool unjoined;                   // has work that the origin does not wait for
-    bool invalid;                    // of the origin: a forbidden call was made
-    enum cudaStreamCaptureMode mode; // of the origin
-    pthread_t thread;                // of the origin: that began the capture
+    struct tips tips;                // nodes that its next work comes after
+    struct tips late;                // the same for work that is put off
+    struct CUstream_st *origin;      // the stream that began the capture
+    bool unjoined;                   // has work that the origin has not joined
+    bool invalid;                    // in the origin: a forbidden call was made
+    enum cudaStreamCaptureMode mode; // in the origin
+    pthread_t thread;                // in the origin: the thread that began the capture
     struct CUstream_st *next;
 };
 
@@ -34,7 +34,7 @@ static struct CUstream_st legacy; // also stands for cudaStreamLegacy and cudaSt
 static struct CUstream_st *streams = &legacy;
 static unsigned long long last_stream_id, last_capture_id;
 static size_t created,
-    apart; // streams that the program has made; of them those that wait for no legacy stream
+    apart; // streams that the program has made; those of them that do not wait for the legacy stream
 
 static struct CUstream_st *stream_find(cudaStream_t handle)
 {
@@ -54,7 +54,7 @@ static void tips_free(struct tips *tips)
     *tips = (struct tips){0};
 }
 
-// Adds the nodes of `from` that are not in the list yet.
+// Adds those nodes of `from` that are not in the list yet.
 static cudaError_t tips_join(struct tips *tips, const struct tips *from)
 {
     struct CUgraphNode_st **grown =
@@ -72,7 +72,7 @@ static cudaError_t tips_join(struct tips *tips, const struct tips *from)
     return cudaSuccess;
 }
 
-// Adds a node to the graph that a stream captures, after what the stream has come to.
+// Adds a node to the graph that a stream captures, after the stream's tips.
 static cudaError_t capture_add(struct CUstream_st *stream, struct task *task)
 {
     struct CUgraphNode_st *node = graph_node(stream->capture, task);
@@ -100,7 +100,7 @@ cudaError_t capture_forbids(void)
     return error;
 }
 
-// The legacy stream waits for every blocking stream: while one captures, it cannot be used.
+// The legacy stream waits for every blocking stream: while one of them captures, it cannot be used.
 static cudaError_t legacy_forbids(void)
 {
     cudaError_t error = cudaSuccess;
@@ -113,7 +113,7 @@ static cudaError_t legacy_forbids(void)
     return error;
 }
 
-// Finds a stream and what forbids using it.
+// Finds a stream, or the reason why it cannot be used.
 static cudaError_t stream_use(cudaStream_t handle, struct CUstream_st **stream)
 {
     *stream = stream_find(handle);
@@ -137,19 +137,21 @@ cudaError_t capture_broken(cudaStream_t handle, cudaError_t error)
 
 // ---- Work that is put off -----------------------------------------------------------------------
 
-// Under PTXSIM_SCHEDULE=late work is a graph, whose nodes are done when the host waits for them: those that it waits for
-// and what they come after, the one that was submitted last first, as far as their order allows.
+// Under PTXSIM_SCHEDULE=late work is put into a graph, whose nodes are done when the host waits for
+// them: the nodes it waits for and all that these come after, those submitted last first, as far as
+// their order allows.
 static struct CUgraph_st *late; // NULL: there is none
-static bool *late_done;         // of its nodes
-static unsigned late_round = 1; // of the graph: an event may stand for a node of one that is done
-enum { MOST_LATE = 1024 };      // nodes, as a GPU's queues are full one day
+static bool *late_done;         // for each node
+static unsigned late_round =
+    1;                     // number of the graph: an event may belong to a node of an earlier one
+enum { MOST_LATE = 1024 }; // nodes; a GPU's queues are finite, too
 
 static bool blocking(const struct CUstream_st *s)
 {
     return s != &legacy && !(s->flags & cudaStreamNonBlocking);
 }
 
-// What work of a stream comes after.
+// The nodes that a stream's work comes after.
 static cudaError_t late_tips(struct CUstream_st *stream, struct tips *tips)
 {
     cudaError_t error = tips_join(tips, &stream->late);
@@ -161,7 +163,7 @@ static cudaError_t late_tips(struct CUstream_st *stream, struct tips *tips)
     return error;
 }
 
-// Whether a node is wanted and everything that it comes after is done.
+// Whether a node is wanted and everything before it is done.
 static bool late_ready(const struct CUgraphNode_st *node, const bool *wanted)
 {
     bool ready = wanted[node->index] && !late_done[node->index];
@@ -170,7 +172,7 @@ static bool late_ready(const struct CUgraphNode_st *node, const bool *wanted)
     return ready;
 }
 
-// Does what is put off, up to some nodes; NULL: all of it.
+// Does the work that was put off, up to some nodes; NULL: all of it.
 static void late_run(const struct tips *until)
 {
     static bool running;
@@ -182,7 +184,7 @@ static void late_run(const struct tips *until)
     running = true;
     for (size_t i = 0; until && i < until->count; ++i)
         wanted[until->nodes[i]->index] = true;
-    for (size_t i = late->count; i-- > 0;) { // a node comes after those of lower numbers only
+    for (size_t i = late->count; i-- > 0;) { // nodes come only after those with lower numbers
         wanted[i] |= !until;
         for (size_t k = 0; wanted[i] && k < late->nodes[i]->after_count; ++k)
             wanted[late->nodes[i]->after[k]->index] = true;
@@ -222,7 +224,7 @@ static void late_run_event(const struct CUevent_st *event)
         late_run(&(struct tips){&late->nodes[event->late_node], 1});
 }
 
-// Puts a task off; takes over what it owns.
+// Puts a task off; takes over what the task owns.
 static cudaError_t late_add(struct CUstream_st *stream, struct task *task)
 {
     struct CUevent_st *event = task->kind == TASK_RECORD ? task->event : NULL;
@@ -265,7 +267,7 @@ void streams_meet(void)
 
 // ---- Order --------------------------------------------------------------------------------------
 
-// The legacy stream waits for all blocking ones, which wait for it.
+// The legacy stream waits for all blocking streams, and they wait for it.
 static void join_legacy(struct CUstream_st *stream)
 {
     if (blocking(stream) && legacy.time.begun)
@@ -275,7 +277,7 @@ static void join_legacy(struct CUstream_st *stream)
             order_join(&legacy.time.knows, &s->time.knows);
 }
 
-// Begins what a stream does next. kernels: whether that may be a kernel.
+// Begins the next work of a stream. kernels: whether that may be a kernel.
 static void stream_turn(struct CUstream_st *stream, bool kernels)
 {
     if (!order_kept())
@@ -299,7 +301,7 @@ bool stream_next(cudaStream_t handle)
     return true;
 }
 
-// A stream has done all of its work so far, as far as the host knows.
+// The host now knows that a stream has done all of its work so far.
 static void stream_waited(cudaStream_t handle)
 {
     struct CUstream_st *stream = stream_find(handle);
@@ -321,7 +323,8 @@ cudaError_t stream_waited_after(cudaError_t error)
     return error;
 }
 
-// A copy to memory that only the host knows returns when it is done, and so does one from host to host.
+// A copy to memory that only the host knows returns when it is done, and so does a copy from host
+// to host.
 static bool returns_done(const struct task *task)
 {
     const struct allocation *to, *from;
@@ -333,7 +336,7 @@ static bool returns_done(const struct task *task)
     return !to || (to->kind != MEMORY_DEVICE && !from);
 }
 
-// Whether a task may be put off: not a copy of which one side is ordinary memory, for that is staged.
+// Whether a task may be put off: not a copy to or from ordinary memory, which is staged.
 static bool may_be_late(const struct task *task)
 {
     return order_late() &&
@@ -377,7 +380,7 @@ bool stream_captures(cudaStream_t handle)
 }
 
 cudaError_t stream_now(cudaStream_t handle)
-{ // and what a graph does in it then
+{ // and then what a graph does in it
     struct CUstream_st *stream;
     cudaError_t error = stream_use(handle, &stream);
 
@@ -400,7 +403,7 @@ static void capture_end(struct CUstream_st *origin)
         }
 }
 
-// Captures into a graph, NULL: a new one, after those nodes of it.
+// Captures into a graph (NULL: a new one), after those nodes of it.
 static cudaError_t capture_begin(cudaStream_t handle, struct CUgraph_st *graph,
                                  const cudaGraphNode_t *after, size_t count,
                                  enum cudaStreamCaptureMode mode)
@@ -518,7 +521,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, enum cudaStreamCapture
 }
 ALSO(cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_ptsz);
 
-// What the stream's next work comes after, besides or instead of what it came after.
+// Sets or extends the nodes that the stream's next work comes after.
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNode_t *after,
                                                 const cudaGraphEdgeData *edges, size_t count,
                                                 unsigned flags)
@@ -612,7 +615,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
     return api_result(error);
 }
 ALSO(cudaStreamSynchronize, cudaStreamSynchronize_ptsz);
-ALSO(cudaStreamSynchronize, cudaStreamQuery); // all work is done
+ALSO(cudaStreamSynchronize, cudaStreamQuery); // all work is done already
 ALSO(cudaStreamSynchronize, cudaStreamQuery_ptsz);
 
 cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned *flags)
@@ -659,7 +662,7 @@ cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *device)
 }
 ALSO(cudaStreamGetDevice, cudaStreamGetDevice_ptsz);
 
-// Attaches all of an allocation of managed memory to the kernels of a stream: a hint on systems where the
+// Attaches an allocation of managed memory to a stream's kernels: a hint for systems on which the
 // host may touch it at any time.
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t handle, void *address, size_t bytes,
                                      unsigned flags)
@@ -708,7 +711,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t call
 }
 ALSO(cudaStreamAddCallback, cudaStreamAddCallback_ptsz);
 
-// Hints: where data should stay in L2, how streams share the device.
+// Hints: which data should stay in L2, how streams share the device.
 cudaError_t cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID attribute,
                                    const cudaStreamAttrValue *value)
 {
@@ -730,7 +733,7 @@ static cudaError_t captured_error(const struct CUevent_st *event)
     for (const struct CUstream_st *s = streams; s; s = s->next)
         if (s->capture && s->capture_id == event->capture_id && !s->origin->invalid)
             return cudaErrorCapturedEvent;
-    return cudaErrorInvalidValue; // that capture is over
+    return cudaErrorInvalidValue; // the capture has ended
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags)
@@ -783,7 +786,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_han
         task.event = event;
         return api_result(stream_submit(stream_handle, &task));
     }
-    event->capture_id = stream->capture_id; // a mark of how far the capture has come
+    event->capture_id = stream->capture_id; // a mark in the capture
     event->stream = stream;
     event->tips.count = 0;
     return api_result(tips_join(&event->tips, &stream->tips));
@@ -852,8 +855,8 @@ cudaError_t cudaEventQuery(cudaEvent_t handle)
 }
 ALSO(cudaEventQuery, cudaEventSynchronize);
 
-// The simulator does not time: a program that compares its kernels gets a number that grows with the instructions
-// that they ran, and is told that it is no time.
+// The simulator does not measure time: a program that compares its kernels gets a number that grows
+// with their executed instructions, and is told that it is not a time.
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
 {
     static bool explained;

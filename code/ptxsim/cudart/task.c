@@ -1,5 +1,5 @@
-// task.c: does the pieces of work of streams and graphs: launches, copies, fills, host functions.
-// Below the functions of the API, which check what is asked for and make tasks of it.
+// task.c: does the work of streams and graphs: launches, copies, fills, host functions. The API
+// functions above it check requests and make tasks from them.
 #include "runtime.h"
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 // ---- Launches -----------------------------------------------------------------------------------
 
-// A whole number from the environment, 0 when it is not set. Anything else is named once, and
+// A whole number from the environment, 0 if it is not set. Anything else is reported once, and
 // ignored.
 static uint64_t environment_number(const char *name, uint64_t most)
 {
@@ -41,7 +41,7 @@ static bool checks_are(const char *what)
     return text && !strcmp(text, what);
 }
 
-// Whether CUB, Thrust and CUTLASS may load what nothing has written.
+// Whether CUB, Thrust and CUTLASS may load memory that nothing has written.
 static bool libraries_may(void)
 {
     const char *text = getenv("PTXSIM_UNWRITTEN");
@@ -53,7 +53,7 @@ static bool libraries_may(void)
     return text && *text;
 }
 
-static struct fault notes[63]; // further faults of the launch at hand
+static struct fault notes[63]; // further faults of the current launch
 static int note_count;
 
 static void take_note(const struct fault *fault)
@@ -79,14 +79,15 @@ static cudaError_t fault_error(const struct fault *fault)
     }
 }
 
-// Whether a kernel stops at such a fault; after others it goes on to its end.
+// Whether a kernel stops at such a fault; after other faults it runs to its end.
 static bool stops(const struct fault *fault)
 {
     return fault->kind != FAULT_RACE && fault->kind != FAULT_UNINITIALISED &&
            fault->kind != FAULT_DIVERGENT_BARRIER;
 }
 
-// The memory in which the barrier of a cooperative grid counts; its address is in %envreg1 and 2.
+// The memory in which the barrier of a cooperative grid counts; kernels find its address in
+// %envreg1 and 2.
 static uint64_t grid_memory(void)
 {
     enum { BYTES = 64 };
@@ -99,7 +100,7 @@ static uint64_t grid_memory(void)
     return (uint64_t)(uintptr_t)memory;
 }
 
-// Explains why a launch failed, with what else went wrong in it.
+// Explains why a launch failed, and what else went wrong in it.
 static void explain(const struct fault *fault)
 {
     complain_of(fault);
@@ -114,7 +115,7 @@ static void explain(const struct fault *fault)
     note_count = 0;
 }
 
-static uint64_t instructions; // of warps, of all kernels
+static uint64_t instructions; // executed by warps of all kernels
 
 #pragma weak extra_children
 cudaError_t launch_now(const struct launch_order *order)
@@ -145,7 +146,7 @@ cudaError_t launch_now(const struct launch_order *order)
     };
     struct cudaFuncAttributes attributes;
     if (device_now()->arch >= 90 && kernel_attributes(kernel, &attributes) == cudaSuccess)
-        launch.registers = attributes.numRegs; // setmaxnreg hands them round
+        launch.registers = attributes.numRegs; // setmaxnreg redistributes them
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
     memcpy(launch.cluster, order->cluster, sizeof launch.cluster);
@@ -159,7 +160,7 @@ cudaError_t launch_now(const struct launch_order *order)
     order_kernel_done(kernel, launch.touched, order->early);
     if (fault.kind == FAULT_INTERRUPTED) {
         complain("%s", fault.text);
-        raise(SIGINT); // ends the program: terminal_begin has seen to it
+        raise(SIGINT); // ends the program: terminal_begin has arranged that
     }
     kernel->dram_bytes += memory_touched_bytes();
     instructions += kernel->counts.warp_instructions - before;
@@ -170,7 +171,7 @@ cudaError_t launch_now(const struct launch_order *order)
     kernel->dynamic_shared_bytes = order->dynamic_shared_bytes;
     if (passed)
         return &extra_children ? extra_children.run(kernel) : cudaSuccess;
-    if (fault.kind == FAULT_UNSUPPORTED) { // it did not begin: the device is as it was
+    if (fault.kind == FAULT_UNSUPPORTED) { // it never began: the device is unchanged
         if (!kernel->refused)
             explain(&fault);
         kernel->refused = true;
@@ -192,9 +193,9 @@ static void fill_row(char *to, unsigned value, size_t element, size_t width)
     memory_mark(to, NULL, width * element);
 }
 
-// A result that was never computed comes to the host as NaN or -1, and no kernel has read it: the program is
-// told once. It is not an error, for a program that copies a whole buffer may know which part of it is
-// valid.
+// A result that was never computed reaches the host as NaN or -1, and no kernel has read it: the
+// program is told once. It is no error, since a program that copies a whole buffer may know which
+// part of it is valid.
 static void tell_unwritten(const char *to, const char *from, size_t bytes)
 {
     static bool told;
@@ -213,11 +214,11 @@ static void tell_unwritten(const char *to, const char *from, size_t bytes)
              (unsigned long long)source->size);
 }
 
-static int graphs_under_way; // one in another
+static int graphs_under_way; // depth of graphs within graphs
 
-// Whether the bytes of one side of a copy are still there; reports it if they were freed since the graph was
-// made. For the program's own memory the system is asked, which takes longer than a copy: so only copies of
-// graphs are checked.
+// Whether the bytes of one side of a copy still exist; reports it if they were freed after the
+// graph was made. For the program's own memory the system is asked, which takes longer than a copy:
+// so only copies in graphs are checked.
 static bool side_is_there(const struct task *task, const char *first, bool reads)
 {
     size_t pitch = reads ? task->copy.from_pitch : task->copy.to_pitch, rows = task->copy.height;
@@ -305,8 +306,8 @@ static cudaError_t event_record(cudaEvent_t event)
     return cudaSuccess;
 }
 
-// How the function tells the host of the work before it cannot be seen: from now on the host counts as
-// knowing of that work.
+// How the function tells the host about the work before it cannot be seen: from now on the host
+// counts as knowing that work.
 static cudaError_t host_now(const struct task *task)
 {
     if (order_now())
@@ -318,7 +319,7 @@ static cudaError_t host_now(const struct task *task)
 
 // ---- Tasks --------------------------------------------------------------------------------------
 
-// The value is looked at when the node is come to, and after each round of a loop.
+// The value is read when the node is reached, and after each round of a loop.
 static cudaError_t conditional_run(const struct task *task)
 {
     const unsigned *now = &task->conditional.value->now, count = task->conditional.count;
@@ -381,7 +382,7 @@ void task_free(struct task *task)
     }
 }
 
-// Whether each node comes after the one before it, and no other.
+// Whether each node depends on the one before it, and on no other.
 static bool is_line(const struct CUgraph_st *graph)
 {
     for (size_t i = 0; i < graph->count; ++i) {
@@ -392,10 +393,10 @@ static bool is_line(const struct CUgraph_st *graph)
     return true;
 }
 
-// Divides the nodes into chains, in each of which one comes after another.
+// Divides the nodes into chains, in which each node comes after the one before.
 static void make_chains(struct CUgraph_st *graph)
 {
-    size_t *last = checked_alloc(calloc(graph->count + 1, sizeof *last)); // node of each chain
+    size_t *last = checked_alloc(calloc(graph->count + 1, sizeof *last)); // last node of each chain
 
     for (size_t i = 0; i < graph->count; ++i) {
         struct CUgraphNode_st *node = graph->nodes[i];

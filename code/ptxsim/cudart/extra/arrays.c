@@ -1,5 +1,5 @@
-// arrays.c: arrays, and the textures and surfaces that kernels read and write them by. An array lies
-// in the device's memory row by row: there is no tiling to model.
+// arrays.c: arrays, and the textures and surfaces by which kernels read and write them. An array
+// lies in the device's memory row by row, without tiling.
 #include "extra.h"
 #include "ptxsim/ops/extra/texture.h"
 
@@ -13,7 +13,7 @@ enum {
 
 struct cudaArray {
     struct cudaChannelFormatDesc format;
-    struct cudaExtent extent; // as it was asked for: 0 where there is no such dimension
+    struct cudaExtent extent; // as asked for: 0 for a dimension that it does not have
     unsigned flags;
     struct texture texels; // where they lie
     struct cudaArray *next;
@@ -123,7 +123,7 @@ cudaError_t cudaFreeArray(cudaArray_t handle)
     for (struct cudaArray **a = &arrays; *a; a = &(*a)->next)
         if (*a == handle) {
             *a = handle->next;
-            memory_free(handle->texels.data); // textures of it find it freed
+            memory_free(handle->texels.data); // its textures will find it freed
             free(handle);
             return cudaSuccess;
         }
@@ -172,7 +172,7 @@ cudaError_t array_side(cudaArray_const_t handle, const struct cudaPos *at,
     return cudaSuccess;
 }
 
-// A copy of rows of `width` bytes between an array, from byte x of row y on, and memory.
+// Copies rows of `width` bytes between memory and an array, from byte x of row y on.
 static cudaError_t copy_rows(cudaArray_const_t array, size_t x, size_t y, char *memory,
                              size_t pitch, size_t width, size_t height, bool to_array,
                              enum cudaMemcpyKind kind, cudaStream_t stream)
@@ -250,8 +250,8 @@ cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y,
 }
 ALSO(cudaMemcpy2DArrayToArray, cudaMemcpy2DArrayToArray_ptds);
 
-// So many bytes from an array's beginning on: part of a row, or whole rows. What is neither takes
-// cudaMemcpy2DToArray and its like.
+// Copies bytes from the beginning of an array: part of a row, or whole rows. Other copies need
+// cudaMemcpy2DToArray and the like.
 static cudaError_t copy_first(cudaArray_const_t array, size_t x, size_t y, char *memory,
                               size_t bytes, bool into, enum cudaMemcpyKind kind)
 {
@@ -264,7 +264,7 @@ static cudaError_t copy_first(cudaArray_const_t array, size_t x, size_t y, char 
         copy_rows(array, 0, 0, memory, width, width, width ? bytes / width : 0, into, kind, NULL)));
 }
 
-#pragma GCC diagnostic push // older programs call them
+#pragma GCC diagnostic push // for older programs
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 cudaError_t cudaMemcpyToArray(cudaArray_t array, size_t x, size_t y, const void *from, size_t bytes,
                               enum cudaMemcpyKind kind)
@@ -302,7 +302,7 @@ static struct object **object_find(uint64_t handle, bool surface)
     return o;
 }
 
-// Where the texels of a resource lie.
+// The texels of a resource.
 static cudaError_t resource_texels(const struct cudaResourceDesc *resource, struct texture *t)
 {
     *t = (struct texture){.size = {1, 1, 1}};
@@ -371,7 +371,7 @@ static cudaError_t object_new(const struct cudaResourceDesc *resource,
         error = take_reading(reading, &o.texture);
     if (error == cudaSuccess && !reading &&
         (o.texture.constant || !array_find(resource->res.array.array)))
-        error = cudaErrorInvalidValue; // no array that was made for surfaces
+        error = cudaErrorInvalidValue; // the array was not made for surfaces
     if (error != cudaSuccess)
         return error;
     struct object *object = malloc(sizeof *object);

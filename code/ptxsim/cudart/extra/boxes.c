@@ -1,4 +1,4 @@
-// boxes.c: copies and fills of boxes, of memory and of arrays; and between devices.
+// boxes.c: copies and fills of boxes, in memory and in arrays; and copies between devices.
 #include "extra.h"
 
 static cudaError_t box_side(cudaArray_const_t array, const struct cudaPitchedPtr *memory,
@@ -15,8 +15,8 @@ static cudaError_t box_side(cudaArray_const_t array, const struct cudaPitchedPtr
     return cudaSuccess;
 }
 
-// A box of pitched memory (rows of its pitch, slices of ysize rows) or of an array, whose elements
-// the width is then counted in.
+// A box in pitched memory (rows of its pitch, slices of ysize rows) or in an array; then the width
+// counts elements.
 cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *p, struct task *task)
 {
     *task = (struct task){.kind = TASK_NOTHING};

@@ -1,11 +1,12 @@
-// children.c: what the threads of a grid have launched (ops/extra/children.c) is run when that has ended.
+// children.c: what the threads of a grid have launched (ops/extra/children.c) is run when the grid
+// has ended.
 #include "extra.h"
 #include "ptxsim/base/heap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static struct child *asked; // by the threads of the launch at hand
+static struct child *asked; // by the threads of the current launch
 static size_t asked_count, asked_capacity;
 
 static void take_child(const struct child *child)
@@ -23,7 +24,7 @@ static cudaError_t run_child(const struct CUkern_st *parent, const struct child 
     }
     const char *name = kernel_info(child->kernel)->name;
     struct CUkern_st *kernel = kernel_named(name);
-    if (!kernel) // a kernel of a loaded module of which the program has asked for other kernels only
+    if (!kernel) // a kernel that the program has not asked for, in a module that it has loaded
         kernel = kernel_of(parent->binary, name);
     if (!kernel)
         return cudaErrorInvalidDeviceFunction;
@@ -36,8 +37,8 @@ static cudaError_t run_child(const struct CUkern_st *parent, const struct child 
     return launch_now(&order);
 }
 
-// Does what the threads of a grid that has ended have asked for: each child with its own children,
-// then the next child.
+// Runs what the threads of an ended grid have launched: each child with its own children, then the
+// next child.
 static cudaError_t run_children(const struct CUkern_st *grid)
 {
     struct child *list = asked;

@@ -1,9 +1,10 @@
-// driver.c: the driver's library, libcuda.so.1, as far as ordinary programs call it: contexts, modules,
-// memory, launches, streams, events. Each does what the runtime's function does. The simulator is found
-// under both names, so that a program may use both, as on a GPU. What is not here the loader misses by
-// its name.
+// driver.c: the driver's library, libcuda.so.1, as far as ordinary programs call it: contexts,
+// modules, memory, launches, streams, events. Each function does what the runtime's does. The
+// simulator is found under both libraries' names, so a program may use both, as on a GPU. For
+// functions that are not here the loader reports their names.
 //
-// A program that calls none of the runtime's functions must call cuInit and make a context, as on a GPU.
+// A program that calls none of the runtime's functions must call cuInit and make a context, as on a
+// GPU.
 #include "extra.h"
 
 #pragma GCC visibility push(default)
@@ -95,7 +96,7 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     return known;
 }
 
-// The first errors of the runtime (a launch's configuration, say) are no errors of the driver.
+// These errors of the runtime (a launch's configuration, for example) are no errors of the driver.
 static CUresult result(cudaError_t error)
 {
     if (error < cudaErrorNoDevice && error > cudaErrorInitializationError)
@@ -105,14 +106,14 @@ static CUresult result(cudaError_t error)
 
 struct CUctx_st {
     bool primary;
-    struct CUctx_st *next; // of all that there are
+    struct CUctx_st *next; // in the list of all contexts
 };
 static struct CUctx_st primary = {.primary = true}, *contexts = &primary;
 static unsigned primary_retained;
 static bool initialised, tables_asked;
 
 enum { CONTEXTS_DEEP = 32 };
-static _Thread_local CUcontext stack[CONTEXTS_DEEP]; // the last one is current
+static _Thread_local CUcontext stack[CONTEXTS_DEEP]; // the last one is the current context
 static _Thread_local int depth;
 
 static CUcontext current(void)
@@ -131,8 +132,8 @@ static CUresult has_context(void)
     return begun != CUDA_SUCCESS ? begun : current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-// Takes the lock, as the runtime's functions do, and checks what nearly every function of the
-// driver demands.
+// Takes the lock, as the runtime's functions do, and checks what nearly every driver function
+// requires.
 #define ENTER(condition)                                                                           \
     __attribute__((cleanup(api_leave), unused)) int entered = driver_enter();                      \
     NEEDS(condition)
@@ -374,7 +375,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 
 // ---- Modules and their functions ----------------------------------------------------------------
 
-// A module is a library, and a function a kernel of it.
+// A module is a library; a function is one of its kernels.
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                             CUjit_option *options, void **values)
 {
@@ -503,7 +504,8 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, dynamic_shared));
 }
 
-// The largest block of those with which most threads are resident on an SM, and how many of them fill the GPU.
+// Of the block sizes with most resident threads on an SM the largest, and how many such blocks fill
+// the GPU.
 CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function,
                                           CUoccupancyB2DSize shared_of, size_t dynamic_shared,
                                           int limit)
@@ -531,8 +533,8 @@ CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction func
 
 // ---- Launches -----------------------------------------------------------------------------------
 
-// Fills `arguments` with the address of each argument in the buffer that `extra` names, in which the
-// arguments lie as the kernel's parameters do.
+// Fills `arguments` with the address of each argument in the buffer named by `extra`, which has
+// them in the layout of the kernel's parameters.
 static CUresult unpack(CUfunction function, void **extra, void **arguments, size_t most)
 {
     char *buffer = NULL;
@@ -859,7 +861,8 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
     (void)version, (void)flags;
     if (!name || !function)
         return CUDA_ERROR_INVALID_VALUE;
-    // A runtime of the executable's own wants tables of the driver that no manual describes.
+    // A runtime that is linked into the executable asks for tables of the driver that no manual
+    // describes.
     tables_asked |= !strcmp(name, "cuGetExportTable");
     driver_used = initialised && !tables_asked;
     *function = driver_function(name);

@@ -1,14 +1,14 @@
-// extra.h: the functions of the runtime and of the driver that only other people's programs call, on top of the
-// runtime (runtime.h), which does not use them.
+// extra.h: functions of the runtime and of the driver that only other people's programs call, on
+// top of the runtime (runtime.h), which does not use them.
 //
 //   libraries.c     modules that the program loads itself
 //   arrays.c        arrays, textures, surfaces
-//   boxes.c         copies of three dimensions, of arrays too, and between devices
+//   boxes.c         copies of three dimensions, also of arrays, and between devices
 //   pools.c         memory in the order of a stream
 //   children.c      kernels that kernels launch
 //   nodes.c         graphs that are built node by node
-//   driver.c        libcuda.so.1, the driver's library: the functions of it that ordinary programs call
-//   unsupported.c   (unsupported.def) every other function of the real library: fails by its name
+//   driver.c        libcuda.so.1, the driver's library: its functions that ordinary programs call
+//   unsupported.c   (unsupported.def) every other function of the real library: fails with its name
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef CUDART_EXTRA_H
@@ -22,7 +22,7 @@ struct side { // one side of a copy of a box
 };
 // Bytes of an array's element.
 size_t array_element(cudaArray_const_t array);
-// The box of `extent` elements at `at`; cudaErrorInvalidValue: it does not lie in the array.
+// Finds the box of `extent` elements at `at`; cudaErrorInvalidValue: it is not within the array.
 cudaError_t array_side(cudaArray_const_t array, const struct cudaPos *at,
                        const struct cudaExtent *extent, struct side *side);
 

@@ -1,4 +1,4 @@
-// libraries.c: modules that a program loads while it runs: PTX texts, fat binaries, files of them.
+// libraries.c: modules that a program loads at run time: PTX texts, fat binaries, files of them.
 #include "extra.h"
 
 #include <errno.h>
@@ -8,8 +8,8 @@
 
 struct CUlib_st {
     struct binary binary;
-    void *file;            // what was read, or the text that was copied
-    struct CUlib_st *next; // of those that are loaded
+    void *file;            // the file that was read, or the copied text
+    struct CUlib_st *next; // in the list of loaded ones
 };
 static struct CUlib_st *libraries;
 
@@ -21,7 +21,7 @@ static struct CUlib_st *library_find(cudaLibrary_t handle)
     return l;
 }
 
-// The compiler's words, for a program that has a buffer for them.
+// The compiler's messages, for a program that passes a buffer for them.
 static void log_error(const char *text, const enum cudaJitOption *options, void *const *values,
                       unsigned count)
 {
@@ -37,8 +37,8 @@ static void log_error(const char *text, const enum cudaJitOption *options, void 
         snprintf(buffer, size, "%s", text);
 }
 
-// `code` is a fat binary, nvcc's wrapper of one, machine code or a text: its first bytes say which.
-// A text is copied, for it may go when it has been loaded.
+// `code` is a fat binary, nvcc's wrapper of one, machine code or a text: its first bytes tell. A
+// text is copied, since the program may free it after loading.
 static cudaError_t take(struct CUlib_st *library, const char *code)
 {
     if (!strncmp(code, "\x50\xed\x55\xba", 4)) {
@@ -99,7 +99,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
     return api_result(load(library, code, NULL, options, values, count));
 }
 
-// The file with a NUL behind it, the caller's to free.
+// The file's bytes followed by a NUL, for the caller to free.
 static cudaError_t read_file(const char *path, char **data)
 {
     FILE *file = fopen(path, "rb");
@@ -146,7 +146,7 @@ cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t *library, const char *path,
     return api_result(error);
 }
 
-// Its kernels can no longer be found; what was counted of them, and their memory, stay.
+// Its kernels can no longer be found; their counts and memory stay.
 cudaError_t cudaLibraryUnload(cudaLibrary_t library)
 {
     API_ENTER();
@@ -224,7 +224,7 @@ cudaError_t cudaLibraryGetGlobal(void **address, size_t *bytes, cudaLibrary_t li
     return cudaSuccess;
 }
 
-// A managed variable is at its address for host and device alike, as all memory here is.
+// A managed variable has the same address for host and device, as all memory here.
 cudaError_t cudaLibraryGetManaged(void **address, size_t *bytes, cudaLibrary_t library,
                                   const char *name)
 {

@@ -1,4 +1,4 @@
-// nodes.c: graphs that are built node by node, looked at and changed.
+// nodes.c: graphs that are built, inspected and changed node by node.
 #include "extra.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static cudaError_t depend(struct CUgraphNode_st *node, const cudaGraphNode_t *on
     return graph_depend(node, on, count);
 }
 
-// Adds a node for a task whose check gave `error`: only if that is cudaSuccess.
+// Adds a node for a task if the task's check gave `error` == cudaSuccess.
 static cudaError_t add_node(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                             size_t count, struct task *task, cudaError_t error)
 {
@@ -179,7 +179,7 @@ cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle,
     struct condition *condition = NULL;
     if (!handle || !graph || flags > cudaGraphCondAssignDefault)
         return api_result(cudaErrorInvalidValue);
-    condition = memory_alloc(sizeof *condition); // until the program ends, as the handle
+    condition = memory_alloc(sizeof *condition); // lives until the program ends, as the handle does
     if (!condition)
         return api_result(cudaErrorMemoryAllocation);
     *condition = (struct condition){value, value, flags == cudaGraphCondAssignDefault};
@@ -187,7 +187,7 @@ cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle,
     return cudaSuccess;
 }
 
-// The graphs of its cases are the caller's to fill, and the node's to free.
+// The caller fills the graphs of its cases; the node frees them.
 static cudaError_t conditional_task(struct cudaConditionalNodeParams *params, struct task *task)
 {
     const struct condition *value = (const struct condition *)(uintptr_t)params->handle;
@@ -210,7 +210,7 @@ static cudaError_t conditional_task(struct cudaConditionalNodeParams *params, st
     return cudaErrorMemoryAllocation;
 }
 
-// A node of any kind that this library has.
+// Adds a node of any kind that this library has.
 cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                              const cudaGraphEdgeData *edges, size_t count,
                              struct cudaGraphNodeParams *params)
@@ -279,7 +279,7 @@ cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *f
     return api_result(error);
 }
 
-// Nodes in the order in which they came; nodes NULL asks for their number.
+// Nodes in the order in which they were added; with nodes NULL only their number.
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
 {
     API_ENTER();
@@ -292,7 +292,8 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
     return cudaSuccess;
 }
 
-// Pairs of nodes, the second of which depends on the first; from and to NULL ask for their number.
+// Pairs of nodes, the second of which depends on the first; with from and to NULL only their
+// number.
 cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
                               cudaGraphEdgeData *data, size_t *count)
 {
@@ -316,7 +317,7 @@ cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGrap
     return cudaSuccess;
 }
 
-// The nodes that depend on nothing; nodes NULL asks for their number.
+// Nodes without dependencies; with nodes NULL only their number.
 cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
 {
     API_ENTER();
@@ -373,7 +374,7 @@ static cudaError_t set_kernel(struct CUgraphNode_st *node,
         return error;
     task_free(&node->task);
     node->task = task;
-    free(node->arguments); // they were those of the task before
+    free(node->arguments); // they belonged to the task before
     node->arguments = NULL;
     return cudaSuccess;
 }
@@ -420,7 +421,7 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode
     return api_result(set_kernel(mine, params));
 }
 
-// How two graphs differ in what an update cannot change; *where: the node of `to` where they do.
+// How two graphs differ in what an update cannot change; *where is the node of `to` that differs.
 static enum cudaGraphExecUpdateResult
 compare(const struct CUgraph_st *from, const struct CUgraph_st *to, struct CUgraphNode_st **where)
 {
@@ -446,8 +447,8 @@ compare(const struct CUgraph_st *from, const struct CUgraph_st *to, struct CUgra
     return cudaGraphExecUpdateSuccess;
 }
 
-// Takes over the tasks of a graph of the same shape. Nodes of the first graph still name the tasks
-// in their places.
+// Takes over the tasks of a graph of the same shape. Nodes of the first graph now stand for the
+// tasks in the same places.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo *info)
 {

@@ -1,5 +1,6 @@
 // pools.c: memory in the order of a stream, from pools. Work is done when it is submitted, so
-// memory is allocated at once and freed at once; a pool keeps none back, and counts what is in use.
+// memory is allocated and freed at once; a pool keeps no memory in reserve, and counts what is in
+// use.
 #include "extra.h"
 
 #include <stdlib.h>
@@ -7,8 +8,8 @@
 struct CUmemPoolHandle_st {
     struct pool_use use;
     uint64_t threshold;
-    int reuse[4]; // the policies, by their attribute
-    bool gone;    // destroyed; freed once the last allocation from it is
+    int reuse[4]; // the policies, indexed by attribute
+    bool gone;    // destroyed by the program; freed with its last allocation
     struct CUmemPoolHandle_st *next;
 };
 
@@ -23,7 +24,7 @@ static struct CUmemPoolHandle_st *pool_find(cudaMemPool_t handle)
     return NULL;
 }
 
-// Frees the destroyed pools of whose memory nothing is in use any more.
+// Frees destroyed pools without memory in use.
 static void pools_sweep(void)
 {
     for (struct CUmemPoolHandle_st **p = &pools; *p;) {
@@ -62,7 +63,7 @@ cudaError_t cudaDeviceGetGraphMemAttribute(int device, enum cudaGraphMemAttribut
         return api_result(cudaErrorInvalidDevice);
     if (!value || attribute > cudaGraphMemAttrReservedMemHigh)
         return api_result(cudaErrorInvalidValue);
-    *(uint64_t *)value = graph_memory_kept(); // in use or not: it is kept
+    *(uint64_t *)value = graph_memory_kept(); // all memory of graphs counts, since it is kept
     return cudaSuccess;
 }
 
@@ -100,7 +101,7 @@ cudaError_t cudaFreeAsync(void *address, cudaStream_t stream)
     struct task task = {.kind = TASK_FREE};
     if (stream_captures(stream) && graph_keeps(address))
         return api_result(stream_submit(stream, &task));
-    if (!pool_owns(address)) // cudaFree's, too, but in no stream's order
+    if (!pool_owns(address)) // cudaFree may free it, too, but not in a stream's order
         return cudaFree(address);
     if (stream_next(stream))
         order_allocation(address, true);
@@ -192,7 +193,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
         *(int *)value = pool->reuse[attribute];
         return cudaSuccess;
     case cudaMemPoolAttrReleaseThreshold: *number = pool->threshold; return cudaSuccess;
-    case cudaMemPoolAttrReservedMemCurrent: // nothing is kept back
+    case cudaMemPoolAttrReservedMemCurrent: // nothing is held in reserve
     case cudaMemPoolAttrUsedMemCurrent: *number = pool->use.bytes; return cudaSuccess;
     case cudaMemPoolAttrReservedMemHigh:
     case cudaMemPoolAttrUsedMemHigh: *number = pool->use.most; return cudaSuccess;
@@ -217,7 +218,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
         pool->threshold = *(const uint64_t *)value;
         return cudaSuccess;
     case cudaMemPoolAttrReservedMemHigh:
-    case cudaMemPoolAttrUsedMemHigh: // may only be set back
+    case cudaMemPoolAttrUsedMemHigh: // may only be reset to 0
         if (*(const uint64_t *)value != 0)
             return api_result(cudaErrorInvalidValue);
         pool->use.most = pool->use.bytes;

@@ -1,5 +1,5 @@
-// unsupported.c: every function of the real library that the simulator does not have. A program
-// that calls one learns its name. The prototypes do not matter: the arguments are not looked at.
+// unsupported.c: every function of the real library that the simulator does not have: a program
+// that calls one is told its name. The prototypes do not matter, since arguments are not looked at.
 int report_unsupported(const char *name); // error.c
 
 #pragma GCC visibility push(default)
