@@ -1,5 +1,5 @@
-// tensor_map.c: cuTensorMapEncodeTiled, the one function of the driver that programs with TMA need.
-// The checks are those that cuda.h documents, and one that the driver was seen to make.
+// tensor_map.c: cuTensorMapEncodeTiled, the only driver function that programs with TMA need. It
+// checks what cuda.h documents, and one thing more that the driver was seen to check.
 #include "runtime.h"
 
 #include "ptxsim/ops/tensor_map.h"
@@ -13,7 +13,7 @@ _Static_assert(TENSOR_INT32 == (int)CU_TENSOR_MAP_DATA_TYPE_INT32 &&
                    TENSOR_INT64 == (int)CU_TENSOR_MAP_DATA_TYPE_INT64 &&
                    TENSOR_FLOAT16 == (int)CU_TENSOR_MAP_DATA_TYPE_FLOAT16 &&
                    TENSOR_BFLOAT16 == (int)CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 &&
-                   CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ == 12, // the last that tensor_element has
+                   CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ == 12, // tensor_element ends with it
                "the names in tensor_map.h");
 
 static CUresult refuse(const char *why)
@@ -86,7 +86,8 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
     for (unsigned i = 0; i < TENSOR_RANK; ++i) {
         m.dim[i] = i < rank ? dim[i] : 1;
         m.box[i] = (uint16_t)(i < rank ? box[i] : 1);
-        m.step[i] = (uint8_t)(i > 0 && i < rank ? steps[i] : 1); // that of the first is ignored
+        m.step[i] =
+            (uint8_t)(i > 0 && i < rank ? steps[i] : 1); // the first dimension's step is ignored
         if (i + 1 < rank)
             m.stride[i] = strides[i];
     }

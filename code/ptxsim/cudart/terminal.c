@@ -1,4 +1,4 @@
-// terminal.c: what a user at a terminal sees of a launch, how far it is, and Ctrl-C.
+// terminal.c: a launch as a user at a terminal sees it: its progress, and Ctrl-C.
 #include "runtime.h"
 
 #include <pthread.h>
@@ -11,13 +11,13 @@
 enum { QUIET_SECONDS = 5 };
 
 static volatile sig_atomic_t interrupted;
-static struct sigaction before; // what SIGINT did
+static struct sigaction before; // the handler of SIGINT before ours
 static bool ours;
 static bool tells; // stderr is a terminal
 static pthread_t launcher;
 static char name[96];
-static int patience;        // seconds before anything is told
-static time_t first, shown; // seconds of the monotonic clock: the first launch, the last line
+static int patience;        // seconds before progress is shown
+static time_t first, shown; // seconds by the monotonic clock: first launch, last line
 
 static void interrupt(int signal)
 {

@@ -1,8 +1,8 @@
 // transfers.c: copies and fills as tasks, checked.
 #include "runtime.h"
 
-// Bytes from the first to the last of a pitched block; SIZE_MAX, which no allocation has, of more than
-// there are numbers for.
+// Bytes from the beginning to the end of a pitched block; SIZE_MAX, which no allocation has, on
+// overflow.
 static size_t extent(size_t pitch, size_t width, size_t height)
 {
     size_t bytes;
@@ -13,8 +13,9 @@ static size_t extent(size_t pitch, size_t width, size_t height)
     return good ? bytes : SIZE_MAX;
 }
 
-// A range that is said to be the device's must lie in an allocation. One that is said to be the
-// host's may lie in the device's memory, too, but may not begin in an allocation and pass its end.
+// A range that is said to be the device's must be in an allocation. One that is said to be the
+// host's may also be in the device's memory, but if it begins in an allocation it must not pass its
+// end.
 static bool side_is_right(const void *address, size_t bytes, bool device)
 {
     const struct allocation *nearest = NULL;
@@ -25,7 +26,7 @@ static bool side_is_right(const void *address, size_t bytes, bool device)
     return !device && !(nearest && nearest->live && start - nearest->base < nearest->size);
 }
 
-// A copy of no bytes is TASK_NOTHING.
+// A copy of no bytes becomes TASK_NOTHING.
 cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width,
                       size_t height, enum cudaMemcpyKind kind, struct task *task)
 {

@@ -1,7 +1,7 @@
 // variables.c: __device__, __constant__ and __managed__ variables, by their names in host code.
 #include "runtime.h"
 
-// nvcc's prototype for it is in an internal header of C++.
+// nvcc's prototype for it is in an internal C++ header.
 #pragma GCC visibility push(default)
 char __cudaInitModule(void **handle);
 #pragma GCC visibility pop
@@ -25,7 +25,7 @@ static cudaError_t find_symbol(const void *symbol, char **address, size_t *size)
     return cudaErrorInvalidSymbol;
 }
 
-// Host code of a program with __managed__ variables calls this before it uses one.
+// Called by the host code of a program with __managed__ variables before it uses one.
 char __cudaInitModule(void **handle)
 {
     struct module *module;

@@ -1,15 +1,15 @@
-// written.c: PTXSIM_LAUNCHES=FD: what a program asks of the device is written down there, and nothing is done.
-// A line each:
+// written.c: PTXSIM_LAUNCHES=FD: a program's requests to the device are written to that file
+// descriptor, and not carried out. A line for each:
 //
-//   launch NAME grid.x .y .z block.x .y .z shared cooperative PARAMETERS   these in hexadecimal
+//   launch NAME grid.x .y .z block.x .y .z shared cooperative PARAMETERS   parameters in hexadecimal
 //   memory KIND ADDRESS BYTES               allocated: d, cudaMalloc; m, cudaMallocManaged
 //   write TARGET OFFSET BYTES               copied from the host, or found in managed memory: hexadecimal
-//   fill TARGET OFFSET COUNT VALUE ELEMENT  COUNT elements of so many bytes
-//   refused ERROR: TEXT                     a launch that the runtime does not take
+//   fill TARGET OFFSET COUNT VALUE ELEMENT  COUNT elements of ELEMENT bytes
+//   refused ERROR: TEXT                     a launch that the runtime does not accept
 //   other                                   anything else: a copy from the device, a host function
 //
-// A target is a variable's name, or the address of an allocation. Addresses are the same in every run, so that
-// whoever launches these kernels elsewhere can have the same.
+// A target is a variable's name, or the address of an allocation. Addresses are the same in every
+// run, so that a process that launches these kernels elsewhere can use the same.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -43,10 +43,10 @@ void write_refusal(cudaError_t error)
 
 // ---- Memory -------------------------------------------------------------------------------------
 
-static struct shared { // with the host, which writes to it unseen
-    const char *name;  // of a variable; NULL: an allocation
+static struct shared { // shared with the host, which writes to it unseen
+    const char *name;  // a variable's name; NULL: an allocation
     const char *at;
-    char *told; // what of an allocation is written down; NULL: nothing
+    char *told; // what was written down of an allocation; NULL: nothing
     size_t size;
 } * shared;
 static size_t shared_count, shared_capacity;
@@ -84,7 +84,7 @@ static bool is_zeros(const char *from, size_t bytes)
     return bytes == 0;
 }
 
-// What the host has written to managed memory since the last launch.
+// Writes down what the host has stored in managed memory since the last launch.
 static void write_shared(void)
 {
     struct module *module;
@@ -109,7 +109,7 @@ static void write_shared(void)
     }
 }
 
-// Writes "write" or "fill" and the place; false where the address is not the device's.
+// Writes "write" or "fill" and the place; false if the address is not the device's.
 static bool write_target(const char *verb, const char *to, size_t bytes)
 {
     struct module *module;
@@ -131,7 +131,7 @@ static bool write_target(const char *verb, const char *to, size_t bytes)
     return true;
 }
 
-// One row of a copy or a fill.
+// Writes down one row of a copy or a fill.
 static void write_row(const struct task *task, size_t slice, size_t row)
 {
     if (task->kind == TASK_FILL) {

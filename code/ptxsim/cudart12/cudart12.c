@@ -1,15 +1,16 @@
-// cudart12.c: the functions of libcudart.so.12 that had other arguments than those of CUDA 13 have. All others are
-// handed on as they are (forward). There is one runtime, libcudart.so.13's: this library keeps nothing.
+// cudart12.c: functions of libcudart.so.12 whose arguments differ from CUDA 13's. All others are
+// passed on unchanged (forward). There is one runtime, libcudart.so.13's: this library has no
+// state.
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 #include <string.h>
 
-// The function of libcudart.so.13.
+// Returns a function of libcudart.so.13.
 #define NEW(name)                                                                                  \
     extern __typeof__(name) name##_13;                                                             \
     __asm__(".symver " #name "_13, " #name "@libcudart.so.13")
-// The name by which a program of CUDA 12 asks for a function, which here has another one: cuda_runtime_api.h has
-// declared what CUDA 13 means by it.
+// Defines a function under the name that CUDA 12 programs call; in C it has another name here,
+// since cuda_runtime_api.h declares CUDA 13's.
 #define OLD(name) __asm__(#name) __attribute__((visibility("default")))
 
 // ---- Properties ---------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ void note_size(struct decoder *d, int bytes)
 
 // ---- Hints to the caches ------------------------------------------------------------------------
 
-// There is no cache, so a hint changes nothing; what ptxas refuses is refused, by the same rules.
+// There is no cache, so a hint changes nothing; but what ptxas refuses is refused here, too.
 
 void policy_operand(struct decoder *d, int index)
 {
@@ -85,7 +85,7 @@ static void check_fraction(struct decoder *d)
         fail(d, "%s: a fraction of %g is not in (0, 1]", d->insn->opcode, (double)fraction);
 }
 
-// [address], bytes of the first priority, bytes in all
+// [address], bytes of the first priority, total bytes
 static void check_range(struct decoder *d)
 {
     address_operand(d, operand(d, 1), SPACE_GLOBAL);
@@ -98,8 +98,8 @@ static void check_range(struct decoder *d)
              d->insn->opcode, (long long)first->value, (long long)all->value);
 }
 
-// createpolicy.fractional.first{.second}, .range{.global}.first{.second}, .cvt.L2: a policy is 0, and
-// instructions that take one ignore it.
+// createpolicy.fractional.first{.second}, .range{.global}.first{.second}, .cvt.L2: a policy is 0,
+// and instructions that take one ignore it.
 void decode_createpolicy(struct decoder *d)
 {
     needs_arch(d, 80);
@@ -144,8 +144,8 @@ void decode_prefetch(struct decoder *d)
 
 // ---- Loads and stores ---------------------------------------------------------------------------
 
-// The register of one element of a vector. *width: the bytes of the register before it (0: it is the
-// first), then of this register.
+// The register of one element of a vector. *width: the bytes of the register before it (0: it is
+// the first); becomes this register's.
 static uint32_t element_place(struct decoder *d, const struct operand *o, int element, bool store,
                               uint8_t *width)
 {
@@ -166,7 +166,7 @@ static uint32_t element_place(struct decoder *d, const struct operand *o, int el
     return d->slot[o->reg];
 }
 
-// The registers of `count` elements, which have to be as wide as each other: *width bytes.
+// The registers of `count` elements, which must all have the same width: *width bytes.
 static uint32_t *element_places(struct decoder *d, const struct operand *value, int element,
                                 int count, bool store, uint8_t *width)
 {
@@ -186,7 +186,7 @@ static uint32_t *element_places(struct decoder *d, const struct operand *value, 
         if (before && before != *width && (!store || o->kind == OPERAND_REGISTER))
             fail(d, "a vector of registers of different widths");
     }
-    // Immediates in a vector of wider registers take the registers' width.
+    // Immediates in a vector with wider registers take the registers' width.
     for (int i = 0; store && i < count && count > 1; ++i)
         if (value->elements[i].kind == OPERAND_IMMEDIATE)
             regs[i] = constant(d, immediate(d, &value->elements[i], *width), *width);
@@ -228,7 +228,7 @@ static void decode_access(struct decoder *d, bool store)
     set_order(d, op);
     op->cluster = has(d, MOD_shared_cluster);
     this_insn(d)->element = op->bytes;
-    if (address.space != SPACE_LOCAL && address.space != SPACE_PARAM) // the thread's own
+    if (address.space != SPACE_LOCAL && address.space != SPACE_PARAM) // the thread's own memory
         note_size(d, element * count);
 }
 
@@ -295,7 +295,7 @@ static void decode_atomic(struct decoder *d, bool returns)
     policy_operand(d, at + 2 + swaps + has(d, MOD_complete_tx_bytes)); // red.async has an mbarrier
     uint32_t *regs = arena_alloc(&d->program->arena, 3 * sizeof *regs);
     regs[0] = NO_REGISTER;
-    // An exchange whose result nobody uses is a store.
+    // An exchange whose result is unused is a store.
     if (returns && operand(d, 0)->kind != OPERAND_SINK &&
         !(exchanges && !is_used(d, operand(d, 0))))
         regs[0] = destination(d, operand(d, 0), bytes);

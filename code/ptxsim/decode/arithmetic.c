@@ -33,8 +33,8 @@ static bool add_word(char *name, size_t size, const char *word)
     return (size_t)snprintf(name + used, size - used, "_%s", word) < size - used;
 }
 
-// The operation of an opcode, "fma_ftz_f32" of fma.rn.ftz.sat.f32: of a float without .sat, and
-// without the rounding if it `rounds`; .ftz last before the type.
+// The operation for an opcode, for example "fma_ftz_f32" for fma.rn.ftz.sat.f32: float operations
+// without .sat, and without the rounding if it `rounds`; .ftz stands before the type.
 static int find_arithmetic(const struct decoder *d, const char *base, bool rounds)
 {
     const struct spelling *s = d->spelling;
@@ -52,7 +52,8 @@ static int find_arithmetic(const struct decoder *d, const char *base, bool round
     return fits ? op_find(name) : -1;
 }
 
-// Emits the operation `id` of operations.def. How many operands it takes, and of how many bytes, stands there.
+// Emits the operation `id` of operations.def, which also says how many operands it takes, and their
+// bytes.
 static struct op *emit_listed(struct decoder *d, int id)
 {
     if (id < 0 || !signatures[id].operands)
@@ -78,7 +79,8 @@ static void run_rounded(struct decoder *d, struct op *op, int id, enum rounding 
     *(op->run == guarded_op ? &op->inner : &op->run) = rounded_op;
 }
 
-// By name; `base` stands in the opcode's first place. rounds: floats under the opcode's rounding.
+// Finds the operation by name; `base` replaces the opcode's first part. rounds: float operations
+// that use the opcode's rounding.
 static void decode_by_name(struct decoder *d, const char *base, bool rounds)
 {
     enum modifier type = last_modifier(d);
@@ -105,15 +107,15 @@ void decode_rounded(struct decoder *d)
     decode_by_name(d, d->spelling->base, true);
 }
 
-void decode_mad(struct decoder *d) // of floats the same as fma
+void decode_mad(struct decoder *d) // for floats the same as fma
 {
     decode_by_name(d, is_float(last_modifier(d)) ? "fma" : "mad", true);
 }
 
 // ---- With a carry, bit fields -------------------------------------------------------------------
 
-// The sum or difference of two values, with the carry of the instruction before (addc, subc, madc) and for the one
-// after (.cc). The carry has a place of its own, 0 or 1 for each lane.
+// The sum or difference of two values, with the carry from the instruction before (addc, subc,
+// madc) and for the one after (.cc). The carry has a slot of its own, 0 or 1 for each lane.
 static void emit_carry(struct decoder *d, uint32_t to, uint32_t a, uint32_t b, bool subtract)
 {
     bool wide = need_type(d, last_modifier(d)) == 8, in = d->spelling->base[3] == 'c';
@@ -237,8 +239,8 @@ void decode_shift_right(struct decoder *d) // shr.b32 fills with zeros
 
 // ---- Comparison ---------------------------------------------------------------------------------
 
-// An operand of a comparison of halves, which is exact in f32: widens what lies at *place. Of a pair,
-// `part` 1 is the upper half.
+// Widens an operand of a comparison of halves at *place to f32, in which the comparison is exact.
+// part 1: the upper half of a pair.
 static void widen(struct decoder *d, enum modifier type, int part, uint32_t *place)
 {
     bool pair = is_pair(type);
@@ -283,7 +285,7 @@ static int combination_id(struct decoder *d)
 }
 
 // The comparison of setp and set, of operands 1 and 2, combined with a predicate if there is one:
-// `yes` gets the result, `no` (if not NULL) that of the negated comparison.
+// `yes` becomes the result, `no` (if not NULL) the result of the negated comparison.
 static void decode_comparison(struct decoder *d, enum modifier type, int part, uint32_t *yes,
                               uint32_t *no)
 {
@@ -329,7 +331,7 @@ void decode_setp(struct decoder *d)
     }
     uint32_t place = destination(d, to, 0);
     if (simple) {
-        d->program->ops[d->program->op_count - 1].d = place; // straight into the predicate
+        d->program->ops[d->program->op_count - 1].d = place; // writes directly into the predicate
         return;
     }
     emit_plain(d, OP_mov_pred, place, yes, 0, 0);

@@ -39,21 +39,21 @@ extern const struct signature signatures[OP_COUNT];
 // What runs after an instruction. From CONTROL_JUMP on: not always the next one.
 enum control {
     CONTROL_NEXT,
-    CONTROL_MEMBERS, // waits for the lanes that its mask names, without one for the whole warp
-    CONTROL_GROUP, // as CONTROL_MEMBERS, and then perhaps for other warps: it is the last of its block
+    CONTROL_MEMBERS, // waits for the lanes in its mask, or without a mask for the whole warp
+    CONTROL_GROUP,   // like CONTROL_MEMBERS, and then perhaps for other warps: ends its block
     CONTROL_BARRIER, // waits for the CTA; its decoder sets the block's `barrier`
     CONTROL_JUMP,
     CONTROL_SWITCH,
-    CONTROL_CALL, // comes back to the next one
+    CONTROL_CALL, // returns to the next instruction
     CONTROL_LEAVE,
 };
 
-// What an instruction does to its first operand, where that is no address.
+// What an instruction does to its first operand, unless that is an address.
 enum result { RESULT_READS, RESULT_WRITES, RESULT_UPDATES };
 
 enum { CLASS_BY_TYPE = CLASSES, CLASS_LOAD, CLASS_STORE }; // see opcodes.def
 
-// Makes the operations of an instruction, or fails.
+// Makes an instruction's operations, or fails.
 typedef void decode_fn(struct decoder *d);
 
 struct opcode { // a row of opcodes.def
@@ -65,16 +65,16 @@ struct opcode { // a row of opcodes.def
     enum family family;
 };
 
-// A function that the device's runtime gives to every kernel, and that has no body in the module.
+// A function that the device's runtime provides to every kernel, without a body in the module.
 struct system_call {
     const char *name;
     op_fn *run;
-    uint8_t bytes[6]; // of the result, if it has one, and of each argument
-    bool heap;        // takes memory of the heap of device code
+    uint8_t bytes[6]; // of the result, if there is one, and of each argument
+    bool heap;        // uses the heap of device code
 };
 
-// What extra/ adds, for programs other than the book's. A library that is linked without extra/ does not have
-// it: so its users declare it weak.
+// Tables of extra/, for programs other than the book's. A library may be linked without extra/: so
+// these are declared weak.
 struct extra {
     const struct opcode *opcodes;
     const struct system_call *calls;
@@ -96,7 +96,7 @@ enum modifier {
 extern const char *const modifier_names[MODIFIER_COUNT];
 
 enum { NUMBER_NONE = -1, MATRIX_NONE = -1 };
-struct type { // of a modifier; bytes -1 and no numbers if it is no type
+struct type { // a modifier as a type; bytes -1 and no numbers if it is none
     int8_t bytes;
     uint8_t op_class;
     int8_t number, pair, matrix; // enum number, enum matrix_type
@@ -110,13 +110,13 @@ static inline bool is_pair(enum modifier type) // f16x2 and the like
 
 enum { NAME_SLOTS = 4096 }; // a power of two, well above the number of names
 struct names {
-    const void *list; // of rows that begin with a name
-    size_t row;       // bytes
+    const void *list; // rows that begin with a name
+    size_t row;       // bytes of a row
     int count;
-    int16_t slots[NAME_SLOTS]; // number in the list + 1, at the name's hash or the next free place
-    bool ready;                // decoding is under the runtime's lock
+    int16_t slots[NAME_SLOTS]; // index in the list + 1, at the name's hash or the next free slot
+    bool ready;                // set under the runtime's lock, which decoding holds
 };
-// The number of a name, -1 if the list has no such name.
+// A name's index; -1 if the list does not have it.
 int find_name(struct names *names, const char *text, size_t length);
 int op_find(const char *name); // an enum op_id, -1: there is none
 enum modifier modifier_find(const char *text);
@@ -125,21 +125,21 @@ enum modifier modifier_find(const char *text);
 
 enum { SCRATCH_SLOTS = 16, SCRATCH_BYTES = 256, MOST_MODIFIERS = 16, SPELLINGS = 256 };
 
-// An opcode as it is written, "ld.shared.v2.u32", taken apart once however often it is used.
+// An opcode as written, "ld.shared.v2.u32", taken apart once for all its uses.
 struct spelling {
     const char *text;
-    const struct opcode *opcode; // its row
+    const struct opcode *opcode; // its row of opcodes.def
     const char *base;            // "ld"
     int count;
     const char *word[MOST_MODIFIERS]; // "shared", "v2", "u32"
     enum modifier modifier[MOST_MODIFIERS];
-    uint64_t set[(MODIFIER_COUNT + 63) / 64]; // a bit for each of them, but for MOD_NONE
-    struct spelling *next;                    // of the same hash
+    uint64_t set[(MODIFIER_COUNT + 63) / 64]; // a bit for each word except MOD_NONE
+    struct spelling *next;                    // with the same hash
 };
 
 struct constant {
     uint64_t value;
-    uint8_t bytes; // a lane; 0: a predicate
+    uint8_t bytes; // bytes of a lane; 0: a predicate
     uint32_t at;
 };
 
@@ -153,30 +153,30 @@ struct decoder {
     const struct insn *insn; // being decoded
     const struct spelling *spelling;
     struct spelling *spellings[SPELLINGS]; // all of them so far, by hash
-    const struct spelling **spelled;       // of each instruction of the function
-    uint32_t *slot;                        // of each register: its place in the frame
-    int *block_of; // of each instruction (the block that starts there), -1 inside one
+    const struct spelling **spelled;       // for each instruction of the function
+    uint32_t *slot;                        // for each register its place in the frame
+    int *block_of; // for each instruction the block that starts there, or -1
     struct constant *constants;
     size_t constant_count, constant_capacity;
-    size_t frame; // bytes so far
+    size_t frame; // frame bytes used so far
     uint32_t scratch_at;
     int scratch_used;
     size_t op_capacity, block_capacity, place_capacity;
     const struct call_operands *call_end;
-    int *watched; // of each register: its number among those that wgmma uses, or -1; NULL: none
+    int *watched; // for each register its number among those used by wgmma, or -1; NULL: none
     bool *accumulates;
     int watched_words;
-    struct arena temporary; // what a function's decoding needs, gone with the decoder
+    struct arena temporary; // memory for decoding a function, freed with the decoder
     jmp_buf failed;
     char *why;
     size_t why_size;
 };
 
-// Ends the decoding of the kernel: one line, "kernel, PTX line: text".
+// Ends the decoding of the kernel with one line, "kernel, PTX line: text".
 __attribute__((noreturn, format(printf, 2, 3))) void fail(struct decoder *d, const char *format,
                                                           ...);
 __attribute__((noreturn)) void unsupported(struct decoder *d); // names the instruction
-// What ptxas accepts from a newer machine on only.
+// Fails unless the target is new enough for ptxas to accept this.
 void needs_arch(struct decoder *d, int arch);
 
 // ---- An opcode that has been taken apart (spelling.c) ----------------------------------------------
@@ -185,54 +185,56 @@ const struct spelling *spelling_of(const struct decoder *d,
                                    const struct insn *insn); // out of d->spelled
 bool is_wgmma(const struct spelling *s);
 
-// The rest is about the instruction being decoded.
+// The following functions are about the instruction being decoded.
 static inline bool has(const struct decoder *d, enum modifier m)
 {
     return d->spelling->set[m / 64] >> m % 64 & 1;
 }
 enum modifier modifier_at(const struct decoder *d, int index); // MOD_NONE past the ends
 enum modifier last_modifier(const struct decoder *d);          // most opcodes end in their type
-bool is_signed(const struct decoder *d);                       // by the type that it ends in
+bool is_signed(const struct decoder *d);                       // by the type at its end
 bool is_store(const struct decoder *d);
-enum space memory_space(const struct decoder *d); // that the opcode names
+enum space memory_space(const struct decoder *d); // the space that the opcode names
 
 // ---- An instruction's opcode (opcodes.c) --------------------------------------------------------
 
-// The row of an opcode as it is written; of one that is not known, a row whose decoder refuses it.
+// The row of an opcode as written; for an unknown one, a row whose decoder refuses it.
 const struct opcode *opcode_find(const char *text);
-// The spelling of an instruction, made at its opcode's first use; fails on too many modifiers.
+// The spelling of an instruction, made when its opcode is first used; fails on too many modifiers.
 const struct spelling *spell(struct decoder *d, const struct insn *insn);
-void spell_function(struct decoder *d);          // all of d->function: d->spelled
+void spell_function(struct decoder *d); // all instructions of d->function: fills d->spelled
 enum op_class classify(const struct decoder *d); // of the instruction being decoded
 void decode_insn(struct decoder *d);
 
 // ---- Operands and operations (operands.c) -------------------------------------------------------
 
-struct basic_block *this_block(struct decoder *d); // the program's last, which is being filled
+struct basic_block *this_block(struct decoder *d); // the program's last one, which is being filled
 struct insn_info *this_insn(struct decoder *d);
-// Each returns a place in the frame. take: a new one. constant: one that holds a value for each lane (bytes 0: a
-// predicate). scratch: 256 bytes for intermediate values, which the next instruction uses again.
+// Each returns a place in the frame. take: a new one. constant: one with a value for each lane
+// (bytes 0: a predicate). scratch: 256 bytes for intermediate values, which the next instruction
+// uses again.
 uint32_t take(struct decoder *d, size_t bytes, size_t align);
 uint32_t constant(struct decoder *d, uint64_t value, int bytes);
 uint32_t scratch(struct decoder *d);
-// Adds an operation, under the instruction's guard; plain as in struct op. By its function, or by its
-// enum op_id; the pointer holds until the next one.
+// Adds an operation, under the instruction's guard unless `plain`; by its function, or by its enum
+// op_id. The pointer is valid until the next one is added.
 struct op *emit(struct decoder *d, op_fn *run, int plain);
 struct op *emit_id(struct decoder *d, int id);
 struct op *emit_plain(struct decoder *d, int id, uint32_t to, uint32_t a, uint32_t b, uint32_t c);
 uint64_t immediate(struct decoder *d, const struct operand *o, int bytes); // the bits of a literal
-int special_find(const char *name); // an enum special, -1: there is none
+int special_find(const char *name); // an enum special; -1: there is none
 bool is_local(const struct decoder *d, const struct variable *v);
 // The instruction's operand; fails if it has fewer.
 const struct operand *operand(struct decoder *d, int index);
-// Places in the frame of operands of `bytes` a lane (0: a predicate).
+// Places in the frame of operands with `bytes` a lane (0: a predicate).
 uint32_t source(struct decoder *d, const struct operand *o, int bytes);
 uint32_t destination(struct decoder *d, const struct operand *o, int bytes);
-// A source as wide as its own register, for instructions that take the low bytes of a wider one.
+// A source in its own register's width, for instructions that take the low bytes of a wider
+// register.
 uint32_t wide_source(struct decoder *d, const struct operand *o, int least, uint8_t *width);
-// The mask of the lanes that an instruction waits for: noted with its block.
+// The mask of the lanes that an instruction waits for; it is stored with its block.
 uint32_t members_source(struct decoder *d, const struct operand *o);
-// A literal that is not negative: the groups that a wait may leave.
+// A literal that is not negative: how many groups a wait may leave.
 int64_t count_operand(struct decoder *d, int index);
 
 struct address { // [register + offset]
@@ -244,8 +246,8 @@ struct address { // [register + offset]
 // The address of an operand [reg + offset] or [name + offset], in the space that the opcode names.
 struct address address_operand(struct decoder *d, const struct operand *o, enum space space);
 void set_address(struct op *op, const struct address *address);
-// need_atomic: what the opcode's atomic operation does; refuses an opcode without one. set_atomic: sets the
-// operation's atomic, and its number, bytes and sign by the type of the last modifier.
+// need_atomic: the opcode's atomic operation; refuses an opcode without one. set_atomic: sets the
+// operation's atomic, its number, bytes and sign by the type of the last modifier.
 enum atomic need_atomic(struct decoder *d);
 void set_atomic(struct decoder *d, struct op *op);
 
@@ -253,42 +255,41 @@ static inline bool is_word(const struct decoder *d, int index, const char *word)
 {
     return index < d->spelling->count && !strcmp(d->spelling->word[index], word);
 }
-int need_type(struct decoder *d, enum modifier type); // its bytes; refuses what is no type
-// "setp", "lt", "s32" -> OP_setp_lt_s32; -1 if there is none. Empty parts are left out.
+int need_type(struct decoder *d, enum modifier type); // a type's bytes; refuses what is not a type
+// "setp", "lt", "s32" -> OP_setp_lt_s32; -1 if there is none. Empty parts are skipped.
 int find_parts(const char *a, const char *b, const char *c);
-int find_spelled(const struct decoder *d); // the operation that has the whole opcode as its name
+int find_spelled(const struct decoder *d); // the operation whose name is the whole opcode
 
 // ---- The decoders -------------------------------------------------------------------------------
 
 #define OPCODE(name, how, ...) decode_fn decode_##how;
 #include "opcodes.def"
 #undef OPCODE
-decode_fn decode_unknown; // refuses it
+decode_fn decode_unknown; // refuses the opcode
 
 // access.c
 // An access of `bytes`: the smallest one of a kernel makes the cells of the race checks.
 void note_size(struct decoder *d, int bytes);
-// The cache policy of an access, its operand at `index`, the last, if the opcode has .L2::cache_hint;
-// fails if that operand is missing, or another one follows it.
+// The cache policy of an access, its last operand, at `index`, if the opcode has .L2::cache_hint;
+// fails if that operand is missing, or is not the last.
 void policy_operand(struct decoder *d, int index);
 
-// control.c: the operation of vprintf and the like, which have no body in the module; else NULL.
+// control.c: the operation for vprintf and the like, which have no body in the module; else NULL.
 const struct system_call *system_function(const struct function *f);
 
 // matrix.c
 struct shape {
     int m, n, k;
 };
-// The shape that the opcode names, m16n8k16; *at: which of the modifiers it is.
+// The shape that the opcode names, m16n8k16; *at: the index of that modifier.
 struct shape need_shape(struct decoder *d, int *at);
-// The types of D, A, B and C, which are named after the shape; of f16, A and B are not.
+// The types of D, A, B and C, which follow the shape; for f16 those of A and B are not written.
 void product_types(struct decoder *d, int shape_at, enum matrix_type types[4]);
 // Whether there is a product with these types of D, A, B and C.
 bool types_agree(const enum matrix_type types[4]);
-int integer_bits(
-    enum matrix_type type); // of an element, of the types that are integers; 0: not one of them
+int integer_bits(enum matrix_type type); // bytes of an element, for integer types; 0: another type
 bool is_8bit_float(enum matrix_type type);
-// A matrix ('a', 'b' or 'c') in the registers that an operand names. to: as a destination.
+// A matrix ('a', 'b' or 'c') in the registers of an operand. to: as a destination.
 void matrix_operand(struct decoder *d, const struct operand *o, struct matrix *f,
                     enum matrix_type type, char which, struct shape s, bool to);
 
@@ -296,20 +297,21 @@ void matrix_operand(struct decoder *d, const struct operand *o, struct matrix *f
 
 struct flow_block {
     size_t first, end;        // instructions
-    int next[2];              // blocks that may follow, -1: none
-    const struct label *many; // of a brx: the list of those that may
-    bool exits;               // never falls through
+    int next[2];              // blocks that may follow; -1: none
+    const struct label *many; // for a brx: the list of its targets
+    bool exits;               // control never reaches the next block
     enum sync_kind sync;
-    uint64_t *use, *def, *in; // sets of registers: used before they are defined, defined, alive
+    uint64_t *use, *def,
+        *in; // sets of registers: used before definition, defined, live at the start
 };
 
 typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
 
 void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data);
 struct flow_block *find_blocks(struct decoder *d, size_t *count); // of d->function; d->block_of
-// Whether some instruction of the function uses what is in an operand's register.
+// Whether some instruction of the function uses the register of an operand.
 bool is_used(struct decoder *d, const struct operand *o);
-// Whether a load stands in a loop and its value does nothing but decide branches: that of a flag.
+// Whether a load is in a loop and its value only decides branches, like the load of a flag.
 bool asks_again(struct decoder *d, const struct insn *load);
 void number_watched(struct decoder *d);                                              // d->watched
 void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count); // d->slot

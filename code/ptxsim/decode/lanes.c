@@ -1,6 +1,6 @@
-// lanes.c: what goes between the lanes of a warp, and the barriers of a warp and of a CTA: vote,
-// match, redux, elect, activemask, bar, barrier (PTX ISA, "Parallel Synchronization and Communication
-// Instructions"), shfl ("Data Movement and Conversion Instructions").
+// lanes.c: exchange between the lanes of a warp, and the barriers of a warp and of a CTA: vote,
+// match, redux, elect, activemask, bar, barrier (PTX ISA, "Parallel Synchronization and
+// Communication Instructions"), shfl ("Data Movement and Conversion Instructions").
 #include "internal.h"
 
 void decode_shfl(struct decoder *d)
@@ -21,7 +21,7 @@ void decode_shfl(struct decoder *d)
     const struct operand *members = operand(d, 4);
     regs[1] = members_source(d, members);
     if (members->kind == OPERAND_IMMEDIATE && (uint32_t)members->value == ~0u)
-        regs[1] = NO_REGISTER; // the lane that it would name need not be looked at
+        regs[1] = NO_REGISTER; // nobody needs the lane that it would return
     struct op *op = emit_plain(d, OP_shfl, place, a, b, c);
     op->regs = regs;
     op->imm = mode;
@@ -53,7 +53,7 @@ void decode_vote(struct decoder *d)
     emit_vote(d, true);
 }
 
-void decode_vote_here(struct decoder *d) // without .sync: of the lanes that come together
+void decode_vote_here(struct decoder *d) // without .sync: among the lanes that are here
 {
     emit_vote(d, false);
 }
@@ -159,7 +159,7 @@ void decode_cluster_arrive(struct decoder *d)
     emit(d, cluster_arrive_op, 0)->relaxed = has(d, MOD_relaxed);
 }
 
-// In a cluster of one CTA this is the CTA's barrier, at which an arrival alone does nothing.
+// In a cluster of one CTA this is the CTA's barrier, at which arriving alone has no effect.
 void decode_cluster_wait(struct decoder *d)
 {
     struct barrier_operands *b = arena_alloc(&d->program->arena, sizeof *b);

@@ -1,6 +1,6 @@
-// liveness.c: a function's instructions -> basic blocks and the registers alive in them, and places
-// in the register file by a linear scan (Poletto and Sarkar, 1999). What an opcode does to control
-// and to its first operand stands in opcodes.def.
+// liveness.c: finds a function's basic blocks, the registers live in them, and places in the
+// register file by a linear scan (Poletto and Sarkar, 1999). opcodes.def says what an opcode does
+// to control and to its first operand.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -40,8 +40,8 @@ static enum control control_of(const struct decoder *d, const struct insn *insn)
     return spelling_of(d, insn)->opcode->control;
 }
 
-// Which instructions begin a block: an instruction with a label, one that waits for other lanes,
-// and one behind an instruction that may jump.
+// The instructions that begin a block: one with a label, one that waits for other lanes, and one
+// after an instruction that may jump.
 static bool *find_leaders(struct decoder *d)
 {
     const struct function *f = d->function;
@@ -57,7 +57,7 @@ static bool *find_leaders(struct decoder *d)
     return leader;
 }
 
-// Where a block's lanes go from its last instruction.
+// The blocks that may follow a block's last instruction.
 static void find_next(struct decoder *d, struct flow_block *list, size_t count, size_t index)
 {
     const struct function *f = d->function;
@@ -105,7 +105,7 @@ struct flow_block *find_blocks(struct decoder *d, size_t *count)
             at++;
         }
         d->block_of[i] =
-            i < n ? (int)at - 1 : (int)blocks; // a label at the very end: the last exit
+            i < n ? (int)at - 1 : (int)blocks; // a label at the very end leads to the last exit
         if (at)
             list[at - 1].end = i < n ? i + 1 : n;
     }
@@ -186,8 +186,8 @@ static void live_out(struct decoder *d, struct flow_block *blocks, const struct 
     }
 }
 
-// Numbers the registers that the function's wgmma use. Called functions are not watched: nvcc makes
-// them inline.
+// Numbers the registers that the function's wgmma use. Called functions are not watched: nvcc
+// inlines them.
 void number_watched(struct decoder *d)
 {
     struct function *f = d->function;
@@ -217,8 +217,8 @@ void number_watched(struct decoder *d)
         d->watched_words = (numbers + 63) / 64;
 }
 
-// The registers that each block uses before it defines them, and defines; from those the ones alive
-// where it begins, to a fixed point.
+// For each block the registers that it uses before defining them, and those it defines; from these,
+// to a fixed point, the registers live at its start.
 static void find_live(struct decoder *d, struct flow_block *blocks, size_t count, size_t words)
 {
     const struct function *f = d->function;
@@ -245,8 +245,8 @@ static void find_live(struct decoder *d, struct flow_block *blocks, size_t count
     }
 }
 
-// The interval of each register: from the first instruction at which it is live to the last. SIZE_MAX: no instruction
-// names it.
+// The interval of each register: from the first instruction where it is live to the last. SIZE_MAX:
+// no instruction uses it.
 static struct interval *find_intervals(struct decoder *d, struct flow_block *blocks, size_t count,
                                        size_t words)
 {
@@ -269,21 +269,20 @@ static struct interval *find_intervals(struct decoder *d, struct flow_block *blo
         }
     }
     for (size_t i = 0; i < f->reg_count && d->watched; ++i)
-        if (d->accumulates[i]) // a product may write it until some later wait: it shares its place
-                               // with no other register
+        if (d->accumulates[i]) // a product may write it until a later wait: no other gets its place
             intervals[i] = (struct interval){(int)i, 0, f->insn_count};
     return intervals;
 }
 
 struct pressure {
     uint64_t *live;
-    bool defines; // which registers of an instruction are looked at
-    int now;      // words of 4 bytes
+    bool defines; // which of an instruction's registers are visited
+    int now;      // live words of 4 bytes
 };
 
 static int register_words(const struct decoder *d, int reg)
 {
-    return (d->function->regs[reg].bytes + 3) / 4; // predicates have registers of their own
+    return (d->function->regs[reg].bytes + 3) / 4; // predicates have a register file of their own
 }
 
 static void note_pressure(struct decoder *d, int reg, bool defines, void *data)
@@ -296,8 +295,8 @@ static void note_pressure(struct decoder *d, int reg, bool defines, void *data)
     p->now += defines ? -register_words(d, reg) : register_words(d, reg);
 }
 
-// The most words that are alive at one place: what a compiler that neither spills nor computes
-// anything twice would need. Backwards through each block.
+// The most words that are live at one point: what a compiler needs that neither spills nor
+// recomputes. Walks each block backwards.
 static int most_live(struct decoder *d, struct flow_block *blocks, size_t count, size_t words)
 {
     const struct function *f = d->function;
@@ -319,7 +318,7 @@ static int most_live(struct decoder *d, struct flow_block *blocks, size_t count,
     return most;
 }
 
-// Registers whose intervals do not meet share a place.
+// Registers whose intervals do not overlap share a place.
 void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count)
 {
     const struct function *f = d->function;
@@ -329,7 +328,7 @@ void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t cou
     struct interval *intervals = find_intervals(d, blocks, count, words);
     d->slot = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->slot);
     for (size_t i = 0; i < f->reg_count; ++i)
-        d->slot[i] = d->scratch_at; // never named
+        d->slot[i] = d->scratch_at; // never used
     qsort(intervals, f->reg_count, sizeof *intervals, by_start);
     // Free places by size: predicates, 2, 4, 8 and 16 bytes.
     struct place {
@@ -377,7 +376,7 @@ bool is_used(struct decoder *d, const struct operand *o)
     return use.found;
 }
 
-// Whether a register's value is used for branches only, directly or through at most `steps` logical
+// Whether a register's value is used only for branches, directly or through at most `steps` logical
 // operations.
 static bool only_decides(struct decoder *d, int reg, int steps)
 {

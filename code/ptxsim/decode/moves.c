@@ -89,14 +89,14 @@ void decode_mov(struct decoder *d)
     } else {
         uint32_t place = destination(d, to, bytes);
         uint32_t value = source(d, from, bytes);
-        if (from->kind == OPERAND_NAME && d->scratch_used) // %tid.x: straight into the register
+        if (from->kind == OPERAND_NAME && d->scratch_used) // %tid.x: directly into the register
             d->program->ops[d->program->op_count - 1].d = place;
         else
             emit_plain(d, move_id(d, bytes), place, value, 0, 0);
     }
 }
 
-// The window of the space that the opcode names, in the generic address space: 0 of global memory.
+// The start in generic addresses of the space that the opcode names: 0 for global memory.
 static uint64_t window_of(const struct decoder *d)
 {
     return memory_space(d) == SPACE_SHARED ? SHARED_WINDOW
@@ -115,7 +115,8 @@ void decode_cvta(struct decoder *d)
         (int64_t)(has(d, MOD_to) ? 0 - window : window);
 }
 
-// mapa{.shared::cluster} to, address, rank: the same place in the memory of another CTA of the cluster
+// mapa{.shared::cluster} to, address, rank: the same offset in the memory of another CTA of the
+// cluster
 void decode_mapa(struct decoder *d)
 {
     int bytes = need_type(d, last_modifier(d));
@@ -164,7 +165,7 @@ static enum modifier result_type(const struct decoder *d) // cvt{.how}.to.from
     return modifier_at(d, d->spelling->count - 2);
 }
 
-// .rn and friends; .rni and friends round to an integer.
+// .rn and the like; .rni and the like round to an integer.
 static bool find_rounding(enum modifier m, enum rounding *rounding, bool *whole)
 {
     *whole = m == MOD_rni || m == MOD_rzi || m == MOD_rmi || m == MOD_rpi;
@@ -182,7 +183,7 @@ static bool find_rounding(enum modifier m, enum rounding *rounding, bool *whole)
     }
 }
 
-// The types, and all that is said before them; each modifier must be known.
+// The types, and all modifiers before them, which must be known.
 static struct conversion conversion_of(struct decoder *d)
 {
     int to = modifier_types[result_type(d)].number, from = modifier_types[last_modifier(d)].number;
@@ -209,14 +210,15 @@ static struct conversion conversion_of(struct decoder *d)
     return k;
 }
 
-// The operation of a conversion between registers just as wide as the types, -1 if it has none.
+// The operation for a conversion between registers exactly as wide as the types; -1 if there is
+// none.
 static int conversion_id(struct decoder *d, const struct conversion *k, int to_bytes,
                          int from_bytes)
 {
     int id = find_spelled(d);
     if (id >= 0 || k->to >= NUMBER_F16 || k->from >= NUMBER_F16 || k->saturate)
         return id;
-    // Integers: widening goes by the source's sign, narrowing drops bits.
+    // Integers: widening depends on the source's sign, narrowing drops bits.
     if (from_bytes == to_bytes)
         return move_id(d, to_bytes);
     char to[8], from[8];
@@ -258,7 +260,7 @@ static void decode_convert(struct decoder *d)
         emit_conversion(d, convert, &k, d->slot[to->reg], a, 0);
 }
 
-// Two numbers at once: of two operands in f32, or of one that holds both.
+// Two numbers at once: from two f32 operands, or from one operand that holds both.
 static void decode_convert_pair(struct decoder *d)
 {
     bool single = last_modifier(d) == MOD_f32;
@@ -287,8 +289,8 @@ static void decode_convert_pair(struct decoder *d)
     emit_conversion(d, convert_pair, &k, place, a, b);
 }
 
-// cvt.pack.sat.TYPE.s32{.b32} to, a, b{, c}: a and b, each held within the type, side by side, b in the lowest bits; of
-// less than 16 bits each, c above them.
+// cvt.pack.sat.TYPE.s32{.b32} to, a, b{, c}: a and b, each clamped to the type, side by side, with
+// b in the lowest bits; if they have less than 16 bits each, c is above them.
 static void decode_convert_pack(struct decoder *d)
 {
     static const char *const types[] = {"u2", "s2", "u4", "s4", "u8", "s8", "u16", "s16"};
@@ -333,7 +335,7 @@ void decode_cvt(struct decoder *d)
         decode_convert_pair(d);
         return;
     }
-    // The usual ones are in the list.
+    // The common ones are in the list.
     const struct signature *s = &signatures[id];
     uint32_t place = destination(d, operand(d, 0), s->plain - 1),
              a = source(d, operand(d, 1), s->a), b = 0;

@@ -1,6 +1,6 @@
-// opcodes.c: an instruction's opcode taken apart into its row of opcodes.def and its modifiers, and
-// what follows from them: the decoder, the class that it is counted in (PTX ISA, "Instruction
-// Statements" and "Instruction Set").
+// opcodes.c: takes an opcode apart into its row of opcodes.def and its modifiers; these determine
+// the decoder and the class that the instruction is counted in (PTX ISA, "Instruction Statements"
+// and "Instruction Set").
 #include "internal.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ const struct opcode *opcode_find(const char *text)
         if (!text[length] || text[length] == '.')
             row = row_named(text, length);
         if (row)
-            found = row; // a longer one may follow
+            found = row; // a longer name may follow
     }
     return found;
 }

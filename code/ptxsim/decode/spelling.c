@@ -1,4 +1,4 @@
-// spelling.c: what an opcode that has been taken apart (opcodes.c) says: its modifiers, its type, its space.
+// spelling.c: the modifiers, the type and the space of an opcode that opcodes.c has taken apart.
 #include "internal.h"
 
 const struct spelling *spelling_of(const struct decoder *d, const struct insn *insn)

@@ -1,5 +1,5 @@
-// table.c: operations (operations.def) and the modifiers of opcodes (modifiers.def), and how rows are found by
-// their names: by a hash table for each list.
+// table.c: operations (operations.def), the modifiers of opcodes (modifiers.def), and the search
+// for rows by name: a hash table for each list.
 #include "internal.h"
 
 #include <string.h>

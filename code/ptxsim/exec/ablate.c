@@ -1,8 +1,9 @@
-// ablate.c: runs the basic blocks of a CTA of which some executions are spoiled, or all are noted (struct ablation), to
-// learn whether what they do is used. No other CTA runs this file.
+// ablate.c: runs the basic blocks of a CTA in which some executions are spoiled, or all are noted
+// (struct ablation), to learn whether their results are used. CTAs without ablation never run this
+// file.
 //
-// What is spoiled stays finite: of what is not used, a NaN would come through a product with 0. And a spoiled
-// value always differs from what it was, unless both are zeros of different sign.
+// Spoiled values stay finite: otherwise an unused NaN would show through a product with 0. And a
+// spoiled value always differs from the original, unless both are zeros of different sign.
 #include "exec.h"
 
 #include "ptxsim/ops/address.h"
@@ -14,7 +15,7 @@
 
 static const uint64_t HASH_START = 0xcbf29ce484222325;
 
-// FNV-1a, by words of 4 bytes and what is left.
+// FNV-1a, over words of 4 bytes and the rest.
 static uint64_t hash_more(uint64_t hash, const void *bytes, size_t size)
 {
     for (size_t at = 0; at < size; at += 4) {
@@ -26,7 +27,7 @@ static uint64_t hash_more(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
-// Whether a CTA's execution is spoiled.
+// Whether an execution, by number in its CTA, is spoiled.
 static bool is_chosen(const struct cta *cta, uint64_t at)
 {
     const struct ablation *a = cta->launch->ablation;
@@ -36,7 +37,7 @@ static bool is_chosen(const struct cta *cta, uint64_t at)
     return chosen;
 }
 
-// Counts an execution; whether it is spoiled.
+// Counts an execution; returns whether it is spoiled.
 static bool is_next_chosen(struct warp *w)
 {
     return is_chosen(w->cta, w->cta->executions++);
@@ -64,7 +65,7 @@ static void spoil_product(char *r, const struct op *op)
     }
 }
 
-// Lanes whose address is in global memory.
+// Lanes whose addresses are in global memory.
 static uint32_t global_lanes(const char *r, const struct op *op, uint32_t address, int64_t offset,
                              uint32_t mask)
 {
@@ -134,7 +135,7 @@ static uint32_t bytes_of(const struct op *op)
     return op->bytes * (op->vector ? op->vector : 1u);
 }
 
-// The place that a lane asks: the source of a copy, the address of any other access.
+// The address that a lane asks: a copy's source, or any other access's address.
 static uint64_t asked_by(const char *r, const struct op *op, int lane)
 {
     const struct copy_operands *copy = op->family == FAMILY_COPY ? op->operands : NULL;
@@ -143,7 +144,7 @@ static uint64_t asked_by(const char *r, const struct op *op, int lane)
                 : address_in(r, op->a, op->wide_address, op->imm, lane);
 }
 
-// Lanes that load from global memory, and from where.
+// Lanes that load from global memory, and their addresses.
 static uint32_t loading_lanes(const char *r, const struct op *op, const struct insn_info *insn,
                               uint32_t on, uint64_t at[WARP])
 {
@@ -157,8 +158,8 @@ static uint32_t loading_lanes(const char *r, const struct op *op, const struct i
     return lanes;
 }
 
-// Sectors that a warp loads from global memory, or a product of its. What it loads before its first product counts as
-// loaded beside products, too.
+// Sectors that a warp, or one of its products, loads from global memory. Loads before its first
+// product count as loads beside products, too.
 static void note_roles(struct ablation *a, struct warp *w, const char *r, const struct op *op,
                        const struct insn_info *insn, uint32_t on)
 {
@@ -175,8 +176,9 @@ static void note_roles(struct ablation *a, struct warp *w, const char *r, const 
     }
 }
 
-// What may look something up: a load, a copy, an atomic operation, a shuffle or a choice of bytes, by the places, lanes
-// or bytes that it asks. Of one CTA in four, which stands for the others: they are many.
+// Notes a possible lookup: a load, a copy, an atomic operation, a shuffle or a choice of bytes, by
+// the addresses, lanes or bytes that it asks. Only in one CTA of four, which stands for the others,
+// since lookups are many.
 static void note_lookup(const struct cta *cta, const char *r, const struct op *op,
                         const struct insn_info *insn, uint32_t on)
 {
@@ -198,7 +200,7 @@ static void note_lookup(const struct cta *cta, const char *r, const struct op *o
     note_execution(cta, hash, hash, ONE_OF * (uint32_t)__builtin_popcount(on));
 }
 
-// An update without a result is one of a sum: each is another.
+// An update without a result is of a sum: each one counts as different.
 static void note_atomic(const struct cta *cta, const char *r, const struct op *op, uint64_t address,
                         int lane)
 {
@@ -212,7 +214,8 @@ static void note_atomic(const struct cta *cta, const char *r, const struct op *o
                    1);
 }
 
-// Which CTA stores, to where outputs are looked at. lanes: those that store to global memory.
+// The CTA that stores to each output, if outputs are watched. lanes: those that store to global
+// memory.
 static void note_writer(const struct cta *cta, const char *r, const struct op *op, uint32_t lanes)
 {
     struct ablation *a = cta->launch->ablation;
@@ -237,7 +240,7 @@ static struct signalled *signalled_at(struct ablation *a, const struct warp *w, 
     return &a->signalled[a->signalled_count++];
 }
 
-// A signal, an arrival at an mbarrier or a strong store say, or a question, a wait or a strong load.
+// A signal (an arrival at an mbarrier, a strong store) or a question (a wait, a strong load).
 static void note_signal(struct ablation *a, const struct warp *w, const char *r,
                         const struct op *op, const struct insn_info *insn, uint32_t on)
 {
@@ -258,7 +261,7 @@ static void note_signal(struct ablation *a, const struct warp *w, const char *r,
     s->times = 0;
 }
 
-// What a CTA loads of K and V, by whatever instruction; of a fragment, all that is in its registers.
+// What a CTA loads of K and V, by any instruction; for a fragment everything in its registers.
 static void note_parts(struct cta *cta, const char *r, const struct op *op,
                        const struct insn_info *insn, uint32_t on)
 {
@@ -294,7 +297,7 @@ static void note_parts(struct cta *cta, const char *r, const struct op *op,
 // Each byte of shared memory has beside it which thread has stored it. What a thread reads that it has stored itself has
 // not been passed on.
 
-// Of a thread, which another has in common only 255 threads away. 0: nobody, or no thread alone.
+// A thread's name, which only threads 255 apart share. 0: nobody, or not one thread.
 static uint8_t name_of(const struct warp *w, int lane)
 {
     return (uint8_t)(1 + (w->index * WARP + lane) % 255);
@@ -305,7 +308,7 @@ static bool in_shared(uint64_t at)
     return at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT;
 }
 
-// Registers of a load or store of a matrix; how many, and of these the ones that are no copies.
+// The registers of a matrix load or store, their number, and which of them are no copies.
 static int matrix_registers(const struct op *op, const uint32_t **regs, int *distinct)
 {
     if (op->family == FAMILY_TILES) {
@@ -319,8 +322,9 @@ static int matrix_registers(const struct op *op, const uint32_t **regs, int *dis
     return m->matrix.count;
 }
 
-// Runs a load or a store of a matrix on the names instead of what they are beside, and leaves its registers as they
-// were. How many bytes a load takes of other threads than those that get them.
+// Runs a matrix load or store on the names of storing threads in place of the data, and restores
+// its registers. Returns how many bytes a load takes from threads other than those that receive
+// them.
 static uint32_t matrix_of_names(struct warp *w, char *r, const struct op *op, bool store,
                                 uint32_t mask)
 {
@@ -351,7 +355,7 @@ static uint32_t matrix_of_names(struct warp *w, char *r, const struct op *op, bo
     return passed;
 }
 
-// Names who stores to shared memory, at the places of lanes `on`.
+// Records which thread stores to shared memory, at the addresses of the lanes `on`.
 static void note_stored(struct warp *w, char *r, const struct op *op, const struct insn_info *insn,
                         uint32_t on)
 {
@@ -375,7 +379,7 @@ static void note_stored(struct warp *w, char *r, const struct op *op, const stru
     }
 }
 
-// Bytes that lanes load which other threads have stored, each once.
+// The bytes that lanes load and other threads have stored, each byte once.
 static uint32_t passed_to(struct warp *w, const char *r, const struct op *op, uint32_t lanes)
 {
     uint64_t seen[WARP];
@@ -398,7 +402,7 @@ static uint32_t passed_to(struct warp *w, const char *r, const struct op *op, ui
     return passed;
 }
 
-// A load from shared memory, by what it brings: runs it.
+// Classifies a load from shared memory by where its bytes come from, and runs it.
 static void note_load(struct warp *w, char *r, const struct op *op, uint32_t mask, uint32_t lanes)
 {
     const bool matrix = op->family == FAMILY_FRAGMENT || op->family == FAMILY_TILES;
@@ -423,9 +427,10 @@ static void note_load(struct warp *w, char *r, const struct op *op, uint32_t mas
 
 // ---- Spoiling -----------------------------------------------------------------------------------
 
-// An atomic operation that is spoiled. global: its lanes in global memory, of those that run it (`mask`). An update that
-// is left out, or made twice, may do no harm where the result is asked for: a queue gives a number twice, or wraps. One
-// more is what somebody else may have been given: only who takes the number for what it says notices.
+// Spoils an atomic operation. global: those of its lanes `mask` that are in global memory. Leaving
+// out an update, or making it twice, may do no harm where the result is used: a queue gives a
+// number twice, or wraps. Adding one gives a number that another thread may have been given: only a
+// thread that uses the number notices.
 static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t mask,
                          uint32_t global)
 {
@@ -434,12 +439,12 @@ static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t 
     run_op(w, r, op, returns ? mask : mask & ~global);
     for (uint32_t left = returns ? global : 0; left; left &= left - 1) {
         uint8_t *result = (uint8_t *)r + op->regs[0] + (size_t)__builtin_ctz(left) * op->width;
-        for (int k = 0; k < op->width && ++result[k] == 0; ++k) // carries
+        for (int k = 0; k < op->width && ++result[k] == 0; ++k) // with carry
             ;
     }
 }
 
-// A copy or a product that is put on a list when it is issued; spoiled there.
+// A copy or a product is put on a list when it is issued; it is spoiled there.
 static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t mask, bool chosen)
 {
     size_t bulk[CLUSTER_MOST], products = wgmma_open(w), copies = copies_open(w);
@@ -475,7 +480,7 @@ static uint32_t shared_lanes(const char *r, const struct op *op, const struct in
         const uint64_t at = address_in(r, op->a, op->wide_address, op->imm, i);
         lanes |= (uint32_t)in_shared(at) << i;
     }
-    return matrix && lanes ? on : lanes; // the first lane's address is a fragment's
+    return matrix && lanes ? on : lanes; // the first lane's address stands for the whole fragment
 }
 
 static void spoil_load(struct warp *w, char *r, const struct op *op, uint32_t mask)

@@ -1,4 +1,4 @@
-// counts_derive.c: what the counters of a launch add up to, in all and for each source line.
+// counts_derive.c: adds up the counters of a launch, in total and for each source line.
 #include "exec.h"
 
 #include <stdlib.h>

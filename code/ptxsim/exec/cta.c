@@ -1,6 +1,6 @@
-// cta.c: a CTA, or those of a cluster: storage, and the turns of their warps until they wait at a barrier
-// or end. The CTAs of a cluster are one thing to whoever runs it: that of rank 0 stands for them, and
-// their warps have their turns as the warps of one CTA have.
+// cta.c: runs a CTA, or the CTAs of a cluster: storage, and the turns of their warps until all wait
+// at a barrier or have ended. For its runner a cluster is one thing: the CTA of rank 0 stands for
+// it, and the warps of all its CTAs take turns like those of one CTA.
 #include "exec.h"
 
 #include "ptxsim/ops/cluster.h"
@@ -10,11 +10,11 @@
 #include <stdlib.h>
 
 enum {
-    CTA_ROUNDS = 256,      // turns of a CTA before another one of the same host thread has its own
-    IDLE_BLOCKS = 64,      // a turn of fewer basic blocks that ends in a failed wait counts as idle
-    IDLE_ROUNDS = 1000,    // rounds of idle turns without an arrival, after which it is a deadlock
-    TICK_ROUNDS = 16,      // a call of launch.tick
-    MOST_UNTOLD = 1 << 16, // instructions of a host thread that the launch's sum may lack
+    CTA_ROUNDS = 256,      // rounds before another CTA of the same host thread takes its turn
+    IDLE_BLOCKS = 64,      // a turn with fewer basic blocks that ends in a failed wait is idle
+    IDLE_ROUNDS = 1000,    // rounds of idle turns without an arrival that make a deadlock
+    TICK_ROUNDS = 16,      // rounds between calls of launch.tick
+    MOST_UNTOLD = 1 << 16, // instructions of a host thread that may be missing in the launch's sum
 };
 
 // ---- Storage ------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ static size_t padded(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-// Storage of a CTA: registers, local and shared memory. Used again for the CTAs that follow.
+// Storage of a CTA: registers, local and shared memory. The following CTAs use it again.
 static struct cta *new_one(struct worker *worker)
 {
     const struct run *run = worker->run;
@@ -119,7 +119,7 @@ void free_cta(struct cta *cta)
     free(cluster);
 }
 
-// The system's part of the shared memory holds zeros when a CTA begins.
+// The system's part of shared memory is zero when a CTA begins.
 static void clear_reserved(struct cta *cta)
 {
     for (uint32_t at = cta->shared_bytes - RESERVED_SHARED_BYTES; at < cta->shared_bytes; ++at) {
@@ -168,8 +168,8 @@ static void start_one(struct cta *cta)
     sync_start(cta);
 }
 
-// number: the cluster's in the grid, counted along x first. The ranks of a cluster's CTAs count
-// along x first, too.
+// number: the cluster's number in the grid, counted along x first. The ranks of a cluster's CTAs
+// are counted along x first, too.
 void start_cta(struct cta *cta, uint64_t number)
 {
     const unsigned *grid = cta->launch->grid, *shape = cta->worker->run->shape;
@@ -201,7 +201,8 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
-// What the warps have run is added to the launch's sum now and then; whether the launch goes on.
+// Adds the warps' instructions to the launch's sum now and then; returns whether the launch goes
+// on.
 static bool goes_on(struct run *run, struct worker *worker, uint64_t instructions)
 {
     const struct launch *launch = run->launch;
@@ -218,7 +219,7 @@ static bool goes_on(struct run *run, struct worker *worker, uint64_t instruction
     return atomic_load_explicit(&run->halt, memory_order_relaxed) == RUNNING;
 }
 
-// One turn of a warp; what it has run since.
+// Gives a warp one turn; adds up what it has run.
 static uint64_t turn_of(struct warp *w, bool *moved, bool *idle)
 {
     struct cta *cta = w->cta;
@@ -283,7 +284,7 @@ static enum cta_state end_cta(struct cta *cta)
     return CTA_DONE;
 }
 
-// Whether all CTAs of a cluster are stuck, as long as the effects sum up to this.
+// Whether all CTAs of a cluster are stuck, as long as the sum of all effects is `effects`.
 static bool whole_stuck(struct cta *cta, uint64_t effects)
 {
     bool all = true;
@@ -304,7 +305,7 @@ enum cta_state run_cta(struct cta *cta)
         if (cta->launch->schedule)
             order = scramble(cta->launch->schedule + cta->number * 64 + ++cta->rounds);
         for (int i = 0; i < warps; ++i) {
-            // A seed starts the round elsewhere and may walk it backwards.
+            // A seed starts each round at another warp and may walk it backwards.
             int at = (int)((order >> 1) % (unsigned)warps);
             at = (order & 1 ? at + warps - i : at + i) % warps;
             struct warp *w = cta->cluster ? &cta_at(cta, at / cta->warps)->warp[at % cta->warps]

@@ -1,30 +1,30 @@
 // exec.c: runs a warp. Its lanes run together while they are at the same place.
 //
-// Divergence: a warp is a list of groups, each the lanes at one basic block. The group that is
+// Divergence: a warp is a list of groups of lanes, each group at one basic block. The group that is
 // furthest behind (the deepest call, then the lowest block) runs, one block at a time, so groups
-// meet again at the first block that both reach; nvcc lays code out so that this is where the
-// paths join. So that lanes which wait for others in a loop cannot starve them, the order is
-// turned round now and then. A group that stands before an instruction with a member mask
-// (shfl.sync, bar.warp.sync …) waits for the lanes that the mask names.
+// meet again at the first block that both reach; nvcc lays code out so that the paths join there.
+// So that lanes which wait for others in a loop cannot starve them, the order is reversed now and
+// then. A group before an instruction with a member mask (shfl.sync, bar.warp.sync …) waits for the
+// lanes in the mask.
 //
-// Counting costs one addition a basic block: an instruction has run as often as its block.
+// Counting costs one addition for each basic block: an instruction has run as often as its block.
 #include "exec.h"
 
 #include "ptxsim/machine/groups.h"
 #include "ptxsim/ops/ops.h"
 #include "ptxsim/ops/scalars.h"
 
-enum { TURN_BLOCKS = 4096 }; // basic blocks a warp runs before the next warp has its turn
+enum { TURN_BLOCKS = 4096 }; // basic blocks that a warp runs in a turn
 
 // ---- Groups of lanes ----------------------------------------------------------------------------
 
-// The lanes of a group before an instruction with a member mask that can go on. Lanes meet by the mask that
-// they name: of those in one place some may have come in an earlier round of a loop, or for another tile, and
-// name others.
+// The lanes of a group that can go on past an instruction with a member mask. Lanes meet by the
+// mask that they give: some of those in one place may have come in an earlier round of a loop, or
+// for another tile, and give another mask.
 static uint32_t lanes_met(const struct warp *w, const struct group *g)
 {
     uint32_t members = w->cta->program->blocks[g->block].members, met = 0;
-    if (members == NO_REGISTER) // .aligned: the whole warp
+    if (members == NO_REGISTER) // .aligned: needs the whole warp
         return w->alive & ~g->mask ? 0 : g->mask;
     const u32 *named = (const u32 *)(w->file + g->frame + members);
     uint32_t lowest = named[__builtin_ctz(g->mask)], others = 0;
@@ -44,7 +44,7 @@ static uint32_t lanes_met(const struct warp *w, const struct group *g)
     return met;
 }
 
-// Whether the lanes that the lowest lane names are here, whatever they name themselves.
+// Whether all lanes in the lowest lane's mask are here, whatever masks they give.
 static bool lowest_met(const struct warp *w, const struct group *g)
 {
     const struct basic_block *block = &w->cta->program->blocks[g->block];
@@ -73,7 +73,7 @@ static bool before(const struct group *a, const struct group *b)
 }
 
 // The group to run, -1 if none can: the one that is furthest behind, so that lanes meet again. But
-// it may wait for another, so now and then each of them has a turn of some blocks.
+// it may be waiting for another group, so now and then each group gets a turn of some blocks.
 int pick_group(struct warp *w)
 {
     int best = -1, ready = 0;
@@ -83,8 +83,8 @@ int pick_group(struct warp *w)
             if (best < 0 || before(&w->groups[i], &w->groups[best]))
                 best = i;
         }
-    // Lanes that name different masks should not wait for one another (PTX ISA, shfl.sync). In programs
-    // whose lanes do wait so, they go on, as on a GPU, once nothing else can.
+    // Lanes with different masks should not wait for one another (PTX ISA, shfl.sync). In programs
+    // whose lanes do, they go on, as on a GPU, once nothing else can.
     for (int i = 0; best < 0 && i < w->group_count; ++i)
         if (lowest_met(w, &w->groups[i]))
             best = i;
@@ -147,7 +147,8 @@ void run_block(struct warp *w, int index)
     counts->threads += mask == ~0u ? WARP : (uint64_t)__builtin_popcount(mask);
     w->taken = w->gone = 0;
     w->next = block + 1;
-    // Taken out while it runs, so that the operations can add groups freely.
+    // The group is taken out of the list while it runs, so that the operations can add groups
+    // freely.
     if (w->group_count > 1 && w->cta->races)
         barrier_note_passing(w, g);
     if (mask != g->mask)
@@ -177,11 +178,11 @@ void run_block(struct warp *w, int index)
         merge_groups(w);
 }
 
-// Runs a warp until it has to wait or its turn is over; whether it moved at all.
+// Runs a warp until it has to wait or its turn is over; returns whether it moved at all.
 bool run_warp(struct warp *w)
 {
     bool moved = false;
-    const int most = w->cta->film ? 1 : TURN_BLOCKS; // in a film the warps go on side by side
+    const int most = w->cta->film ? 1 : TURN_BLOCKS; // in a film the warps advance together
     for (int turn = 0; turn < most && w->group_count && !w->cta->faulted; ++turn) {
         int index = w->group_count == 1 && w->groups[0].mask == w->alive && !w->groups[0].arrived
                         ? 0
@@ -191,7 +192,7 @@ bool run_warp(struct warp *w)
         run_block(w, index);
         moved = true;
         if (w->yields) {
-            if (w->group_count > 1) // the other lanes may be those that it waits for
+            if (w->group_count > 1) // it may be waiting for the other lanes
                 w->turns |= 0xf00;
             return true;
         }

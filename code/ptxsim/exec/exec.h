@@ -23,27 +23,27 @@ struct run { // a launch
     const struct launch *launch;
     const struct program *program;
     uint64_t ctas;
-    unsigned shape[3]; // of a cluster: CTAs
-    uint64_t size;     // all of them: 1 where each is alone
+    unsigned shape[3]; // CTAs of a cluster
+    uint64_t size;     // CTAs of a cluster in all: 1 without clusters
     uint32_t shared_bytes;
-    atomic_uint_fast64_t next;    // cluster
-    atomic_uint_fast64_t faulted; // the lowest CTA with a fault: none above it need run
+    atomic_uint_fast64_t next;    // number of the next cluster to run
+    atomic_uint_fast64_t faulted; // the lowest CTA with a fault: CTAs above it need not run
     pthread_mutex_t lock;         // guards fault
     struct fault fault;
     uint64_t fault_cta;
     struct worker *workers; // guarded by the lock: their stuck_at and finished
     uint64_t worker_count;
-    atomic_uint_fast64_t ended; // CTAs
-    atomic_uint_fast64_t spent; // warp instructions
-    atomic_int halt;            // enum halt: nobody goes on
-    bool blameless;             // the halt follows from another fault, which is told instead
-    struct printed *printed;    // guarded by the lock too
+    atomic_uint_fast64_t ended; // CTAs that have ended
+    atomic_uint_fast64_t spent; // warp instructions so far
+    atomic_int halt;            // enum halt: why nobody goes on
+    bool blameless; // the halt is a consequence of another fault, which is reported instead
+    struct printed *printed; // also guarded by the lock
     size_t printed_count, printed_capacity, printed_bytes;
 };
 
 // ---- Warps (exec.c) -----------------------------------------------------------------------------
 
-// Whether a group of lanes can run: it waits neither at a barrier nor for lanes that are elsewhere.
+// Whether a group of lanes can run: it waits neither at a barrier nor for other lanes.
 bool group_ready(const struct warp *w, const struct group *g);
 // The group to run next, an index into w->groups; -1 if none can.
 int pick_group(struct warp *w);
@@ -54,45 +54,46 @@ bool run_warp(struct warp *w);
 
 // ---- CTAs that are recorded (recorded.c) --------------------------------------------------------
 
-// The operations of a basic block, with what the trace keeps of them.
+// Runs the operations of a basic block and records them for the trace.
 void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
-// A CTA of a launch with an ablation begins; whether its operations are noted, or one is spoiled (ablate.c).
+// A CTA of a launch with an ablation begins; returns whether its operations are noted, or one is
+// spoiled (ablate.c).
 bool ablation_start(struct cta *cta);
-// The operations of a basic block of such a CTA.
+// Runs the operations of a basic block of such a CTA.
 void run_ablated(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
-// Tells a film how the program's matrices lie in registers.
+// Records for a film how the program's matrices lie in registers.
 void describe_matrices(const struct cta *cta);
 
 // ---- Loops that nobody ends (stuck.c) -----------------------------------------------------------
 
-// The sum of all that the run's warps have done that another could see.
+// The sum of all effects of the run's warps that other warps could see.
 uint64_t effects_of(const struct run *run);
-// Whether every warp of a CTA stays where it is as long as the effects of all are `effects`.
+// Whether every warp of a CTA stays where it is as long as the sum of all effects is `effects`.
 bool all_stuck(struct cta *cta, uint64_t effects);
-// Notes the addresses that a warp in a loop reads in the warp's `polls`.
+// Stores in a warp's `polls` the addresses that it reads in its loop.
 void find_polled(struct warp *w);
 // Reports as the CTA's fault that its warps wait for others that never come. ctas: how many CTAs
 // can never end; 0: no other CTA is involved.
 void fault_stuck(struct cta *cta, uint64_t ctas);
-// Halts a run, unless it is halted: the first reason counts.
+// Halts a run, unless it is halted already: the first reason counts.
 void halt(struct run *run, enum halt why);
 // Reports as the CTA's fault that the launch was stopped in it, with the place of the CTA's loop or
-// of the interruption. Runs the CTA some rounds further to find the loop.
+// of the interruption. Runs the CTA for some more rounds to find the loop.
 void fault_stopped(struct cta *cta, enum halt why);
 
 // ---- CTAs (cta.c) -------------------------------------------------------------------------------
 
-// Zeroed, aligned to 64 bytes; aborts if there is no memory.
+// Zeroed memory, aligned to 64 bytes; aborts if there is none.
 void *aligned_zeroed(size_t bytes);
-// Storage for CTAs of a launch, to be used for one after the other: start_cta before each. Where there
-// are clusters, the storage is for the CTAs of one cluster: these functions take its CTA of rank 0, and
-// `number` counts clusters.
+// Storage for CTAs of a launch, used for one after the other: start_cta before each. With clusters,
+// the storage is for all CTAs of one cluster: these functions take its CTA of rank 0, and `number`
+// counts clusters.
 struct cta *new_cta(struct worker *worker);
 void start_cta(struct cta *cta, uint64_t number);
 void free_cta(struct cta *cta);
 
-// The CTA that is reported when all CTAs of a cluster are stuck: one that waits for something else
-// than the cluster's barrier, if there is such a CTA.
+// The CTA to report when all CTAs of a cluster are stuck: one that does not wait at the cluster's
+// barrier, if there is one.
 struct cta *stuck_one(struct cta *cta);
 
 enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_STUCK, CTA_FAULT };

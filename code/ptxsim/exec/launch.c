@@ -1,5 +1,4 @@
-// launch.c: runs a grid: launch_run. Each thread of the host takes the next CTA until there are no
-// more.
+// launch.c: runs a grid: launch_run. Each host thread takes the next CTA until there are no more.
 #include "exec.h"
 
 #include "ptxsim/base/heap.h"
@@ -14,10 +13,10 @@
 #include <unistd.h>
 
 enum {
-    // CTAs that a host thread keeps open because they wait for others; of a cooperative launch all, which are no
-    // more than fit on the GPU at once.
+    // CTAs that a host thread keeps open because they wait for others; in a cooperative launch all
+    // CTAs, which all fit on the GPU at once.
     MOST_RESIDENT = 1024,
-    MOST_SHARED = 16 << 20, // bytes of a CTA: more than any machine has
+    MOST_SHARED = 16 << 20, // bytes of a CTA's shared memory: more than any GPU has
 };
 
 struct printed { // what one CTA has printed
@@ -81,7 +80,7 @@ static void write_printed(struct run *run)
         qsort(run->printed, run->printed_count, sizeof *run->printed, by_cta);
     for (size_t i = 0; i < run->printed_count; ++i) {
         const struct text *text = &run->printed[i].text;
-        if (run->printed[i].cta > run->fault_cta) // whether CTAs past the fault ran is chance
+        if (run->printed[i].cta > run->fault_cta) // whether CTAs above the fault ran is chance
             ;
         else if (run->launch->print)
             run->launch->print(text->data, text->size);
@@ -92,7 +91,7 @@ static void write_printed(struct run *run)
     free(run->printed);
 }
 
-// All CTAs that this thread has open are stuck. If those of all other threads are, too, and nothing
+// All open CTAs of this thread are stuck. If those of all other threads are stuck, too, and nothing
 // has happened since, it is a deadlock.
 static void all_open_stuck(struct worker *worker, uint64_t effects)
 {
@@ -118,7 +117,7 @@ static uint64_t instructions_of(struct cta *cta)
     return sum;
 }
 
-// The CTA of a cluster that has a fault; else one that has not ended.
+// The CTA of a cluster that has a fault; if there is none, one that has not ended.
 static struct cta *faulted_one(struct cta *cta)
 {
     struct cta *best = cta;
@@ -130,8 +129,8 @@ static struct cta *faulted_one(struct cta *cta)
     return best;
 }
 
-// The CTA that is to blame for a halt: of a deadlock the lowest; of a launch that took too long, the
-// one that has run most.
+// The CTA to blame for a halt: in a deadlock the lowest; in a launch that took too long, the one
+// that has run most.
 static struct cta *culprit(struct cta *open, enum halt why)
 {
     struct cta *best = open;
@@ -144,8 +143,8 @@ static struct cta *culprit(struct cta *open, enum halt why)
     return best;
 }
 
-// Ends the open CTAs of a run that is halted. The fault is told of one of them; keep_fault takes the
-// lowest of all threads'.
+// Ends the open CTAs of a halted run. One of them gets the fault; keep_fault takes the lowest over
+// all threads.
 static void give_up(struct worker *worker, struct cta *open)
 {
     struct run *run = worker->run;
@@ -171,8 +170,8 @@ static void give_up(struct worker *worker, struct cta *open)
     }
 }
 
-// A thread of the host: runs CTAs until there are no more. A CTA whose warps only wait (for another
-// CTA) stays open while others begin.
+// A host thread: runs CTAs until there are no more. A CTA whose warps only wait for another CTA
+// stays open while others begin.
 static void *work(void *argument)
 {
     struct worker *worker = argument;
@@ -247,7 +246,7 @@ static bool refuse(struct fault *fault, enum fault_kind kind, const char *text)
     return false;
 }
 
-// The first race is the launch's fault, if it has no worse one; the others are notes.
+// The first race becomes the launch's fault, unless it has a worse one; the others become notes.
 static void tell_races(const struct launch *launch, struct race_log *races, struct fault *fault)
 {
     race_log_sort(races);
@@ -268,7 +267,7 @@ static void tell_races(const struct launch *launch, struct race_log *races, stru
     free(races->entries);
 }
 
-// Bytes of shared memory that each CTA of a launch has.
+// Bytes of shared memory of each CTA of a launch.
 static uint64_t shared_bytes_of(const struct program *p, size_t dynamic)
 {
     size_t offset = (p->shared_bytes + 15) & ~(size_t)15, bytes = p->shared_bytes;
@@ -276,7 +275,7 @@ static uint64_t shared_bytes_of(const struct program *p, size_t dynamic)
         return dynamic;
     if (dynamic)
         bytes = (offset > p->dynamic_offset ? offset : p->dynamic_offset) + dynamic;
-    if (p->asks_reserved) // behind the CTA's own, see ops/special.c
+    if (p->asks_reserved) // after the CTA's own, see ops/special.c
         bytes = ((bytes + 127) & ~(size_t)127) + RESERVED_SHARED_BYTES;
     return bytes;
 }
@@ -293,7 +292,7 @@ static const struct program *program_of(struct kernel *kernel, struct fault *fau
 
 int kernel_registers(struct kernel *kernel)
 {
-    enum { LEAST = 8, MOST = 255 }; // what machine code has
+    enum { LEAST = 8, MOST = 255 }; // limits of machine code
     struct fault fault = {0};
     const struct program *p = program_of(kernel, &fault);
     if (!p)
@@ -319,7 +318,7 @@ struct fault_place kernel_line(const struct kernel *kernel, size_t insn, char *t
     return insn_place(kernel->program, (uint32_t)insn);
 }
 
-// As many workers as the host has cores, or the launch asks for; each with counters of its own.
+// As many workers as the host has cores, or as the launch asks for; each has its own counters.
 static void prepare_workers(struct run *run)
 {
     const struct launch *launch = run->launch;
@@ -346,7 +345,7 @@ static void prepare_workers(struct run *run)
     }
 }
 
-// The calling thread is the first worker. Threads that cannot be had are done without.
+// The calling thread is the first worker. If a thread cannot be created, the others do its work.
 static void run_workers(struct run *run)
 {
     pthread_t *thread = checked_alloc(calloc(run->worker_count, sizeof *thread));
@@ -383,7 +382,7 @@ static void merge_counters(struct run *run)
     }
 }
 
-// Joins what each instruction has touched on all workers, where the launch asks for that.
+// Merges the accesses of each instruction over all workers, if the launch asks for them.
 static void hand_on_touched(const struct run *run)
 {
     struct touched *touched = run->launch->touched;
@@ -411,7 +410,7 @@ static int by_cta_and_order(const void *a, const void *b)
     return x->cta != y->cta ? (x->cta < y->cta ? -1 : 1) : x->order < y->order ? -1 : 1;
 }
 
-// Hands on what the grid's threads have asked for; for a grid with a fault, nothing.
+// Passes on the launches that the grid's threads asked for; none if the grid has a fault.
 static void hand_on_children(const struct run *run)
 {
     struct child_entry *all = NULL;
@@ -433,7 +432,7 @@ static void hand_on_children(const struct run *run)
     free(all);
 }
 
-// Frees the workers; their races come into one log.
+// Frees the workers; merges their races into one log.
 static void drop_workers(struct run *run, struct race_log *races)
 {
     global_races_free(run->workers[0].global_races);
@@ -447,7 +446,7 @@ static void drop_workers(struct run *run, struct race_log *races)
     free(run->workers);
 }
 
-// The CTAs of a cluster: as the launch says, or the kernel, or one.
+// The CTAs of a cluster: as the launch says; else as the kernel says; else one.
 static bool take_shape(struct run *run, struct fault *fault)
 {
     const struct launch *launch = run->launch;

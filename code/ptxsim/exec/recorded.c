@@ -1,9 +1,9 @@
-// recorded.c: runs the basic blocks of a CTA that is traced or filmed (machine/film.h). Whoever is not
-// never comes here, and pays for no test of its own.
+// recorded.c: runs the basic blocks of a CTA that is traced or filmed (machine/film.h). Other CTAs
+// never come here, and pay for no test.
 //
-// What an instruction does is seen from outside: which addresses it will name, from its operands, and
-// what it has added to the counters, from their difference. So the sums of a film are the simulator's
-// counts. Where that is not enough (barriers, matrices in shared memory), the operation tells the trace.
+// An instruction is observed from outside: its addresses by its operands, and its counts by the
+// difference of the counters. So the sums of a film are the simulator's counts. Where that is not
+// enough (barriers, matrices in shared memory), the operation records itself.
 #include "exec.h"
 
 #include "ptxsim/machine/film.h"
@@ -15,7 +15,7 @@
 
 // ---- Addresses ----------------------------------------------------------------------------------
 
-// Lanes whose address is in global memory; in shared memory, with the window taken off.
+// Lanes whose address is in global memory; or in shared memory, with its offset there.
 static uint32_t global_lanes(const struct op *op, const uint64_t at[WARP], uint32_t mask)
 {
     uint32_t lanes = 0;
@@ -103,7 +103,7 @@ static void film_before(struct film *film, const struct warp *w, const char *r, 
 
 // ---- Blocks -------------------------------------------------------------------------------------
 
-// Copies and stores that a wait ends are counted where they were issued.
+// Copies and stores that end with a wait were counted when they were issued.
 static struct insn_counts *copy_counts(const struct warp *w)
 {
     size_t bytes = w->cta->program->insn_count * sizeof(struct insn_counts);
@@ -147,7 +147,7 @@ static void film_values(struct film *film, const char *r, const struct op *op, u
     }
 }
 
-// last: no other operation of this instruction follows.
+// last: this is the instruction's last operation.
 static void film_op(struct film *film, struct warp *w, char *r, const struct op *op, uint32_t mask,
                     bool last)
 {
@@ -208,7 +208,7 @@ static void describe(char *text, size_t size, const char *name, const struct mat
              name, types[m->type], m->per, m->step, m->distinct, rows, columns);
 }
 
-// JSON of the matrix that an operation takes; "" if it takes none.
+// JSON of the matrix that an operation uses; "" if there is none.
 static void matrix_json(const struct op *op, char *text, size_t size)
 {
     text[0] = 0;

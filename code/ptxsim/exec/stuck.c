@@ -1,11 +1,11 @@
 // stuck.c: finds warps that wait for what nobody will do, and describes what each waits for.
 //
-// What a warp does next follows from its registers and from memory. If its registers come back to
-// what they were, and in the meantime nothing has been done that another warp could see, it is in a
-// loop and stays there until someone does. When this holds for all warps of all CTAs, nobody will:
-// that is a deadlock, proven and not guessed from the time it takes. A loop that counts its rounds
-// never has the same registers again: it is found by a limit on the blocks it runs. And what goes on
-// storing has an effect for ever: such a launch is stopped when its budget is spent.
+// A warp's future depends on its registers and on memory. If its registers come back to earlier
+// values, and meanwhile nothing was done that another warp could see, it is in a loop and stays
+// there until another warp acts. When this holds for all warps of all CTAs, nobody will: that is a
+// deadlock, proven and not guessed from the time it takes. A loop that counts its rounds never has
+// the same registers again: it is found by a limit on its blocks. And a loop that keeps storing
+// always has effects: such a launch is stopped when its budget is spent.
 #include "exec.h"
 
 #include "ptxsim/machine/groups.h"
@@ -16,10 +16,11 @@
 #include <stdio.h>
 
 enum {
-    LOOP_TURN = 64,       // basic blocks of a warp's turn while its loop is looked for
+    LOOP_TURN = 64,       // basic blocks in a turn while a warp's loop is searched
     MOST_STEPS = 1 << 26, // basic blocks without an effect, after which a loop is called endless
-    CAREFUL_FROM = 16,    // rounds of a loop from which lanes that have ended are left alone
-    MOST_LOOP = 1 << 16,  // basic blocks of a loop that are searched for its first one
+    CAREFUL_FROM =
+        16, // rounds of a loop after which registers of ended lanes are no longer changed
+    MOST_LOOP = 1 << 16, // basic blocks among which a loop's first one is searched
 };
 
 // ---- Loops --------------------------------------------------------------------------------------
@@ -36,7 +37,8 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
 {
     const char *at = bytes;
     uint64_t word, other = hash ^ UINT64_C(0x9e3779b97f4a7c15);
-    for (; size >= 16; size -= 16, at += 16) { // two chains: one waits for its multiplications
+    for (; size >= 16;
+         size -= 16, at += 16) { // two chains, since each waits for its multiplications
         memcpy(&word, at, 8);
         hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
         hash ^= hash >> 29;
@@ -49,7 +51,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
     return (hash ^ word) * UINT64_C(0xff51afd7ed558ccd) + other;
 }
 
-// A hash of all that decides what a warp does next, except memory that others can write.
+// A hash of everything that determines what a warp does next, except memory that others can write.
 static uint64_t state_of(const struct warp *w)
 {
     const struct program *p = w->cta->program;
@@ -65,7 +67,7 @@ static uint64_t state_of(const struct warp *w)
     return hash;
 }
 
-// Whether a warp stays where it is as long as the effects of all are `effects`.
+// Whether a warp stays where it is as long as the sum of all effects is `effects`.
 static bool is_stuck(struct warp *w, uint64_t effects)
 {
     uint64_t limit = w->cta->launch->spin ? w->cta->launch->spin : MOST_STEPS;
@@ -92,7 +94,7 @@ static bool is_stuck(struct warp *w, uint64_t effects)
     } else {
         w->loop.rounds = 0;
         w->loop.until *= 2;
-        // Registers of lanes that have ended count as state, and must not change any more.
+        // Registers of ended lanes count as state, so they must not change any more.
         w->loop.careful = w->loop.until > CAREFUL_FROM;
     }
     w->loop.state = state_of(w);
@@ -108,21 +110,21 @@ bool all_stuck(struct cta *cta, uint64_t effects)
     return all;
 }
 
-// Whether a loop waits by `op` rather than by `other`: by the load that is ordered with other
-// threads' accesses (a volatile one, say), or, of two alike, by the first in the text.
+// Whether a loop waits by `op` rather than by `other`: the load that is ordered with other threads'
+// accesses (a volatile one, for example) or, if they are alike, the first in the text.
 static bool comes_first(const struct op *op, const struct op *other)
 {
     bool ordered = op->order, other_ordered = other->order;
     return ordered != other_ordered ? ordered : op->insn < other->insn;
 }
 
-// The load by which a warp in a loop waits. The warp may have stopped anywhere in its loop: all
+// The load by which a warp in a loop waits. The warp may have stopped anywhere in its loop, so all
 // loads of a round are looked at.
 void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
     uint64_t start = state_of(w);
-    bool counts = w->loop.endless; // its state hardly ever repeats, so that is not looked for
+    bool counts = w->loop.endless; // its state hardly ever repeats, so repetition is not required
     w->polls = w->waits = NULL;
     for (int step = 0; step < MOST_LOOP; ++step) {
         int index = pick_group(w);
@@ -160,7 +162,7 @@ static const struct op *place_of(const struct warp *w, const struct group *g)
                       : first_op(w->cta->program, g->block);
 }
 
-// "file:line bar.sync 0: 96 of 128 threads", and so on: where a group of lanes stands.
+// Where a group of lanes is: "file:line bar.sync 0: 96 of 128 threads", and so on.
 static void describe_wait(const struct cta *cta, const struct warp *w, const struct group *g,
                           char *text, size_t size)
 {
@@ -198,15 +200,15 @@ static void describe_wait(const struct cta *cta, const struct warp *w, const str
     snprintf(text, size, "%s (%s%s)", where, insn->opcode, what);
 }
 
-// Whether some lanes of a warp go round in a loop; the others may wait.
+// Whether some lanes of a warp are in a loop; the others may wait.
 static bool in_loop(struct warp *w)
 {
     return w->group_count && w->loop.watched && w->loop.found && pick_group(w) >= 0;
 }
 
-// Which warp of a stuck CTA is named, the one with the highest number: 2 for a warp in a loop that
-// looks at nothing that others change while it looks, for it is the cause; 1 for one that polls; 0
-// for one that waits.
+// How suitable a warp of a stuck CTA is to be named; the highest number wins: 2 for a warp in a
+// loop that reads nothing that others change, since it is the cause; 1 for one that polls; 0 for
+// one that waits.
 static int rank_of(struct warp *w)
 {
     if (!in_loop(w))
@@ -214,8 +216,7 @@ static int rank_of(struct warp *w)
     return w->waits || (w->polls && w->polls->order) ? 1 : 2;
 }
 
-// The group to be named for a warp: one that is in a loop, if there is one, else that of the lowest
-// lane.
+// The group to be named for a warp: one in a loop if there is one, else that of the lowest lane.
 static const struct group *telling_group(struct warp *w)
 {
     const struct group *best = NULL;
@@ -236,7 +237,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
     const struct program *p = cta->program;
     struct warp *at = NULL;
     const struct group *g = NULL;
-    // First: have the lanes of a warp parted, some of them to a barrier that takes whole warps?
+    // First case: the lanes of a warp diverged, and some of them are at a barrier for whole warps.
     for (int i = 0; i < cta->warps; ++i) {
         struct warp *w = &cta->warp[i];
         for (int k = 0; k < w->group_count; ++k) {
@@ -260,7 +261,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
             return;
         }
     }
-    // Otherwise a list of the warps and where they wait; warps at the same place are listed
+    // Otherwise a list of the warps and where they wait, with warps at the same place listed
     // together.
     char dump[880] = "", place[560], last[560] = "";
     int waiting = 0, from = -1;
@@ -335,16 +336,16 @@ static struct warp *busiest(struct cta *cta)
     return best;
 }
 
-struct loop {                    // what a warp has run of late, in its outermost function
-    uint32_t frame, first, from; // its lowest block, and the one that went back to it
-    uint32_t last;               // block that it ran before
+struct loop {                    // the loop that a warp has run lately, in its outermost function
+    uint32_t frame, first, from; // its lowest block, and the block that jumped back to it
+    uint32_t last;               // the block that it ran before
     bool any, closed;
 };
 
 static void note_block(struct loop *loop, const struct group *g)
 {
     if (loop->any && g->frame > loop->frame)
-        return; // a function that it calls
+        return; // in a function that it calls
     if (!loop->any || g->frame < loop->frame || g->block < loop->first)
         *loop = (struct loop){.frame = g->frame, .first = g->block, .last = g->block, .any = true};
     else if (g->block == loop->first) {
@@ -354,8 +355,8 @@ static void note_block(struct loop *loop, const struct group *g)
     loop->last = g->block;
 }
 
-// Lets the warps of a CTA have their turns and watches one of them, for so many blocks of it that
-// even the outermost loop comes round. False: the warp has ended, or is in no loop.
+// Lets the warps of a CTA take turns and watches one of them, for enough of its blocks that even
+// the outermost loop comes round. False: the warp has ended, or is in no loop.
 static bool find_loop(struct warp *watched, struct loop *loop)
 {
     struct cta *cta = watched->cta;
@@ -381,9 +382,8 @@ static bool find_loop(struct warp *watched, struct loop *loop)
     return watched->group_count && loop->closed;
 }
 
-// Where a loop begins in the text of its own function, and its last line there: that of its `for`
-// or `while`, if the compiler has left anything of that, or of what stands below. What is inlined
-// has lines elsewhere.
+// The first and last line of a loop in its own function: the `for` or `while`, if the compiler has
+// left anything of that, or of the lines below. Inlined code has lines elsewhere.
 static const struct op *first_line(const struct program *p, const struct loop *loop, int *last)
 {
     const struct op *best = NULL;
@@ -415,7 +415,7 @@ void fault_stopped(struct cta *cta, enum halt why)
 {
     const struct program *p = cta->program;
     struct warp *w = busiest(cta);
-    if (!w) // the launch took long, and this CTA has just ended
+    if (!w) // the launch took long, but this CTA has just ended
         w = &cta->warp[0];
     int lane = w->alive ? __builtin_ctz(w->alive) : 0;
     int index = w->group_count ? pick_group(w) : -1;

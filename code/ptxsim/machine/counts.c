@@ -1,4 +1,4 @@
-// counts.c: wavefronts and sectors of one access; the floors that an L4's units set under the
+// counts.c: wavefronts and sectors of one access; lower bounds on time by an L4's units, from the
 // counts.
 #include "machine.h"
 
@@ -14,7 +14,7 @@ const char *const op_class_names[CLASSES] = {
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// Whether no two lanes want different elements of one of `places`.
+// Whether all lanes want different elements of one of `places`, or the same ones.
 static bool all_apart(const uint32_t address[WARP], int shift, uint32_t places, uint32_t mask)
 {
     uint32_t last[WARP], others = 0;
@@ -27,9 +27,9 @@ static bool all_apart(const uint32_t address[WARP], int shift, uint32_t places, 
     return !others;
 }
 
-// 32 banks of 4 bytes. Each element that the lanes want counts once. An element of several words
-// lies in as many banks, aligned, so that one count is enough for all of them. The fullest bank
-// says how many wavefronts the elements take.
+// There are 32 banks of 4 bytes. Each element that the lanes want counts once. An element of
+// several words lies in as many aligned banks, so one count is enough for all of them. The fullest
+// bank gives the number of wavefronts.
 static int fullest_bank(const uint32_t address[WARP], int shift, uint32_t mask)
 {
     enum { BANKS = 32 };
@@ -57,8 +57,9 @@ static int fullest_bank(const uint32_t address[WARP], int shift, uint32_t mask)
     return most;
 }
 
-// Wavefronts, as count_wavefronts counts them. Most accesses have the shape of the last one, some elements
-// further on, and take as many wavefronts: each element's bank is as much further on.
+// Wavefronts, as count_wavefronts counts them. Most accesses have the pattern of the last one,
+// shifted by some elements, and take the same number of wavefronts: each element's bank is shifted,
+// too.
 static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask)
 {
     static _Thread_local struct {
@@ -80,7 +81,7 @@ static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t
     return last.wavefronts;
 }
 
-// Whether every lane wants the same address as the lane whose number differs from its own in `bit`.
+// Whether every lane wants the same address as the lane whose number differs in `bit`.
 static bool pairs_agree(const uint32_t address[WARP], uint32_t mask, int bit)
 {
     for (uint32_t left = mask; left; left &= left - 1) {
@@ -91,8 +92,8 @@ static bool pairs_agree(const uint32_t address[WARP], uint32_t mask, int bit)
     return true;
 }
 
-// Whether a load serves these lanes, of two neighbouring parts, in one go: no more lanes than one
-// part may have, or pairs of lanes that share their address; and nothing collides.
+// Whether a load serves these lanes, of two neighbouring parts, together: no more lanes than one
+// part may have, or pairs of lanes that share their address; and no conflicts.
 static bool go_together(const uint32_t address[WARP], int bytes, uint32_t mask, int lanes)
 {
     return (__builtin_popcount(mask) <= lanes || pairs_agree(address, mask, 1) ||
@@ -100,7 +101,7 @@ static bool go_together(const uint32_t address[WARP], int bytes, uint32_t mask, 
            elements_wavefronts(address, bytes, mask) == 1;
 }
 
-// Lanes of a warp in parts of `lanes`, those that take part.
+// Splits the lanes of a warp that take part into parts of `lanes`.
 static uint32_t part_of(uint32_t mask, int part, int lanes)
 {
     return lanes == WARP ? mask : mask & ((1u << lanes) - 1) << part * lanes;
@@ -111,7 +112,7 @@ int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, in
     *least = mask ? 1 : 0;
     if (!mask || bytes <= 4)
         return mask ? elements_wavefronts(address, bytes, mask) : 0;
-    // 8-byte loads go half a warp at a time, 16-byte ones a quarter.
+    // 8-byte loads are served half a warp at a time, 16-byte ones a quarter.
     int parts = bytes / 4, lanes = WARP / parts, wavefronts = 0;
     *least = 0;
     for (int part = 0; part < parts; part += 2) {
@@ -182,7 +183,7 @@ int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
 int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
 {
     int sectors = 0;
-    while (mask) { // lanes with addresses of their own, then the second ones of each address
+    while (mask) { // first lanes with different addresses, then the next ones of each address
         uint32_t now = 0;
         for (uint32_t left = mask; left; left &= left - 1) {
             int lane = __builtin_ctz(left);
@@ -215,11 +216,11 @@ const uint64_t *counts_find(const struct counts *counts, const char *name)
 
 // ---- An L4 --------------------------------------------------------------------------------------
 
-// The least µs that a launch takes in each unit of an L4 at its boost clock.
+// The least time in µs of a launch in each unit of an L4 at its boost clock.
 struct floors l4_floors(const struct counts *counts, uint64_t dram_bytes)
 {
     const struct gpu *l4 = &gpus[GPU_L4];
-    const double cycles = (double)l4->sms * l4->clock_khz / 1e3; // of all SMs
+    const double cycles = (double)l4->sms * l4->clock_khz / 1e3; // cycles of all SMs in a µs
     struct floors f = {
         .tensor = ((double)counts->tensor_flops - 0.5 * (double)counts->tensor_flops_8bit) /
                   (l4->tensor_fp16_tflops * 1e6),

@@ -1,4 +1,4 @@
-// fault.c: a fault of a kernel: what is known of it, its text, and both as JSON.
+// fault.c: a fault of a kernel: what is known about it, its text, and both as JSON.
 #include "film.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ struct fault fault_of(struct warp *w, const struct op *op, int lane, enum fault_
     memcpy(f.at.block, cta->index, sizeof f.at.block);
     for (int i = 0; i < 3; ++i)
         f.at.thread[i] = w->tid[i][lane];
-    if (kind != FAULT_ASSERT) // whose line is a GPU's
+    if (kind != FAULT_ASSERT) // an assertion's line is worded as on a GPU
         f.what = (size_t)snprintf(f.text, sizeof f.text,
                                   "%s%s%s, block (%u,%u,%u), thread (%u,%u,%u): ", f.kernel,
                                   op ? ", " : "", where, f.at.block[0], f.at.block[1],

@@ -28,9 +28,9 @@
 #include <string.h>
 
 enum {
-    WORDS_MAX = 6 << 20, // of events and patterns: a page of them is to stay below 8 MB
+    WORDS_MAX = 6 << 20, // of events and patterns: a page must stay below 8 MB
     FAULTS_MAX = 32,
-    SLOTS = 1 << 14, // of the hash table of patterns
+    SLOTS = 1 << 14, // slots of the hash table of patterns
 };
 
 struct film_pattern {
@@ -41,13 +41,13 @@ struct film_pattern {
 struct film_report {
     enum fault_kind kind;
     uint32_t warp, lane, insn, other, event;
-    bool party, wrote, pending; // party: the other's thread and address are known
+    bool party, wrote, pending; // party: the other's thread and address are known; wrote: it wrote
     bool global;                // in global memory: `at` is a byte of `allocation`
-    unsigned cta[3];            // the other's
+    unsigned cta[3];            // the other party's
     uint32_t thread, bytes;
     uint64_t at;
     int64_t allocation;
-    size_t what; // where in the text what happened begins
+    size_t what; // offset in the text where the account of the fault begins
     char text[sizeof((struct fault *)NULL)->text];
 };
 
@@ -60,14 +60,14 @@ struct film {
     uint32_t shared_bytes;
     int warps;
     bool cut;     // there were more events than are kept
-    bool *wanted; // of each instruction, whether its values are asked for; NULL: of none
+    bool *wanted; // for each instruction, whether its values are asked for; NULL: for none
     int64_t *words;
     size_t word_count, word_capacity, last_block;
     uint32_t events;
     struct film_pattern *patterns;
     size_t pattern_count, pattern_capacity, pattern_words;
-    uint32_t slots[SLOTS]; // 1 + the first pattern with a hash
-    uint64_t *allocations; // where each of those that were accessed begins
+    uint32_t slots[SLOTS]; // 1 + the first pattern with this hash
+    uint64_t *allocations; // beginnings of those that were accessed
     size_t allocation_count, allocation_capacity;
     struct film_report faults[FAULTS_MAX];
     int fault_count;
@@ -81,7 +81,7 @@ struct film {
 
 // ---- Values -------------------------------------------------------------------------------------
 
-// Whether a list of lines ("164,my.cu:20") has this one.
+// Whether a list of lines ("164,my.cu:20") has this line.
 static bool lists_line(const char *list, const char *file, size_t length, int line)
 {
     for (const char *item = list; *item; item += *item == ',') {
@@ -97,7 +97,7 @@ static bool lists_line(const char *list, const char *file, size_t length, int li
     return false;
 }
 
-// Whether an instruction stands in one of the lines, or in a function that is called there.
+// Whether an instruction is in one of the lines, or in a function that is called there.
 static bool listed(const char *list, const struct source_line *at)
 {
     if (!at->line)
@@ -181,7 +181,7 @@ static void add(struct film *f, enum film_event type, const int64_t *numbers, in
     add(film, type, (const int64_t[]){__VA_ARGS__},                                                \
         (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 
-// The number of the pattern that these addresses make; *base gets that of the lowest active lane.
+// The number of the pattern of these addresses; *base becomes the lowest active lane's address.
 static uint32_t pattern_of(struct film *f, const uint64_t at[WARP], uint32_t bytes, uint32_t mask,
                            uint64_t *base)
 {
@@ -245,7 +245,7 @@ void film_shared(struct film *f, uint32_t insn, const uint32_t at[WARP], int byt
     ADD(f, EVENT_SHARED, insn, access, (int64_t)base, pattern);
 }
 
-// The number of an allocation; they are numbered as they are first accessed.
+// The number of an allocation, in the order of first accesses.
 static int64_t allocation_number(struct film *f, uint64_t base)
 {
     for (size_t i = 0; i < f->allocation_count; ++i)

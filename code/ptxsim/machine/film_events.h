@@ -1,9 +1,9 @@
-// film_events.h: the rows of a film, for film.c, which writes them, and tool/film.c, which makes a page of
-// them.
+// film_events.h: the kinds of a film's rows, for film.c, which writes them, and tool/film.c, which
+// makes a page from them.
 #ifndef PTXSIM_FILM_EVENTS_H
 #define PTXSIM_FILM_EVENTS_H
 
-// What a row of a film's "events" begins with; film.c says what follows.
+// The first number of a row of a film's "events"; film.c says what follows.
 enum film_event {
     EVENT_BLOCK,
     EVENT_LANES,

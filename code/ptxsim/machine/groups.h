@@ -1,10 +1,11 @@
-// groups.h: the groups of a warp's lanes (machine.h). Inline: every basic block ends with them.
+// groups.h: the groups of a warp's lanes (machine.h). Inline, since every basic block ends with
+// these functions.
 #ifndef PTXSIM_GROUPS_H
 #define PTXSIM_GROUPS_H
 
 #include "machine.h"
 
-// Adds lanes that stand before `block`, to the group that is there already if there is one.
+// Adds lanes that are before `block`, to the existing group if there is one.
 static inline void push_group(struct warp *w, uint32_t mask, uint32_t block, uint32_t frame)
 {
     for (int i = 0; i < w->group_count; ++i) {

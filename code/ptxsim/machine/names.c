@@ -1,4 +1,5 @@
-// names.c: instructions, variables, addresses of shared memory and kinds of faults, as a message names them to the user.
+// names.c: names of instructions, variables, shared addresses and kinds of faults in messages to
+// the user.
 #include "machine.h"
 
 #include <stdio.h>
@@ -40,7 +41,7 @@ void write_callers(FILE *file, const char *callers)
 
 void variable_name(const struct variable *v, char *text, size_t size)
 {
-    // The last name that its length announces.
+    // The last component of a mangled name, each of which begins with its length.
     const char *name = v->name, *end = name + strlen(name);
     for (const char *p = end; p-- > name;)
         if (p[0] >= '1' && p[0] <= '9') {

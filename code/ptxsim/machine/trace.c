@@ -1,14 +1,14 @@
-// trace.c: what the warps of one CTA did, and which shared addresses their lanes named. Only where
-// PTXSIM_TRACE asks for it, from which the pictures of code/ptxsim/tool/profile.c are drawn, or
-// PTXSIM_FILM (film.h), which keeps it all.
+// trace.c: what the warps of one CTA did, and which shared addresses their lanes accessed. Recorded
+// only if PTXSIM_TRACE asks for it, for the pictures of code/ptxsim/tool/profile.c, or PTXSIM_FILM
+// (film.h), which keeps everything.
 //
 //   PTXSIM_TRACE=FILE          the CTA (0, 0, 0) of each kernel's first launch, as JSON into FILE
 //   PTXSIM_TRACE=FILE@x,y,z    another CTA
 //
-// A warp's place is the number of warp instructions that it has executed, and at a barrier it is
-// moved up to the last warp that arrives: a step is an instruction, never a time. At an mbarrier a
-// warp that waits is moved up to the arrival that ended the phase, and what it executed to ask in
-// vain is dropped. Of each shared access the first execution by each warp is kept.
+// A warp's place is the number of warp instructions that it has executed; at a barrier it is moved
+// up to the last warp that arrives: a step is an instruction, never a time. At an mbarrier a
+// waiting warp is moved up to the arrival that ended the phase, and the instructions of its failed
+// tests are dropped. Of each shared access the first execution by each warp is kept.
 #include "machine.h"
 
 #include "film.h"
@@ -30,7 +30,7 @@ struct trace_run { // instructions [first, first + count) by a warp, or a wait a
 
 struct trace_access {
     uint32_t insn, warp, mask, bytes;
-    uint64_t run; // of its basic block: the parts of one matrix load have the same
+    uint64_t run; // number of its basic block's run: the parts of one matrix load share it
     int wavefronts, least;
     bool store;
     uint32_t at[WARP];
@@ -38,7 +38,7 @@ struct trace_access {
 
 struct trace_meeting { // an mbarrier
     uint32_t at;
-    uint64_t reached, complete; // the furthest arrival of this phase; of the one before
+    uint64_t reached, complete; // the furthest arrival in this phase; and in the one before
 };
 
 struct trace {
@@ -46,10 +46,10 @@ struct trace {
     const struct program *program;
     unsigned block[3];
     int warps;
-    uint64_t *place;   // of each warp
-    uint64_t *arrived; // where each warp began to wait, UINT64_MAX: it does not
+    uint64_t *place;   // for each warp
+    uint64_t *arrived; // where each warp began to wait; UINT64_MAX: it does not wait
     uint32_t *stands;  // the instruction that it waits at
-    uint64_t *asked;   // where each warp first asked an mbarrier in vain, UINT64_MAX: it did not
+    uint64_t *asked;   // where each warp's first test of an mbarrier failed; UINT64_MAX: none did
     struct trace_meeting *meetings;
     size_t meeting_count, meeting_capacity;
     uint64_t blocks_run;
@@ -57,10 +57,10 @@ struct trace {
     size_t run_count, run_capacity;
     struct trace_access *accesses;
     size_t access_count, access_capacity;
-    uint64_t *last_run; // of each (instruction, warp): the run whose accesses are kept
+    uint64_t *last_run; // for each (instruction, warp): the run whose accesses are kept
     bool full;
-    bool kept;         // PTXSIM_TRACE asks for it
-    struct film *film; // NULL: PTXSIM_FILM does not
+    bool kept;         // asked for by PTXSIM_TRACE
+    struct film *film; // NULL: not asked for by PTXSIM_FILM
     struct trace *next;
 };
 
@@ -69,7 +69,7 @@ static struct trace *traces, **last_trace = &traces;
 
 static const char PICTURES[] = "PTXSIM_TRACE", FILM[] = "PTXSIM_FILM";
 
-// File name and CTA that a variable of the environment says; false where it is not set.
+// Reads file name and CTA from an environment variable; false if it is not set.
 static bool wanted_by(const char *variable, char *path, size_t size, unsigned block[3])
 {
     const char *wanted = getenv(variable);
@@ -89,7 +89,7 @@ static bool wanted_by(const char *variable, char *path, size_t size, unsigned bl
     return true;
 }
 
-// Whether a variable asks for this CTA.
+// Whether a variable names this CTA.
 static bool asks_for(const char *variable, const struct cta *cta)
 {
     char path[4096];
@@ -182,7 +182,7 @@ void trace_arrive(struct trace *t, const struct warp *w, uint32_t insn, unsigned
     t->stands[w->index] = insn;
 }
 
-// Barrier `id` lets go of all that wait there.
+// Barrier `id` releases all that wait there.
 void trace_release(struct trace *t, const struct cta *cta, unsigned id)
 {
     uint64_t place = 0;

@@ -1,5 +1,5 @@
-// extra.c: the instructions and the system calls that the book does not use, in the form in which
-// opcodes.c and control.c look for them.
+// extra.c: the instructions and system calls that the book does not use, in the tables that
+// opcodes.c and control.c search.
 #include "extra.h"
 
 static const struct opcode opcodes[] = {

@@ -1,4 +1,4 @@
-// extra.h: the decoders of the rows of extra/opcodes.def.
+// extra.h: the decoders for the rows of extra/opcodes.def.
 #ifndef PTXSIM_DECODE_EXTRA_H
 #define PTXSIM_DECODE_EXTRA_H
 

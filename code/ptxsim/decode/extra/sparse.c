@@ -44,7 +44,7 @@ static void sparse_product(struct decoder *d, bool ordered)
     matrix_operand(d, operand(d, 3), &t->c, types[3], 'c', s, false);
     sparse->metadata = source(d, operand(d, 4), 4);
     emit(d, mma_sparse_op, 0)->operands = sparse;
-    // The machine multiplies what is stored, in the time of a product of half the depth.
+    // The hardware multiplies only the stored elements, in the time of a product of half the depth.
     struct insn_info *info = this_insn(d);
     info->tensor_flops = (uint32_t)(t->m * t->n * t->k);
     info->tensor_flops_8bit = t->a.bytes == 1 ? info->tensor_flops : 0;

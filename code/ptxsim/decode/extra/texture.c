@@ -1,5 +1,5 @@
-// texture.c: tex, tld4, suld, sust (PTX ISA, "Texture Instructions", "Surface Instructions"), by objects:
-// the handle is in a register.
+// texture.c: tex, tld4, suld, sust (PTX ISA, "Texture Instructions", "Surface Instructions") with
+// objects: the handle is in a register.
 #include "extra.h"
 
 // .1d, .a2d, .cube and the like; refuses samples.
@@ -15,13 +15,13 @@ static void geometry(struct decoder *d, struct texture_operands *o)
         unsupported(d);
 }
 
-// [handle, {layer, x, y, z}]; coordinates past the texture's dimensions only fill the vector.
+// [handle, {layer, x, y, z}]; coordinates beyond the texture's dimensions only pad the vector.
 static void place_operand(struct decoder *d, const struct operand *place,
                           struct texture_operands *o)
 {
     struct address handle = address_operand(d, place, SPACE_GENERIC);
     if (!handle.wide || handle.offset || place->reg < 0)
-        unsupported(d); // a .texref, as programs for CUDA 11 have them
+        unsupported(d); // a .texref, as in programs for CUDA 11
     if (place->count < o->layered + o->dimensions)
         fail(d, "%s needs %d coordinates", d->insn->opcode, o->layered + o->dimensions);
     o->handle = handle.reg;
@@ -42,8 +42,8 @@ static void fetched(struct decoder *d, struct texture_operands *o)
         o->value[i] = destination(d, &value->elements[i], 4);
 }
 
-// tex{.level}.geometry.v4.type.coordinates  {four}, [handle, {coordinates}]{, level}. There is one
-// level.
+// tex{.level}.geometry.v4.type.coordinates  {four}, [handle, {coordinates}]{, level}. Textures have
+// one level.
 void decode_tex(struct decoder *d)
 {
     int count = d->spelling->count;
@@ -88,7 +88,7 @@ static void decode_surface(struct decoder *d, bool store)
     int bytes = need_type(d, type);
     uint8_t width = 0;
     geometry(d, o);
-    if (o->cube) // surfaces of cubes are surfaces of layers
+    if (o->cube) // a surface of a cube is one of layers
         unsupported(d);
     o->store = store;
     o->outside = last == MOD_trap ? SURFACE_TRAP : last == MOD_clamp ? SURFACE_CLAMP : SURFACE_ZERO;
