@@ -30,8 +30,7 @@ enum { MAX_ENTRIES = 64, MAX_ROUNDS = 99, CHECK_SECONDS = 300, ANSWER_SECONDS = 
 enum { MOST_SAMPLES = 40, SLOW_ROUNDS = 3 };
 static const char *const modes[MODES] = {"graph", "plain", "cold"};
 static const double BATCH_US = 8000; // a batch is about this long
-static const double SLOW_US =
-    100e3; // a longer sample is slow: it gets SLOW_ROUNDS rounds of one sample
+static const double SLOW_US = 100e3; // a longer sample is slow: SLOW_ROUNDS of one sample
 static const double PLAIN_US = 5000; // a longer launch hides what launching costs
 
 struct entry {

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char
-    directory[4096]; // the current directory when the program began; the program may change it
+static char directory[4096]; // the current directory when the program began
 
 static char root[4096]; // the repository: where build/ptxsim holds this library
 

@@ -53,8 +53,7 @@ struct operation {
 
 static struct operation *operations;
 static size_t operation_count;
-static struct order_clock host,
-    fence; // fence: the order that allocations make
+static struct order_clock host, fence; // fence: the order that allocations make
 static struct timeline *now;
 static bool watched; // accesses to device memory are noted: kernels may run beside other work
 

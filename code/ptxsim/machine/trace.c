@@ -298,7 +298,7 @@ static void write_trace(FILE *file, const struct trace *t)
     kernel_base_name(kernel_info(t->kernel)->name, name, sizeof name);
     fprintf(file, "{\"kernel\":\"%s\",\"block\":[%u,%u,%u],\"warps\":%d,\"complete\":%s", name,
             t->block[0], t->block[1], t->block[2], t->warps, t->full ? "false" : "true");
-    // An instruction: where it stands, its class; runs name instructions by their number.
+    // An instruction's source line and class; runs refer to instructions by number.
     fprintf(file, ",\n\"instructions\":[");
     for (size_t i = 0; i < p->insn_count; ++i) {
         const struct insn_info *insn = &p->insns[i];
@@ -357,7 +357,7 @@ void films_write(FILE *file)
     write_all(file, FILM);
 }
 
-// Writes what a variable asks for, if it does, into its file.
+// Writes the file that a variable names, if it is set.
 static void write_file(const char *variable)
 {
     char path[4096], temporary[4096 + 32];

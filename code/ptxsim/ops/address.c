@@ -1,4 +1,5 @@
-// address.c: addresses that operations access: where they lead, and what is wrong with them.
+// address.c: the addresses that operations access: which memory they belong to, and what is wrong
+// with them.
 #include "address.h"
 
 #include "cluster.h"
@@ -63,8 +64,9 @@ void fault_shared_of(struct warp *w, const struct op *op, int lane, struct cta *
         fault_at(w, op, lane, FAULT_MISALIGNED,
                  "%s %u bytes at shared address %u%s, which is no multiple of %u", verb, bytes, at,
                  of, bytes);
-    // CUB's merges load an element past the end of a tile, which has a place there, and do not use it;
-    // CUTLASS's fragments have rows past the end of a matrix, and rows of tiles behind the last one.
+    // CUB's merges load an element past the end of a tile, where there is still shared memory, and
+    // do not use it; CUTLASS's fragments have rows past the end of a matrix, and rows of tiles
+    // after the last one.
     else if (!library_may(w, op)) {
         if (w->cta->film)
             film_party(w->cta->film, (uint32_t)(w->index * WARP + lane), at, bytes, false, false);
@@ -101,7 +103,8 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
         const uint8_t *defined = found->defined ? found->defined + (at - found->base) : NULL;
         if (defined && memchr(defined, 1, bytes) && library_may(w, op))
             return; // CUB copies its own structures with their padding
-        // Only a load finds nothing there, or an atomic operation, which loads first.
+        // Only a load, or an atomic operation, which loads first, can find memory that was never
+        // written.
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
                     "reads %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that "
                     "nothing has written",

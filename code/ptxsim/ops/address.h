@@ -1,12 +1,12 @@
-// address.h: checks of the addresses that operations access, and what is noted of them.
+// address.h: checks of the addresses that operations access, and notes of these accesses.
 #ifndef PTXSIM_ADDRESS_H
 #define PTXSIM_ADDRESS_H
 
 #include "ops.h"
 #include "scalars.h"
 
-// A lane's address: a register and an offset, which count modulo 2^64, or 2^32 where the register is no
-// wider.
+// A lane's address: a register plus an offset, modulo 2^64, or modulo 2^32 if the register has 32
+// bits.
 static inline uint64_t address_in(const char *r, uint32_t reg, bool wide, int64_t offset, int lane)
 {
     return wide ? ((const u64 *)(r + reg))[lane] + (uint64_t)offset
@@ -49,9 +49,8 @@ static inline bool global_defined(struct warp *w, uint64_t address, uint64_t byt
     return store || !memchr(defined, 0, bytes);
 }
 
-// Counts the wavefronts of an access. A loop makes the same access again and again, moved by a
-// multiple of 16 bytes: that changes which banks are hit and not how many wavefronts it takes, so
-// the last result is kept.
+// Counts the wavefronts of an access. A loop repeats the same access, moved by a multiple of 16
+// bytes: other banks are hit, but the number of wavefronts is the same, so the last result is kept.
 static inline void count_wavefronts(struct warp *w, const struct op *op, const uint32_t at[WARP],
                                     uint32_t bytes, uint32_t mask, bool store)
 {

@@ -20,7 +20,7 @@ static uint32_t half_atomic(uint32_t old, uint32_t b, enum atomic_number kind, e
     return result;
 }
 
-// In global memory a sum of floats is made without subnormals, in shared memory with them.
+// Sums of floats flush subnormals in global memory, and keep them in shared memory.
 static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uint64_t c,
                               bool shared)
 {
@@ -91,7 +91,8 @@ uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_
     return old;
 }
 
-// Whether a compare-and-swap finds another value than it compares with; the value that it finds.
+// Whether a compare-and-swap finds a value other than the one it compares with; *value is what it
+// finds.
 static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint64_t *now)
 {
     if (op->atomic != ATOMIC_CAS || op->number)
@@ -118,10 +119,11 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         if (op->regs[2] != NO_REGISTER)
             memcpy(&c, r + op->regs[2] + (size_t)i * op->width, op->bytes);
         void *memory = NULL;
-        struct cta *home = NULL; // in whose shared memory it is
+        struct cta *home = NULL; // the CTA in whose shared memory the address is
         int *turn = NULL;
         bool shared = op->space == SPACE_SHARED;
-        // A thread's own memory is known to nobody else. PTX does not promise that this works; on a GPU it does.
+        // Nobody else knows a thread's own memory. PTX does not promise that this works; on a GPU
+        // it does.
         bool local =
             op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == LOCAL_WINDOW >> WINDOW_SHIFT;
         if (op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
@@ -159,7 +161,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         }
         uint64_t old = 0;
         bool in_vain = memory && swap_fails(op, memory, b, &old);
-        if (memory && !in_vain) { // a swap that fails is a load: no release
+        if (memory && !in_vain) { // a swap that fails is only a load, and releases nothing
             if (!local)
                 race_publish(w, op, i, at, home);
             old = atomic_apply(w, op, memory, b, c, shared);

@@ -24,13 +24,14 @@ static uint32_t waiting_at(const struct warp *w, unsigned id)
     return lanes;
 }
 
-// For race checks: after the barrier those who wait know what all who arrived have done.
+// For race checks: after the barrier, the threads that waited know what all threads that arrived
+// have done.
 static void barrier_orders(struct cta *cta, unsigned id)
 {
     struct clock **clock = &cta->barrier[id].clock;
     bool all = !*clock;
     for (int i = 0; i < cta->warps && cta->barrier[id].expected; ++i)
-        all &= cta->warp[i].alive != 0;    // warps that have ended are not among those expected
+        all &= cta->warp[i].alive != 0;    // threads of ended warps are not expected
     for (int pass = 0; pass < 3; ++pass) { // 0: do all take part? If not, 1: release, 2: acquire
         for (int i = 0; i < cta->warps; ++i) {
             struct warp *w = &cta->warp[i];
@@ -50,10 +51,10 @@ static void barrier_orders(struct cta *cta, unsigned id)
     clock_drop(clock);
 }
 
-// __syncthreads() is for all threads of the CTA at one place. The machine takes one place for another:
-// that is reported, and the kernel goes on. Threads that have ended are no part of it (NVIDIA's guide to
-// Volta's changes: a barrier waits for all threads that have not exited), and compute-sanitizer's
-// synccheck does not mind them either.
+// __syncthreads() is for all threads of the CTA at one place in the code. The hardware does not
+// tell places apart: a difference is reported, and the kernel goes on. Ended threads do not count
+// (NVIDIA's guide to Volta's changes: a barrier waits for all threads that have not exited), and
+// compute-sanitizer's synccheck accepts them, too.
 static void report_places(struct cta *cta, unsigned id)
 {
     const struct insn_info *insns = cta->program->insns, *first = NULL;
@@ -115,8 +116,7 @@ static bool reaches(const struct program *p, uint32_t from, uint32_t to)
 void barrier_note_passing(struct warp *w, const struct group *g)
 {
     const struct program *p = w->cta->program;
-    if (!(g->mask & ~w->passed) ||
-        p->blocks[g->block].count < 2) // no more than a branch, or the end
+    if (!(g->mask & ~w->passed) || p->blocks[g->block].count < 2) // only a branch, or the end
         return;
     for (int i = 0; i < w->group_count; ++i) {
         const struct group *o = &w->groups[i];
@@ -218,9 +218,9 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         return;
     }
     note_effect(w);
-    w->passed &= ~mask; // they came after all
+    w->passed &= ~mask; // they have come after all
     cta->barrier[id].expected = count;
-    // With the last of those that are left the whole warp has come.
+    // The last of the remaining lanes completes the warp.
     uint32_t before = mask == w->alive || b->kind == BARRIER_ARRIVE ? 0 : waiting_at(w, id);
     cta->barrier[id].arrived += (before | mask) == w->alive
                                     ? WARP - (uint32_t)__builtin_popcount(before)
@@ -233,7 +233,7 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     if (b->kind == BARRIER_ARRIVE)
         race_release(w, mask, &cta->barrier[id].clock);
     else {
-        w->gone = mask; // they wait here: a group of their own
+        w->gone = mask; // the lanes that wait here form a group
         w->groups[w->group_count++] = (struct group){.mask = mask,
                                                      .block = w->next - 1,
                                                      .frame = (uint32_t)(r - w->file),

@@ -1,9 +1,9 @@
 // cluster.c: clusters of CTAs: their barrier (barrier.cluster), and addresses in one another's shared
 // memory (mapa, getctarank; PTX ISA, "Cluster of Cooperative Thread Arrays").
 //
-// A lane arrives at the barrier, and waits there later: lanes that have arrived in the phase under way are
-// in `came`, those of whom the phase is complete, and that have not waited yet, in `through`. The phase is
-// complete when every lane of the cluster has come that has not ended.
+// A lane arrives at the barrier, and waits there later: `came` has the lanes that have arrived in the
+// current phase, `through` those whose phase is complete and that have not waited yet. The phase is
+// complete when every lane of the cluster has arrived or ended.
 #include "cluster.h"
 #include "scalars.h"
 
@@ -75,7 +75,7 @@ void cluster_arrive_op(struct warp *w, char *r, const struct op *op, uint32_t ma
 {
     (void)r;
     if (!w->cta->cluster)
-        return; // a CTA without a cluster: its wait is its barrier
+        return; // in a CTA without a cluster the wait is the barrier
     uint32_t again = mask & (w->came | w->through);
     if (again) {
         fault_at(w, op, __builtin_ctz(again), FAULT_TRAP,
@@ -202,7 +202,7 @@ void getctarank_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
 }
 
-// d: a predicate; a: a generic address. Whether it is in the CTA's own shared memory.
+// d: a predicate: whether a, a generic address, is in the CTA's own shared memory.
 void isspacep_cta_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     u32 *d = (u32 *)(r + op->d);

@@ -70,8 +70,9 @@ static const struct callee *callee_of(const struct program *p, uint32_t block)
     return &p->callees[c];
 }
 
-// The end of a frame of another lane that a callee's frame at `frame` would overlap, 0 if there is
-// none. Frames of one function at one place share it: each lane has its part of every register.
+// The end of another lane's frame that a callee's frame at `frame` would overlap; 0 if there is
+// none. Frames of the same function at the same place may overlap: each lane has its own part of
+// every register.
 static uint32_t overlapped(const struct warp *w, const struct callee *callee, uint32_t frame,
                            uint32_t mask)
 {
@@ -122,7 +123,7 @@ static void enter(struct warp *w, char *r, const struct op *op, const struct cal
         ((u64 *)(to + FRAME_STACK))[i] = w->stack[i];
         move_locals(w, call, mine, i, false);
     }
-    // Other lanes may be in another function whose frame lies here too.
+    // The frames of other lanes, in another function, may be here, too.
     char *constants = to + callee->constants_at;
     if (mask == w->alive) {
         memcpy(constants, callee->constants, callee->constant_bytes);
@@ -202,8 +203,8 @@ void return_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
 }
 
-// Memory of a function's own, taken from the end of the lane's local memory; given back when the
-// function returns, or by stackrestore. imm: its alignment; locals.
+// A function's dynamic memory, from the end of the lane's local memory; freed when the function
+// returns, or by stackrestore. imm: its alignment; locals.
 void alloca_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     for (; mask; mask &= mask - 1) {

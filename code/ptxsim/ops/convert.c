@@ -14,7 +14,8 @@ static int number_bytes(enum number number)
     return bytes[number];
 }
 
-// To a float of `fraction` bits and least normal exponent `least`, in f64, in any rounding.
+// Rounds to a float with `fraction` bits and the least normal exponent `least`, in f64, in any
+// rounding.
 static double round_to(double a, int fraction, int least, double most, enum rounding rounding)
 {
     if (!(fabs(a) < INFINITY) || a == 0)
@@ -118,7 +119,7 @@ static uint64_t float_bits(double a, const struct conversion *k)
     uint64_t bits;
     memcpy(&bits, &a, 8);
     if (a != a && k->from == NUMBER_F64 && !k->saturate && k->to != NUMBER_F64) {
-        // Sign and payload stay, as far as they fit; quiet.
+        // Keeps sign and payload, as far as they fit; makes a NaN quiet.
         uint32_t single = (uint32_t)(bits >> 63 << 31 | 0x7fc00000 | (bits >> 29 & 0x7fffff));
         return k->to == NUMBER_F16    ? (single >> 16 & 0x8000) | 0x7c00 | (single >> 13 & 0x3ff)
                : k->to == NUMBER_BF16 ? single >> 16
@@ -159,7 +160,7 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
                           k);
     }
     if (k->to == NUMBER_TF32 && (raw & 0x7fffffff) > 0x7f800000)
-        return raw & 0xffffe000; // a NaN is cut, too
+        return raw & 0xffffe000; // a NaN's payload is cut, too
     double a;
     if (k->from == NUMBER_F16)
         a = f16_to_f32((uint32_t)raw & 0xffff);

@@ -1,5 +1,5 @@
-// guard.c: operations around others: under a guard, for some of the lanes, in another rounding; and
-// those that want every lane.
+// guard.c: operations that wrap others: under a guard, for some of the lanes, in another rounding;
+// and operations that need every lane.
 #include "ops.h"
 #include "scalars.h"
 
@@ -12,7 +12,8 @@ static size_t plain_bytes(const struct op *op)
     return op->plain == 1 ? 4 : (size_t)(op->plain - 1) * WARP;
 }
 
-// Lanes that are off get back what they had. Without a branch for each lane this is a few vector instructions.
+// Restores the registers of inactive lanes. Without a branch for each lane this is a few vector
+// instructions.
 #define GET_BACK(type)                                                                             \
     for (int i = 0; i < WARP; ++i) {                                                               \
         type kept = (type)(0 - (type)((off & bit[i]) != 0));                                       \

@@ -69,7 +69,7 @@ SCALAR uint32_t top_bit(uint64_t x) // position of the highest set bit, ~0 if no
     return x ? 63 - (uint32_t)__builtin_clzll(x) : ~0u;
 }
 
-// bfe: `length` bits from `position`; past the width they are copies of the sign.
+// bfe: `length` bits from `position` on; bits past the width are copies of the sign.
 SCALAR uint64_t extract(uint64_t a, uint32_t position, uint32_t length, int width, bool is_signed)
 {
     position &= 0xff;
@@ -109,7 +109,7 @@ SCALAR uint32_t bit_mask(uint32_t position, uint32_t length)
 
 SCALAR uint32_t find_nth_set(uint32_t mask, uint32_t base, int32_t offset)
 {
-    if (offset == INT32_MIN) // as measured
+    if (offset == INT32_MIN) // as measured on a GPU
         return 0;
     if (base > 31)
         return ~0u;
@@ -223,8 +223,8 @@ SCALAR float relu(float a)
     return a != a ? a : a > 0 ? a : 0;
 }
 
-// The part of an f64 that rcp.approx.ftz.f64 and rsqrt read and write: the upper word, with
-// subnormals flushed and every NaN the same.
+// The part of an f64 that rcp.approx.ftz.f64 and rsqrt use: the upper word, with subnormals flushed
+// and all NaNs the same.
 SCALAR double upper_half(double a)
 {
     uint64_t bits;
@@ -238,7 +238,7 @@ SCALAR double upper_half(double a)
     return a;
 }
 
-// sin.approx and cos.approx: the angle as the machine keeps it, a part of a revolution.
+// sin.approx and cos.approx: the angle as the hardware keeps it, a fraction of a revolution.
 SCALAR double angle_of(float a)
 {
     float turns = flush(a) * 0x1.45f306p-3f; // 1 / 2 pi
@@ -280,8 +280,8 @@ SCALAR int32_t to_s32(float a) // towards zero, clamped; NaN gives 0
                                 : INT32_MIN;
 }
 
-// a b + c rounded to odd in f64: a and b have 11 bits or fewer, so that the product is exact; what
-// the sum drops is kept in its last bit, however far apart the two are.
+// a b + c rounded to odd in f64: a and b have at most 11 bits, so the product is exact; whatever
+// the sum drops sets its last bit, however far apart the two are.
 SCALAR double sum_odd(double x, double y)
 {
     double sum = x + y, part = sum - x;
@@ -319,7 +319,7 @@ SCALAR uint32_t bf16_of(float a)
     return a != a ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-// f64 -> f32 rounded to odd, so that a second rounding to a half format is the only one.
+// f64 -> f32 rounded to odd, so that rounding again, to a half format, gives a single rounding.
 SCALAR float odd_f32(double a)
 {
     float near = (float)a;
@@ -357,7 +357,8 @@ SCALAR uint32_t e4m3_to_f16(uint32_t code)
     return mag == 0x7f ? 0x7fff : half | (code & 0x80) << 8;
 }
 
-// A code below 8 is a multiple of e4m3's least number, 2^-9, which f16 has with another exponent.
+// A code below 8 is a multiple of e4m3's least number, 2^-9, which f16 stores with another
+// exponent.
 SCALAR uint32_t e4m3_tiny(uint32_t code)
 {
     int half = (int)(bits_of((float)(int)code) >> 13) - (121 << 10);

@@ -1,8 +1,8 @@
-// system.c: the functions that the device's runtime gives to every kernel: vprintf, __assertfail,
+// system.c: functions that the device's runtime provides to every kernel: vprintf, __assertfail,
 // malloc and free. (children.c has those that launch kernels.)
 //
-// What a warp prints is kept and written to stdout at the end of the launch: block by block, warp
-// by warp, so the same in every run. (Launches behave as under CUDA_LAUNCH_BLOCKING=1.)
+// What a warp prints is kept and written to stdout at the end of the launch, block by block, warp
+// by warp, so it is the same in every run. (Launches behave as under CUDA_LAUNCH_BLOCKING=1.)
 #include "system.h"
 #include "address.h"
 #include "ptxsim/base/heap.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The host's place of a generic address; NULL after a fault.
+// The host address for a generic address; NULL after a fault.
 static void *generic_place(struct warp *w, const struct op *op, int lane, uint64_t at,
                            uint32_t bytes, bool store)
 {
@@ -87,7 +87,7 @@ static bool next_argument(struct warp *w, const struct op *op, int lane, uint64_
     return fetch(w, op, lane, *at - bytes, value, bytes);
 }
 
-// A warp keeps no more of its output than a launch does (launch->print_bytes).
+// A warp keeps at most as much output as a launch does (launch->print_bytes).
 static bool prints_in_vain(const struct warp *w)
 {
     size_t most = w->cta->launch->print_bytes;
@@ -100,11 +100,12 @@ static void put(struct warp *w, const char *from, size_t size)
         text_add(&w->printed, from, size);
 }
 
-// Widths and precisions beyond this one are cut to it. A GPU's driver writes as many characters as are asked
-// for, two thousand million if need be, and takes a second for each such line: here there are too many lanes.
+// Wider widths and precisions are cut to this one. A GPU's driver writes any number of characters,
+// up to two thousand million, and takes a second for each such line: here there would be too many
+// lines.
 enum { WIDEST = 4096 };
 
-// The number at format[*at], which then is its last digit.
+// Reads the number at format[*at], and moves *at to its last digit.
 static int digits(const char *format, size_t *at)
 {
     int number = format[*at] - '0';

@@ -1,5 +1,5 @@
-// system.h: the functions that the device's runtime gives to every kernel, for their decoder: regs of
-// an operation say where the call's result and parameters lie in a lane's local memory.
+// system.h: functions that the device's runtime provides to every kernel, for their decoder: an
+// operation's regs say where the call's result and parameters are in a lane's local memory.
 #ifndef PTXSIM_OPS_SYSTEM_H
 #define PTXSIM_OPS_SYSTEM_H
 

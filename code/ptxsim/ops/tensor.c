@@ -35,7 +35,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
         }
         if (store && cta->written)
             written_mark(cta->written, offset, bytes);
-        // PTX does not say which lane reads what: each counts as a reader of all.
+        // PTX does not say which lane reads what: each counts as a reader of everything.
         if (cta->races)
             race_shared(w, op, store ? 1u << lane : ~0u, offset, bytes,
                         store ? RACE_WRITE : RACE_READ, stored);
@@ -51,8 +51,8 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
     return (uint8_t *)(uintptr_t)at;
 }
 
-// As locate_checked, for most accesses: in shared memory, written before, and plainly in order;
-// NULL for all others. Neighbouring lanes store a part of the bytes each, a power of two.
+// Like locate_checked, for most accesses: in shared memory, written before, and plainly in order;
+// NULL for others. Neighbouring lanes store a part of the bytes each, a power of two.
 static inline uint8_t *locate_quick(struct warp *w, const struct op *op, uint32_t lanes,
                                     uint64_t at, uint32_t bytes, bool store)
 {
@@ -94,7 +94,7 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     uint32_t offset[WARP];
     for (int i = 0; i < WARP; ++i)
         offset[i] =
-            (uint32_t)at[i]; // the window is a multiple of the banks: a generic address will do
+            (uint32_t)at[i]; // the window is a multiple of the banks, so a generic address will do
     if (w->cta->trace)
         trace_access(w->cta->trace, w, op->insn, offset, (int)bytes, mask, store);
     count_wavefronts(w, op, offset, bytes, mask, store);
@@ -125,7 +125,7 @@ static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg
     bool shared = false;
     for (int i = 8; i < WARP; ++i)
         at[i] = row
-            [0]; // masked off; the same in every call, so that count_wavefronts knows the pattern
+            [0]; // masked off, but the same in every call, so that count_wavefronts recognises the pattern
     bool good = !store && rows_good(w, op, row);
     for (int i = 0; i < 8; ++i) {
         at[i] = row[i];
@@ -173,7 +173,7 @@ static char *element_at(char *r, const struct matrix *f, uint32_t first, uint32_
 }
 
 // One access for the elements that a lane has in a register, or in a pair of an accumulator's, if
-// they lie side by side in memory; else one for each.
+// they are adjacent in memory; else one for each element.
 static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t base,
                           uint64_t stride)
 {

@@ -1,9 +1,9 @@
-// vote.c: what the lanes of a warp find out together: vote, match, redux, elect, activemask,
+// vote.c: operations on values of all lanes of a warp: vote, match, redux, elect, activemask,
 // bar.warp.sync.
 #include "ops.h"
 #include "scalars.h"
 
-// A lane that its own mask of members leaves out takes part all the same; PTX leaves the result
+// A lane that is missing in its own mask of members takes part all the same; PTX leaves the result
 // undefined.
 static void report_outside(struct warp *w, const struct op *op, uint32_t mask, const u32 *named)
 {

@@ -1,17 +1,18 @@
 // wgmma.c: products of a warpgroup (wgmma), and setmaxnreg.
 //
-// Four warps issue the same instruction; each of them makes 16 of the 64 rows of D from its rows of
-// A and the whole of B. At the issue a wgmma is only put on a list. At the wait_group that waits for it
-// its operands are read from shared memory, the product is made and D is written: without the wait, D has
-// its old values, and an operand that is overwritten before the wait gives a wrong product. This is as
-// late as the machine may be. It is one operation of the warpgroup, and groups are the warpgroup's: a
-// wait goes on when all four warps have committed what it waits for, and whoever has waited knows that
-// all four have read their operands. CUTLASS has one thread of a warpgroup say so to the producer. With
-// PTXSIM_SCHEDULE about half of them read their operands at the issue, which the machine may do as
-// well. A in registers is always read at the issue.
+// Four warps issue the same instruction; each computes 16 of the 64 rows of D from its rows of A
+// and all of B. At the issue a wgmma is only put on a list. At the wait_group that waits for it its
+// operands are read from shared memory, the product is made and D is written: without the wait, D
+// has its old values, and an operand that is overwritten before the wait gives a wrong product. The
+// hardware may be as late as this. A wgmma is one operation of the warpgroup, and groups belong to
+// the warpgroup: a wait goes on when all four warps have committed what it waits for, and a warp
+// that has waited knows that all four have read their operands. (In CUTLASS one thread of a
+// warpgroup then tells the producer so.) With PTXSIM_SCHEDULE about half of the products read their
+// operands at the issue, which the hardware may do, too. A in registers is always read at the
+// issue.
 //
-// Where an element of an operand in shared memory lies follows the descriptor: rows of eight times
-// 16 bytes without a swizzle, else of eight times the swizzle's span; the swizzle exchanges the
+// The place of an operand's element in shared memory follows from the descriptor: rows of eight
+// times 16 bytes without a swizzle, else of eight times the swizzle's span; the swizzle exchanges
 // 16-byte pieces by bits of their address.
 #include "address.h"
 #include "async.h"
@@ -24,18 +25,18 @@
 
 enum { ROW_BYTES = 32 }; // bytes of an operand's row along k, whatever its type
 
-struct products { // of a warp
+struct products { // products of a warp
     uint32_t open, issued, resized;
-    uint32_t registers;                  // of a thread, as setmaxnreg has it last; 0: not yet
-    const struct op *last, *last_resize; // to name them
+    uint32_t registers;                  // of a thread, by the last setmaxnreg; 0: none yet
+    const struct op *last, *last_resize; // the last wgmma and setmaxnreg, for messages
     uint32_t committed, waited;          // numbers of the last product committed, and waited for
-    const struct op *waits;              // where the warp stands and waits for others; or NULL
+    const struct op *waits; // the operation at which the warp waits for others; or NULL
     struct reads { // for race checks: by then products up to `number` were issued, or have read
         uint32_t number;
         struct clock *clock;
-    } * reads; // those that some warp of the warpgroup has not waited for
+    } * reads; // those that some warp of the warpgroup has not waited for yet
     size_t read_count, read_capacity;
-    bool fenced;     // a wgmma.fence since results came
+    bool fenced;     // a wgmma.fence has come since results were written
     uint64_t *dirty; // registers written since the last wgmma.fence, as in struct watch
     int words;
     size_t count, capacity;
@@ -44,8 +45,8 @@ struct products { // of a warp
         uint64_t a_desc, b_desc;
         uint32_t frame, group, number;
         uint32_t issued; // for race checks: the CTA's time at the issue
-        bool add, taken; // taken: its operands have been read, at the wait of another warp
-        bool spoiled;    // struct ablation: D has the wrong sign
+        bool add, taken; // taken: its operands have been read, at another warp's wait
+        bool spoiled;    // struct ablation: D's sign is inverted
         uint32_t a[4][WARP];
         uint8_t (*early)[ROW_BYTES]; // operands read at the issue: 16 rows of A, then B; or NULL
     } * list;
@@ -129,7 +130,8 @@ static void compare_warps(struct cta *cta, int i)
     }
 }
 
-// Registers of a thread that a CTA is launched with: as the machine code has it, or no more than .maxnreg; 0: not known.
+// Registers of a thread when a CTA is launched: as in the machine code, or at most .maxnreg; 0:
+// unknown.
 static uint32_t registers_at_launch(const struct cta *cta)
 {
     enum { UNIT = 8 };
@@ -139,8 +141,9 @@ static uint32_t registers_at_launch(const struct cta *cta)
     return ((uint32_t)known + UNIT - 1) / UNIT * UNIT;
 }
 
-// What the CTA's warps have at last is no more than it was launched with, or one of them waits for ever (PTX ISA,
-// "setmaxnreg": "blocks until enough registers are available in the per-CTA-register pool").
+// The CTA's warps must not end up with more registers than it was launched with, or one of them
+// waits for ever (PTX ISA, "setmaxnreg": "blocks until enough registers are available in the
+// per-CTA-register pool").
 static void compare_registers(struct cta *cta)
 {
     enum { SM_REGISTERS = 64 << 10 };
@@ -195,8 +198,8 @@ static uint32_t swizzled(const struct layout *l, uint32_t at)
     return l->span ? at ^ (row & (l->span / 16 - 1)) << 4 : at;
 }
 
-// The place of 16 bytes of an operand: eight halves or 16 bytes along k from `k` on in row `row` (a
-// column of B), or, transposed, eight halves along the rows from `row` on at one k.
+// The place of 16 bytes of an operand: eight halves or 16 bytes along k, from `k` on, in row `row`
+// (a column of B); or, transposed, eight halves along the rows, from `row` on, at one k.
 static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k, int size)
 {
     uint32_t r = (uint32_t)row, along = (uint32_t)(k * size), pitch = l->span ? l->span : 16;
@@ -215,7 +218,8 @@ static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k
 
 enum stage { ISSUE, OTHERS_WAIT, WAIT }; // OTHERS_WAIT: another warp waits for this one's product
 
-// Checks a piece and, if `to` is not NULL, copies it there. proxy: whether fences are checked, too.
+// Checks a piece and, if `to` is not NULL, copies it there. proxy: whether fences are still to be
+// checked.
 static bool take_piece(struct warp *w, const struct pending *p, uint32_t at, enum stage stage,
                        bool *proxy, void *to)
 {
@@ -395,7 +399,7 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
 }
 
-// The wait of warp `by` shows that this product of `w` has read its operands. B is the same for both.
+// The wait of warp `by` shows that this product of `w` has read its operands. Both have the same B.
 static void take_for(struct warp *by, struct warp *w, struct pending *p)
 {
     bool early = p->early;
@@ -444,7 +448,7 @@ static struct warp *warpgroup_of(const struct warp *w, int *count)
     return &w->cta->warp[first];
 }
 
-// How many of its products on their way a wait waits for.
+// How many of a warp's pending products a wait waits for.
 static size_t awaited(const struct products *p, const struct op *wait)
 {
     size_t done = 0;
@@ -537,7 +541,7 @@ static void complete(struct warp *w, size_t done)
     note_effect(w);
 }
 
-// Lets the warps of w's warpgroup go on that have waited for others and need not any longer.
+// Releases warps of w's warpgroup that waited for others and need not wait any longer.
 static void settle(struct warp *w)
 {
     int count;

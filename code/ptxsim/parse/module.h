@@ -1,5 +1,5 @@
-// module.h: what parse.c makes of a PTX text. Everything is kept as written: an opcode is a string,
-// and the operands know nothing of types.
+// module.h: what parse.c makes from a PTX text. Everything is kept as written: an opcode is a
+// string, and operands have no types.
 #ifndef PTXSIM_MODULE_H
 #define PTXSIM_MODULE_H
 
@@ -15,8 +15,8 @@ enum space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM
 #define PARAM_WINDOW (UINT64_C(3) << WINDOW_SHIFT) // of a kernel's parameters (__grid_constant__)
 #define CODE_WINDOW (UINT64_C(4) << WINDOW_SHIFT)  // function addresses, for indirect calls
 
-// Above the place in shared memory an address has the rank + 1 of a CTA of the cluster; 0: the thread's
-// own CTA.
+// Above its offset, an address of shared memory has the rank + 1 of a CTA of the cluster; 0: the
+// thread's own CTA.
 #define RANK_SHIFT 24
 enum { MOST_CLUSTER = 16 }; // CTAs of a cluster
 
@@ -45,7 +45,7 @@ struct source_line {
     const char *file;
     int line;
     const char *callers; // of a line in an inlined function: " (called at FILE:LINE, …)", else ""
-    bool in_library;     // the instruction itself stands in CUB, Thrust or CUTLASS
+    bool in_library;     // the instruction itself is in CUB, Thrust or CUTLASS
 };
 
 struct insn {
@@ -54,9 +54,9 @@ struct insn {
     bool guard_negated;
     int count;
     struct operand *operands;
-    struct source_line at; // the user's line, out of the toolkit's headers
+    struct source_line at; // the user's line, not one in the toolkit's headers
     int ptx_line;
-    int scope; // the { } by which its names are looked up
+    int scope; // the block { } in which its names are looked up
 };
 
 // Bytes a lane: 2, 4, 8 or 16; 0 is a predicate, kept as one bit a lane.
@@ -65,9 +65,9 @@ struct reg {
 };
 
 enum linkage {
-    LINK_LOCAL, // known in its own text only
+    LINK_LOCAL, // visible in its own text only
     LINK_GLOBAL,
-    LINK_EXTERN, // declared: another text defines it
+    LINK_EXTERN, // declared: defined in another text
 };
 
 struct variable {
@@ -80,8 +80,8 @@ struct variable {
     void *address; // global and const: its allocation
     uint8_t *init; // size bytes, or NULL
     struct relocation *relocations;
-    int scope; // the { } of its function that it stands in
-    int unit;  // the text that it stands in, of those that were linked
+    int scope; // the block { } of its function in which it is declared
+    int unit;  // of the linked texts, the one that declares it
     enum linkage linkage;
 };
 
@@ -95,7 +95,7 @@ struct relocation {
 
 struct label {
     const char *name;
-    size_t insn; // the instruction it stands before
+    size_t insn; // the instruction that it precedes
     int scope;
     const char **targets; // of .branchtargets / .calltargets, else NULL
     int target_count;
@@ -115,12 +115,12 @@ struct function {
     size_t label_count, label_capacity;
     struct variable **variables; // parameters first, then the body's
     size_t variable_count, variable_capacity;
-    int *outer; // of each scope: the one around it, -1 for the body itself
+    int *outer; // for each scope the enclosing one, -1 for the body itself
     size_t scope_count, scope_capacity;
-    struct function *alias; // .alias: the function that this name stands for; or NULL
-    int params, returns;    // of a .func: return values come first among the variables
+    struct function *alias; // for an .alias: the function that the name stands for; or NULL
+    int params, returns;    // of a .func: its return values come first among the variables
     int max_threads;
-    bool bounded;          // it says max_threads
+    bool bounded;          // the PTX gives max_threads
     int most_registers;    // .maxnreg; 0: there is none
     unsigned cluster[3];   // .reqnctapercluster, or 0
     char unsupported[256]; // why it cannot be decoded, else empty
@@ -149,12 +149,12 @@ struct module {
 
 // Frees what module_parse made; module_free (decode/) frees the kernels' programs first.
 void module_drop(struct module *module);
-// The function or variable of that name, as the text `unit` sees it: its own local one first, then a
-// definition in any text, then a declaration; NULL: the name is not known. For an alias, the
-// function that it stands for.
+// The function or variable with a name, as the text `unit` sees it: first its own local one, then a
+// definition in any text, then a declaration; NULL: the name is unknown. For an alias, the function
+// that it stands for.
 struct function *module_function(struct module *module, int unit, const char *name);
 struct variable *module_variable(struct module *module, int unit, const char *name);
-// The variable, or the label, of that name that an instruction in `scope` sees.
+// The variable, or the label, that a name means for an instruction in `scope`.
 struct variable *function_variable(const struct function *function, int scope, const char *name);
 const struct label *function_label(const struct function *function, int scope, const char *name);
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The most bytes of a variable with initial values: they are held in memory until it is made.
+// Most bytes of a variable with initial values, which are held in memory until it is allocated.
 static const size_t MOST_INITIALISED = (size_t)256 << 20;
 
 // ---- Tokens -------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ struct scope_register {
     int vector;       // registers that the name stands for, side by side; 0: one
 };
 
-struct register_parameter { // of a .func: a .param variable that its body has in a register
+struct register_parameter { // in a .func: a .param variable that the body has in a register
     const char *param;
     int reg;
     bool returned;
@@ -41,7 +41,7 @@ struct register_parameter { // of a .func: a .param variable that its body has i
 
 struct location {
     int file, line, column;
-    int parent; // index of the location it is inlined at, -1: none
+    int parent; // index of the location where it is inlined; -1: none
 };
 
 struct parser {
@@ -523,7 +523,7 @@ static void add_instruction(struct parser *p, const struct insn *insn, const str
     f->insns[f->insn_count++] = added;
 }
 
-// A load of a .param variable into a register, or the store of an operand in one, under the guard of `like`.
+// Loads a .param variable into a register, or stores an operand in one, under the guard of `like`.
 static void add_param_access(struct parser *p, const struct insn *like, const char *param,
                              const struct operand *o, size_t bytes, bool store)
 {
@@ -541,7 +541,7 @@ static void add_param_access(struct parser *p, const struct insn *like, const ch
 
 static const char *add_param(struct parser *p, const char *name, size_t bytes, bool own);
 
-// Bytes of an argument of a call, which may be a number: as the function that is called says.
+// Bytes of a call's argument, which may be a number: as in the called function's declaration.
 static size_t argument_bytes(struct parser *p, const struct operand *o, const char *callee,
                              int index)
 {
@@ -557,8 +557,8 @@ static size_t argument_bytes(struct parser *p, const struct operand *o, const ch
     fail(p, "a number as argument of a function that stands nowhere before");
 }
 
-// Registers and numbers as arguments and results of a call: each gets a .param variable, which is stored before the
-// call, or loaded after it.
+// Registers and numbers as arguments and results of a call: for each a .param variable is added,
+// stored before the call or loaded after it.
 static void add_call(struct parser *p, const struct insn *call, struct operand *list)
 {
     int callee = call->count && list[0].kind == OPERAND_VECTOR;
@@ -596,7 +596,7 @@ static void add_call(struct parser *p, const struct insn *call, struct operand *
                              p->function->regs[was[i].reg].bytes, false);
 }
 
-// What the function returns in registers goes where its caller looks for it.
+// Stores the results that the function has in registers where its caller looks for them.
 static void store_returned(struct parser *p, const struct insn *ret)
 {
     for (size_t i = 0; i < p->reg_param_count; ++i) {
@@ -607,7 +607,7 @@ static void store_returned(struct parser *p, const struct insn *ret)
     }
 }
 
-// What the function takes in registers is loaded into them.
+// Loads the parameters that the function takes in registers.
 static void load_taken(struct parser *p)
 {
     struct insn like = {.guard = -1, .ptx_line = p->token.line, .at.line = p->location};
@@ -709,7 +709,8 @@ static struct variable *parse_variable(struct parser *p, enum space space)
     size_t element = 0;
     bool vector2 = false, vector4 = false, pointer = false;
     for (;;) {
-        if (accept(p, ".align")) { // a parameter's .ptr has that of what it points to
+        if (accept(p,
+                   ".align")) { // for a parameter's .ptr this is the alignment of what it points to
             size_t align = size(p);
             if (!pointer)
                 v->align = align;
@@ -802,7 +803,7 @@ static void add_variable(struct parser *p, struct variable *v)
     }
 }
 
-// A .param variable; own: a parameter of the function at hand. name NULL: it gets one.
+// A .param variable; own: a parameter of the current function. name NULL: it gets a name.
 static const char *add_param(struct parser *p, const char *name, size_t bytes, bool own)
 {
     struct variable *v = arena_alloc(&p->module->arena, sizeof *v);
@@ -847,7 +848,7 @@ static void parse_variables(struct parser *p, enum space space)
 
 // ---- Directives ---------------------------------------------------------------------------------
 
-// The byte at *at, some of which a PTX text writes as \" or \\ or, in octal, \303. A letter behind the
+// The byte at *at, which a PTX text may write as \" or \\ or, in octal, \303. A letter after the
 // backslash, as in \n, stands for a control character.
 static char unescape(const char **at)
 {
@@ -878,8 +879,8 @@ static size_t utf8_length(const char *text)
     return c < least[more] || s[0] > 0xf4 || invalid ? 0 : more + 1;
 }
 
-// The name of a file as it is: in messages, in JSON, and to open it. Characters that cannot be part of
-// a line of text, such as control characters, become '?'.
+// A file's real name, for messages, for JSON, and to open it. Characters that a line of text cannot
+// have, such as control characters, become '?'.
 static const char *file_name(struct parser *p)
 {
     char *name = arena_alloc(&p->module->arena, p->token.length + 1), *end = name;
@@ -934,7 +935,7 @@ static void parse_loc(struct parser *p)
                     break;
                 }
             }
-            if (l.parent < 0) { // never its own .loc, which would stand for itself
+            if (l.parent < 0) { // not this .loc itself, which would be its own parent
                 p->locations = array_grow(p->locations, p->location_count, &p->location_capacity,
                                           sizeof *p->locations);
                 l.parent = (int)p->location_count;
@@ -999,8 +1000,7 @@ static const char *callers_of(struct parser *p, int location)
     return arena_text(&p->module->arena, text, used);
 }
 
-// The innermost of a line and the lines that it is inlined into that is in no header of the
-// toolkit.
+// Of a line and the lines where it is inlined, the innermost that is in no header of the toolkit.
 static struct source_line user_line(struct parser *p, int location)
 {
     struct source_line found = {"", 0, "", false};
@@ -1119,7 +1119,7 @@ static void parse_body(struct parser *p, int depth)
     p->scope = outer;
 }
 
-// A parameter in a register: a .param variable, whose value the body has in that register.
+// A parameter in a register: a .param variable whose value the body has in that register.
 static void parse_register_parameter(struct parser *p, bool returned)
 {
     char *type = word(p, "a register type");
@@ -1290,7 +1290,8 @@ static void parse_module(struct parser *p)
 
 // ---- Modules ------------------------------------------------------------------------------------
 
-// How well what was found fits a name in a text: 0 not at all, the highest wins, of equals the first.
+// How well a definition or declaration fits a name in a text: 0 not at all; the highest wins, among
+// equals the first.
 static int fits(int unit, int its_unit, enum linkage linkage, bool defined)
 {
     if (linkage == LINK_LOCAL && defined)
@@ -1324,7 +1325,7 @@ static struct function *in_text(struct module *m, int unit, const char *name, bo
     return NULL;
 }
 
-// PTX ISA, ".alias": a name that is declared, of a function that the same text defines.
+// PTX ISA, ".alias": a declared name for a function that the same text defines.
 static bool resolve_aliases(struct module *m, char *why, size_t size)
 {
     for (size_t i = 0; i < m->alias_count; ++i) {
@@ -1398,7 +1399,7 @@ static size_t align_up(size_t value, size_t align)
     return (value + align - 1) & ~(align - 1);
 }
 
-// Parameters of a kernel lie one after the other in the parameter buffer.
+// The parameters of a kernel lie one after the other in the parameter buffer.
 static void describe_kernel(struct module *m, struct kernel *kernel, struct function *f)
 {
     kernel->function = f;
@@ -1420,8 +1421,8 @@ static void describe_kernel(struct module *m, struct kernel *kernel, struct func
     }
     info->param_offsets = offsets;
     info->param_sizes = sizes;
-    // Shared and local variables of its own; decode/ adds those of the functions it calls, which
-    // come after.
+    // A kernel's own shared and local variables; decode/ adds those of the functions it calls,
+    // after them.
     for (size_t i = (size_t)f->params; i < f->variable_count; ++i) {
         struct variable *v = f->variables[i];
         size_t *bytes = v->space == SPACE_SHARED  ? &info->static_shared_bytes
@@ -1460,8 +1461,8 @@ static bool names_shared(struct module *m, const struct function *f, bool calls)
     return false;
 }
 
-// Module-level shared variables come first, in every kernel that may use any: itself, or in a function
-// that it calls. The others do not have them.
+// Module-level shared variables come first, in every kernel that may use any of them, itself or in
+// a called function. Other kernels do not have them.
 static void place_shared(struct module *m, size_t shared)
 {
     bool called = false;
@@ -1553,7 +1554,7 @@ void module_drop(struct module *module)
     free(module);
 }
 
-// One text into the module; false: `why` is written.
+// Parses one text into the module; false: `why` is written.
 static bool parse_text(struct parser *p, const char *ptx)
 {
     struct module *m = p->module;

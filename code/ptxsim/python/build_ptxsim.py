@@ -78,7 +78,8 @@ def sources(*folders):
 
 
 def compile_all(work, groups):
-    """Objects by group and source, of the (source, flags) of each group: compiled on all cores, the longest first."""
+    """Compiles each (source, flags) into objects, by group and source, on all cores, those that take longest
+    first."""
     cc, headers = compiler(), ["-isystem", cuda_headers()]
 
     def one(job):
@@ -128,11 +129,11 @@ def build_native(folder):
     run([*cc, "-s", "-shared", "-Wl,-soname,libcudart.so.12", f"-Wl,--version-script={older / 'libcudart12.map'}",
          "-Wl,-z,defs", *made["cudart12"].values(), forward, f"-L{folder}", "-l:libcudart.so.13",
          "-Wl,-rpath,$ORIGIN", "-o", folder / "libcudart.so.12"])
-    # For Python: without the runtime, which a process may have of its own.
+    # For Python: without the CUDA runtime, since a process may have its own.
     link("libptxsim.so", "capi/libptxsim.map", [
         *(made["runtime"][source] for source in made["runtime"] if "cudart" not in source.parts),
         *made["python"].values()])
-    # The driver's library is the same one: a second copy would be a second device.
+    # The driver's library is a link to the same file: a second copy would be a second device.
     run([*cc, "-s", "-shared", "-Wl,-soname,libcuda.so.1", "-Wl,--no-as-needed", f"-L{folder}",
          "-l:libcudart.so.13", "-Wl,-rpath,$ORIGIN", "-o", folder / "libcuda.so.1"])
     run([*cc, "-s", *made["command"].values(), "-lm", "-lpthread", "-ldl", "-o", folder / "ptxsim"])

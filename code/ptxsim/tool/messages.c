@@ -1,7 +1,9 @@
-// messages.c: faults as compilers tell errors, FILE:LINE first, so that editors and CI go there.
+// messages.c: prints faults as compilers print errors, FILE:LINE first, so that editors and CI find
+// the place.
 //
-// The simulator hands each fault over as a record (fault_write in ptxsim.h). A kernel's fault begins with the line of its
-// instruction, or, in a header of the toolkit, with the line of the program that calls it.
+// The simulator passes each fault as a record (fault_write in ptxsim.h). A kernel's fault begins
+// with the line of its instruction or, if that is in a header of the toolkit, with the line of the
+// program that calls it.
 #include "tool.h"
 
 #include <stdlib.h>
@@ -21,7 +23,7 @@ void fault_add(json_t *faults, const char *record)
 
 // ---- What the film says of them -----------------------------------------------------------------
 
-// Whether two places of the source are one: their files, lines and callers.
+// Whether two places are the same: file, line and callers.
 static bool is_same_line(const json_t *instruction, const json_t *fault)
 {
     const json_t *callers = json_object_get(fault, "callers");
@@ -32,7 +34,8 @@ static bool is_same_line(const json_t *instruction, const json_t *fault)
              json_equal(json_array_get(instruction, 2), callers)));
 }
 
-// Whether a film's fault is one of a run's: the same words, or (not exact) the same two lines of the same kernel.
+// Whether a film's fault is one of a run's faults: the same words or, if not exact, the same two
+// lines of the same kernel.
 static bool is_same(const json_t *kernel, const json_t *filmed, const json_t *fault, bool exact)
 {
     const char *a = string_or(filmed, "text", ""), *b = string_or(fault, "text", "");
@@ -40,7 +43,7 @@ static bool is_same(const json_t *kernel, const json_t *filmed, const json_t *fa
     const json_t *other = json_object_get(fault, "other");
     if (strcmp(string_or(filmed, "kind", ""), string_or(fault, "kind", "")) != 0)
         return false;
-    if (exact) // but for how many there are like it
+    if (exact) // except for how many like it there are
         return strncmp(a, b, strlen(a)) == 0;
     return strcmp(string_or(kernel, "kernel", ""), string_or(fault, "kernel", "")) == 0 &&
            whole_at(filmed, "ptx_line") == whole_at(fault, "ptx_line") &&
@@ -67,14 +70,14 @@ void faults_explain(json_t *faults, json_t *recording, const char *program)
 
 // ---- Places -------------------------------------------------------------------------------------
 
-// Whether a file is a header of the system or of a toolkit, where a user has nothing to mend.
+// Whether a file is a header of the system or of a toolkit, which a user does not mend.
 static bool is_foreign(const char *file)
 {
     return strstr(file, "/include/") && (strncmp(file, "/usr/include/", 13) == 0 ||
                                          strstr(file, "/cuda") || strstr(file, "/nvidia/"));
 }
 
-// The place FILE:LINE becomes that of the object.
+// Sets the object's place to FILE:LINE.
 static void set_place(json_t *object, const char *place)
 {
     const char *colon = strrchr(place, ':');
@@ -82,8 +85,9 @@ static void set_place(json_t *object, const char *place)
     json_object_set_new(object, "line", json_integer(atol(colon + 1)));
 }
 
-// Of an instruction in a header of the toolkit, the place is that of the call of it that stands in the program. A file
-// of the checkout is named from its root, wherever the program was started: here as it can be opened.
+// For an instruction in a header of the toolkit, the place becomes that of its call in the program.
+// A file of the checkout is named from the checkout's root, wherever the program was started: here
+// its name becomes one that can be opened.
 static void settle_place(json_t *object)
 {
     const json_t *callers = json_object_get(object, "callers"), *caller;
@@ -113,7 +117,7 @@ void faults_settle(json_t *faults)
 
 // ---- What is printed ----------------------------------------------------------------------------
 
-// Words with an indent, in lines of 100 columns at most.
+// Prints words indented, in lines of at most 100 columns.
 static void print_wrapped(FILE *out, const char *words)
 {
     enum { INDENT = 4, WIDTH = 100 };

@@ -1,12 +1,12 @@
-// profile.c: the lines of a chapter with what the simulator counted there, hottest first; and the
-// tables that its pictures are drawn from (plots/render picture).
+// profile.c: prints the lines of a chapter with the simulator's counts, those that cost most first;
+// and writes the tables for its pictures (plots/render picture).
 //
 //   ptxsim profile [OPTION...] PROGRAM [ARGUMENT...]   runs the program in the simulator
 //   ptxsim profile [OPTION...] REPORT.json             reads a report of PTXSIM_REPORT
-//   ptxsim profile --film FILE.html PROGRAM…           a page to watch one of its CTAs in (film.c)
+//   ptxsim profile --film FILE.html PROGRAM…           makes a page to watch one of its CTAs (film.c)
 //
-// Counts are those of one launch, on average. `hot` is a line's share of the unit that has the
-// highest floor on an L4 (the appendix "A GPU in C" derives the floors).
+// Counts are for one launch, on average. `hot` is a line's share of the unit that has the highest
+// floor on an L4 (the appendix "A GPU in C" derives the floors).
 #include "tool.h"
 
 #include <errno.h>
@@ -21,9 +21,9 @@ enum { BANKS = 32, LABELS = 9, BINS = 440, DRAW_SECONDS = 60 };
 
 struct source {
     char *name;
-    char **lines; // NULL-terminated; NULL where the file cannot be read
+    char **lines; // NULL-terminated; NULL if the file cannot be read
     size_t count;
-    char **labels; // of each line: the chunk that it stands in, or NULL
+    char **labels; // for each line the title of its chunk, or NULL
     struct source *next;
 };
 
@@ -98,7 +98,8 @@ static const char *source_label(const char *name, int line)
     return slash ? slash + 1 : name;
 }
 
-// Bytes of the first `most` characters of UTF-8 text, or of all of them; *shown gets how many those are.
+// Bytes of the first `most` characters of UTF-8 text, or of all if there are fewer; *shown is their
+// number.
 static int start_of(const char *text, int most, int *shown)
 {
     int bytes = 0;
@@ -178,7 +179,7 @@ static int by_heat(const void *left, const void *right)
     return order ? order : (int)(number_or(a->line, "line", 0) - number_or(b->line, "line", 0));
 }
 
-// Columns of the terminal; 80 where there is none.
+// Columns of the terminal; 80 if there is none.
 static int columns_here(void)
 {
     struct winsize size = {0};
@@ -263,7 +264,7 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
 
 // ---- Banks --------------------------------------------------------------------------------------
 
-// Whether an instruction stands at "LINE" or "FILE:LINE".
+// Whether an instruction is at "LINE" or "FILE:LINE".
 static bool stands_at(const json_t *insn, const char *place)
 {
     const char *colon = strrchr(place, ':');
@@ -372,7 +373,7 @@ static size_t find_label(struct label *labels, size_t *count, const char *text)
 
 // What each warp executes, in steps of one instruction: warp, from, to, number of its chunk (0: it
 // waits at a barrier), then the chunks' names. A picture has BINS columns; each shows the chunk
-// that the most instructions of its steps belong to.
+// with most of the column's instructions.
 static void timeline_table(const json_t *trace, double from, double to)
 {
     const json_t *insns = json_object_get(trace, "instructions");
@@ -451,7 +452,7 @@ static void timeline_table(const json_t *trace, double from, double to)
             }
         }
     }
-    // Barriers, so that they can be drawn where nobody waits.
+    // Barriers, which are drawn even if nobody waits there.
     printf("\n\n");
     json_array_foreach (runs, index, run) {
         double stop = json_number_value(json_array_get(run, 2));
@@ -489,7 +490,7 @@ static json_t *load(const char *name)
     return json;
 }
 
-// The kernel of that name; the first one where none is asked for.
+// The kernel with that name; the first one if none is asked for.
 static const json_t *find_kernel(const json_t *file, const char *key, const char *name)
 {
     const json_t *kernels = json_object_get(file, "kernels"), *kernel;
@@ -520,8 +521,8 @@ void show_report(const json_t *file, const char *kernel, int lines, const char *
     }
 }
 
-// Makes a film's page, of a recording (recorded) or of a program, which is run for it. page NULL: prints the sentence
-// that the page would begin with.
+// Makes a film's page from a recording (recorded), or from a program, which is run for it. page
+// NULL: only prints the sentence with which the page would begin.
 static void make_film(char **argv, bool recorded, const char *kernel, const char *cta, int chapter,
                       const char *page)
 {

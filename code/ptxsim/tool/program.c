@@ -1,4 +1,4 @@
-// program.c: which file a program is, and whether the simulator can run it: its ELF headers say so.
+// program.c: finds a program's file, and whether the simulator can run it, by its ELF headers.
 #include "tool.h"
 
 #include "image/fatbin.h"
@@ -113,7 +113,7 @@ const char *program_unfit(const char *path)
         return text("%s is no executable of Linux (ELF): of a script, name its interpreter first",
                     path);
     if (!fatbin_visit_executable(path, note_image, &has_gpu_code, why, sizeof why) || !has_gpu_code)
-        return NULL; // whatever it is, a Python say: it may load libraries that have GPU code
+        return NULL; // any other program, such as Python: it may load libraries with GPU code
     if (needs_library(path, "libcudart.so.13") || needs_library(path, "libcudart.so.12") ||
         needs_library(path, "libcuda.so.1"))
         return NULL;

@@ -1,4 +1,4 @@
-// record.c: programs that are run in the simulator, and what is recorded of them.
+// record.c: runs programs in the simulator and keeps what is recorded of them.
 #include "tool.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ void find_home(void)
     if (length > end && strcmp(home + length - end, in_checkout) == 0) {
         root = text("%.*s", (int)(length - end), home);
         viewer = text("%s/code/film", root);
-    } else { // an installed package has it all in one folder
+    } else { // an installed package has everything in one folder
         root = home;
         viewer = text("%s/film", home);
     }
@@ -67,7 +67,7 @@ void set_libraries(void)
 volatile sig_atomic_t ended_by;
 volatile pid_t running;
 
-// An interrupt that a terminal sends goes to the program as well.
+// The program gets a terminal's interrupt, too.
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
     (void)context;
@@ -90,7 +90,7 @@ void outlive_signals(void)
 
 // ---- Runs ---------------------------------------------------------------------------------------
 
-// Runs a program in the simulator, its output on stderr, or (silent) nowhere.
+// Runs a program in the simulator, with its output on stderr or (silent) discarded.
 int run_recorded(char **argv, const char *variable, const char *cta, bool silent)
 {
     char wanted[160];
@@ -139,7 +139,7 @@ char *cta_of(const json_t *block)
                 (int)json_integer_value(json_array_get(block, 2)));
 }
 
-// The CTA of the first fault in the last run's report, as --cta takes it; NULL: there is none.
+// The CTA of the first fault in the last run's report, in the form of --cta; NULL: there is none.
 static char *faulty_cta(void)
 {
     json_t *file = json_load_file(report_file, 0, NULL);
@@ -165,7 +165,7 @@ struct film film_record(char **argv, const char *kernel, const char *cta, bool s
     struct film film = film_load(trace_file, kernel);
     film.status = status;
     const char *second = film.shown ? film_other_cta(film.shown) : NULL;
-    if (second) { // a race of two CTAs: the other one, too
+    if (second) { // a race between two CTAs: films the other one, too
         run_recorded(argv, "PTXSIM_FILM", second, silent);
         film.other = film_load(trace_file, string_or(film.shown, "kernel", "")).shown;
     }

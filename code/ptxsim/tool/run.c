@@ -1,5 +1,5 @@
-// run.c: ptxsim run: a program in the simulator, what is wrong with it as a compiler tells errors, and at the end how
-// many faults there are.
+// run.c: ptxsim run: runs a program in the simulator, prints its faults as a compiler prints
+// errors, and at the end their number.
 #include "tool.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static bool is_among(const char *words, const char *word)
     }
 }
 
-// Sets a setting's variable, for the program.
+// Sets a setting's environment variable for the program.
 static void set(const char *option, const char *value)
 {
     const struct setting *s = settings;
@@ -104,7 +104,7 @@ static void print_help(void)
         "Exit status: the program's, 128 + a signal, or what --error-exitcode says; 2: bad usage.");
 }
 
-// Text of a cell of a table in Markdown.
+// The text of a cell in a Markdown table.
 static char *cell(const char *words)
 {
     char *escaped = need(calloc(2 * strlen(words) + 1, 1)), *to = escaped;
@@ -183,7 +183,8 @@ static struct outcome run_program(char **argv, bool output_aside, const char *re
     running = child;
     outlive_signals();
     close(ends[1]);
-    // Until the program has ended, or all have closed the socket: whom it has started may keep it open.
+    // Until the program has ended, or everybody has closed the socket: processes that it started
+    // may keep it open.
     for (bool ended = false, closed = false; !ended;) {
         struct pollfd ready = {.fd = ends[0], .events = POLLIN};
         if (!closed)

@@ -1,9 +1,10 @@
-// tiles.c: names in shared memory, from a kernel's source text: `__shared__ tiles t;` and `struct tiles`.
+// tiles.c: names in shared memory, from a kernel's source text: `__shared__ tiles t;` and `struct
+// tiles`.
 //
-// PTX knows a variable's size and no more. So the text is read for what C++ leaves to be added up:
-// constants (constexpr, enum, #define), structures and their members, the arguments of templates (from
-// the kernel's mangled name). It is no compiler. What it adds up has to have the size that PTX says, or
-// the variable is shown as plain words.
+// PTX knows only a variable's size. So the text is read for what determines the places of members:
+// constants (constexpr, enum, #define), structures and their members, the arguments of templates
+// (from the kernel's mangled name). It is no compiler: if the size that it works out differs from
+// the PTX's, the variable is shown as plain words.
 #include "tool.h"
 
 #include <ctype.h>
@@ -25,7 +26,7 @@ struct program {
     struct constant {
         char *name;
         long value;
-        bool unclear; // defined twice, differently
+        bool unclear; // defined twice with different values
     } * constants;
     size_t constant_count, constant_capacity;
 };
@@ -112,7 +113,7 @@ static bool is_name(const char *text)
     return isalpha((unsigned char)*text) || *text == '_';
 }
 
-// Past the bracket that closes the one at i.
+// The word after the bracket that closes the one at i.
 static size_t past(const struct program *p, size_t i)
 {
     int depth = 0;
@@ -136,7 +137,7 @@ static struct constant *find_constant(const struct program *p, const char *name)
     return NULL;
 }
 
-// sure: this is the value, whatever the text says.
+// sure: this value holds, whatever the text says.
 static void set_constant(struct program *p, const char *name, long value, bool sure)
 {
     struct constant *c = find_constant(p, name);
@@ -191,7 +192,7 @@ static long primary(struct reader *r)
         r->failed = true;
         return 0;
     }
-    const char *last = text; // of T::STAGES and F.block_n: what they end with
+    const char *last = text; // for T::STAGES and F.block_n: the last name
     for (r->at++; is(r->p, r->at, "::") || is(r->p, r->at, "."); r->at += 2)
         last = word(r->p, r->at + 1);
     if (strcmp(last, "true") == 0 || strcmp(last, "false") == 0)
@@ -253,8 +254,8 @@ static long ternary(struct reader *r)
     return value ? yes : no;
 }
 
-// The expression from word i on; *end gets the first word after it. False: its value cannot be
-// worked out.
+// Evaluates the expression from word i on; *end is the first word after it. False: its value cannot
+// be worked out.
 static bool evaluate(const struct program *p, size_t i, long *value, size_t *end)
 {
     struct reader r = {.p = p, .at = i};
@@ -264,8 +265,8 @@ static bool evaluate(const struct program *p, size_t i, long *value, size_t *end
     return !r.failed;
 }
 
-// The name of member `n` of a structure; NULL: it has fewer members. All are plain, as in a struct of
-// knobs.
+// The name of member `n` of a structure; NULL: it has fewer members. All members are simple, as in
+// a struct of knobs.
 static const char *plain_member(const struct program *p, const char *type, int n)
 {
     for (size_t i = 0; i + 2 < p->count; ++i) {
@@ -348,7 +349,7 @@ static void read_constants(struct program *p)
 
 // ---- Arguments of templates ---------------------------------------------------------------------
 
-// The whole numbers from `at` on, "Li2ELi8E": how many; *end gets what follows.
+// Reads whole numbers from `at` on, "Li2ELi8E": returns how many; *end is what follows.
 static int mangled_numbers(const char *at, long *numbers, int most)
 {
     int count = 0;
@@ -364,8 +365,8 @@ static int mangled_numbers(const char *at, long *numbers, int most)
     return count;
 }
 
-// Of a kernel attention<tiling<1, 2, 2>>: the parameters of `template <int A, int B, int C> struct tiling`
-// have these values; of attention<form{2, 8, 1, 64}>: the members of form.
+// For a kernel attention<tiling<1, 2, 2>>: sets the parameters of `template <int A, int B, int C>
+// struct tiling` to these values; for attention<form{2, 8, 1, 64}>: the members of form.
 static void read_arguments(struct program *p, const char *mangled)
 {
     for (size_t i = 0; i < p->count; ++i) {
@@ -443,7 +444,7 @@ static unsigned round_up(unsigned value, unsigned to)
     return (value + to - 1) / to * to;
 }
 
-// Dimensions from word i on, "[A][B]"; *end gets the word after them.
+// Reads dimensions from word i on, "[A][B]"; *end is the word after them.
 static bool read_dims(const struct program *p, size_t i, struct field *f, size_t *end)
 {
     for (f->dims = 0; is(p, i, "[") && f->dims < MOST_DIMS; ++f->dims) {
@@ -481,7 +482,7 @@ static bool type_layout(const struct program *p, const struct field *f, struct l
     return good;
 }
 
-// The braces of a structure that the text defines, 0: there is none.
+// The braces of a structure that the text defines; 0: there is none.
 static size_t body_of(const struct program *p, const char *name, bool *is_union, long *align)
 {
     for (size_t i = 0; i < p->count; ++i) {
@@ -503,7 +504,7 @@ static size_t body_of(const struct program *p, const char *name, bool *is_union,
     return 0;
 }
 
-// Adds a field, and says how far the structure reaches with it.
+// Adds a field, and updates the size of the structure.
 static bool place_field(const struct program *p, struct field *f, bool is_union,
                         struct field **fields, size_t *count, struct layout *all, int depth)
 {
@@ -522,7 +523,7 @@ static bool place_field(const struct program *p, struct field *f, bool is_union,
     return true;
 }
 
-// The fields between braces. False: something stands there that is no field of a kind that is known.
+// The fields between braces. False: something there is no field of a known kind.
 static bool lay_out(const struct program *p, size_t body, bool is_union, struct field **fields,
                     size_t *count, struct layout *layout, int depth)
 {

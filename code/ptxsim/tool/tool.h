@@ -2,14 +2,14 @@
 //
 //   tiles.c      names in shared memory, from a kernel's source
 //   film.c       pages that play a CTA
-//   program.c    what can be run: executables, and the libraries that they ask for
+//   program.c    which programs can be run: executables, and the libraries that they need
 //   record.c     runs in the simulator, and what is recorded of them
 //   profile.c    ptxsim profile: counts and pictures
-//   messages.c   faults as compilers tell errors
+//   messages.c   faults as compilers print errors
 //   run.c        ptxsim run
 //   cc.c         ptxsim cc
-//   command.c    the command: which of them
-//   bench-sim.c  a program of its own: the simulator's time and memory
+//   command.c    the command, which chooses among these
+//   bench-sim.c  a separate program: the simulator's time and memory
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef PTXSIM_TOOL_H
@@ -19,7 +19,7 @@
 
 #include <signal.h>
 
-// The whole number at a path, 0 where there is none.
+// The whole number at a path, 0 if there is none.
 static inline long whole_at(const json_t *json, const char *path)
 {
     return (long)number_or(json, path, 0);
@@ -27,38 +27,39 @@ static inline long whole_at(const json_t *json, const char *path)
 
 // ---- Names in shared memory (tiles.c) -----------------------------------------------------------
 
-// The tiles of a kernel: [{name, at, element, type, dims: [...]}], from its source text and its shared
-// variables ([name, offset, bytes]). What cannot be told is left out.
+// The tiles of a kernel: [{name, at, element, type, dims: [...]}], from its source text and its
+// shared variables ([name, offset, bytes]). Variables whose tiles cannot be worked out are left
+// out.
 json_t *tiles_of(const char *text, const json_t *variables, const char *mangled);
-// "t.k[3][5]" of a shared address, in `name`; "shared address 4711" where no tile has it.
+// "t.k[3][5]" for a shared address, in `name`; "shared address 4711" if no tile has it.
 const char *tile_name(const json_t *tiles, unsigned address, char *name, size_t size);
 
 // ---- Films (film.c) -----------------------------------------------------------------------------
 
-extern char *viewer; // the folder of the page's parts
+extern char *viewer; // folder of the parts of a page
 
-// Of a recording of PTXSIM_FILM, the kernel to be shown: that of a name, or (NULL) the first one with a
-// fault, or the first one. NULL: there is none.
+// The kernel of a PTXSIM_FILM recording to be shown: the one with that name; with NULL the first
+// one with a fault, or else the first one. NULL: there is none.
 json_t *film_kernel(json_t *recording, const char *name);
-// Marks faults that are the same mistake. The CTA of the other party of the first one, as PTXSIM_FILM
-// takes it, if that is another one than was filmed; else NULL.
+// Marks faults that are the same mistake. Returns the CTA of the first fault's other party, in the
+// form of PTXSIM_FILM, if another one was filmed; else NULL.
 char *film_other_cta(json_t *kernel);
-// Writes a page that shows it, and prints what is wrong with the kernel, unless that is known already. other: the
-// recording of that CTA, or NULL; program: the file that was run; chapter: whose lessons the page has, 0: nobody's,
-// -1: the program's.
+// Writes a page that shows the kernel, and prints what is wrong with it, unless that is known
+// already. other: the recording of the other CTA, or NULL; program: the file that was run; chapter:
+// whose lessons the page has, 0: none, -1: the program's.
 void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file,
                bool known);
-// Writes no page, and prints three lines of the fault that such a page opens at: its kind, the simulator's words, and
-// the sentence. Nothing where there is no fault.
+// Writes no page, and prints three lines about the fault with which such a page opens: its kind,
+// the simulator's words, and the sentence. Nothing if there is no fault.
 void film_say(json_t *kernel, const char *program);
 // Gives each fault of the kernel its "sentence".
 void film_explain(json_t *kernel, const char *program);
 
 // ---- Programs (program.c) -----------------------------------------------------------------------
 
-// Where a program is, as execvp finds it: new; NULL: nowhere.
+// The path of a program, found as execvp does, for the caller to free; NULL: not found.
 char *find_program(const char *name);
-// Whether an executable asks the loader for a library by that name.
+// Whether an executable needs a library with that name.
 bool needs_library(const char *path, const char *library);
 // Why a program cannot be run in the simulator, in one line; NULL: it can.
 const char *program_unfit(const char *path);
@@ -66,32 +67,34 @@ const char *program_unfit(const char *path);
 // ---- Runs (record.c) ----------------------------------------------------------------------------
 
 extern char *home;           // the folder of libcudart.so.13
-extern char report_file[64]; // of the last run, until this program ends
+extern char report_file[64]; // report of the last run; removed when this program ends
 extern char trace_file[64];
 void find_home(void); // sets root and viewer, too
-// A new, empty file for the next run's report.
+// Makes a new, empty file for the next run's report.
 void make_report_file(void);
-// Has the loader find the simulator's libraries for what this process becomes.
+// Makes the loader find the simulator's libraries for the program that this process executes next.
 void set_libraries(void);
-// Runs a program with a report, and with what `variable` records of a CTA ("x,y,z"; NULL: the first), PTXSIM_TRACE,
-// PTXSIM_FILM or NULL; all its output on stderr, or (silent) nowhere. Its exit status; 128 + a signal.
+// Runs a program with a report, and with what `variable` (PTXSIM_TRACE, PTXSIM_FILM or NULL)
+// records of a CTA ("x,y,z"; NULL: the first); all its output goes to stderr or, if silent,
+// nowhere. Returns its exit status; 128 + a signal.
 int run_recorded(char **argv, const char *variable, const char *cta, bool silent);
 
-// From now on a signal that is to end this process only ends the program that it runs, and no other is run after that.
+// From now on a signal to end this process only ends the program that it runs, and no other is run
+// after that.
 void outlive_signals(void);
 extern volatile sig_atomic_t ended_by; // the signal, 0: none has come
 extern volatile pid_t running;         // the program, 0: none is running
-// "x,y,z" of a block, [x, y, z], as --cta takes it: new; NULL: it is none.
+// "x,y,z" for a block, [x, y, z], in the form of --cta, for the caller to free; NULL: not a block.
 char *cta_of(const json_t *block);
 
 struct film {
     json_t *recording;
     json_t *shown,
-        *other; // two of its kernels: as film_kernel and film_other_cta choose; may be NULL
+        *other; // kernels of the recordings, chosen by film_kernel and film_other_cta; may be NULL
     int status; // of the program
 };
 struct film film_load(const char *file, const char *kernel);
-// Without a CTA the first one is filmed, and if the checks find a fault in another one, then that.
+// Without a CTA the first one is filmed; if the checks find a fault in another one, that one.
 struct film film_record(char **argv, const char *kernel, const char *cta, bool silent);
 // Fails where there is nothing to show.
 void film_must_show(const struct film *film, const char *program, const char *kernel,
@@ -99,13 +102,15 @@ void film_must_show(const struct film *film, const char *program, const char *ke
 
 // ---- The command --------------------------------------------------------------------------------
 
-// The lines of a report with what was counted there (profile.c); into the file `json`, too, unless it is NULL.
+// Prints the lines of a report with their counts (profile.c); also writes them to the file `json`,
+// unless it is NULL.
 void show_report(const json_t *file, const char *kernel, int lines, const char *by,
                  const char *json);
 int profile_main(int argc, char **argv);
 
-// Faults that a run has handed over (messages.c): records as fault_write (ptxsim.h) makes them. In this order: one is
-// added, unless the record is of none; each gets the "sentence" that a film says of it; their places become what the user opens.
+// Faults that a run has reported (messages.c): records as fault_write (ptxsim.h) makes them. In
+// this order: a fault is added, unless the record has none; each gets the "sentence" that a film
+// says of it; their places become what the user opens.
 void fault_add(json_t *faults, const char *record);
 void faults_explain(json_t *faults, json_t *recording, const char *program);
 void faults_settle(json_t *faults);

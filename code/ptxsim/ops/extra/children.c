@@ -1,10 +1,10 @@
-// children.c: kernels that launch kernels (dynamic parallelism), and what else device code can ask the
-// runtime for.
+// children.c: kernels that launch kernels (dynamic parallelism), and other requests of device code
+// to the runtime.
 //
-// A launch in device code is two calls: one prepares a buffer for the parameters, the other takes it.
-// The grid runs when its parent has ended, with all that it launches itself, before the next one: one
-// of the orders that a GPU may choose, for a parent cannot wait for its children. Streams are
-// therefore all alike.
+// A launch in device code is two calls: one prepares a buffer for the parameters, the other
+// launches with it. The grid runs, with all that it launches itself, when its parent has ended and
+// before the next one: an order that a GPU may choose, since a parent cannot wait for its children.
+// So all streams behave alike.
 #include "extra.h"
 #include "ptxsim/base/heap.h"
 #include "ptxsim/ops/address.h"
@@ -30,7 +30,7 @@ static void give(struct warp *w, const char *r, const struct op *op, int lane, u
     memcpy(parameter(w, r, op, lane, 0), &value, bytes);
 }
 
-// The kernel whose address a program has taken; NULL: the address is not a kernel's.
+// The kernel at an address that a program has taken; NULL: the address is not a kernel's.
 static const struct kernel *kernel_at(const struct warp *w, uint64_t address)
 {
     const struct module *m = w->cta->program->kernel->function->module;
@@ -41,7 +41,7 @@ static const struct kernel *kernel_at(const struct warp *w, uint64_t address)
     return NULL;
 }
 
-// The result of a call, which cudaGetLastError tells too.
+// Sets the result of a call, which cudaGetLastError returns, too.
 static void give_error(struct warp *w, const char *r, const struct op *op, int lane, uint32_t error)
 {
     if (error)
@@ -145,7 +145,7 @@ void child_copy_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
 }
 
-// cudaError_t cudaMalloc(void **at, size_t bytes): of the heap of device code, as on a GPU.
+// cudaError_t cudaMalloc(void **at, size_t bytes): from the heap of device code, as on a GPU.
 void device_malloc_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     note_effect(w);

@@ -1,5 +1,6 @@
-// extra.h: what only other people's programs run, beside video.h and texture.h. The simulator runs the book's
-// without this folder, decode/extra and cudart/extra (code/ptxsim/ptxsim.h).
+// extra.h: operations that only other people's programs run; video.h and texture.h have more. The
+// simulator runs the book's programs without this folder, decode/extra and cudart/extra
+// (code/ptxsim/ptxsim.h).
 #ifndef PTXSIM_OPS_EXTRA_H
 #define PTXSIM_OPS_EXTRA_H
 
@@ -13,7 +14,7 @@ struct texture_operands { // registers
     uint32_t value[4];
     uint8_t dimensions;                  // of the coordinates: three of a cube
     bool cube, layered, integers, store; // integers: the coordinates of a fetch
-    uint8_t component;                   // channel of a gather
+    uint8_t component;                   // the channel that a gather returns
     enum surface_outside outside;
 };
 
@@ -24,12 +25,12 @@ op_fn
 
 // ---- Products with a sparse A (sparse.c) --------------------------------------------------------
 
-struct sparse_mma { // mma.sp, whose A has half of its columns
+struct sparse_mma { // mma.sp, whose A stores half of its columns
     struct mma product;
-    uint32_t metadata;  // register: where A's columns belong
-    int metadata_lanes; // of four lanes, how many hold it
-    int selector;       // and which
-    bool ordered;       // a block's stored places are named in ascending order
+    uint32_t metadata;  // the register that says which columns of A are stored
+    int metadata_lanes; // how many of four lanes hold it
+    int selector;       // and the first of these lanes
+    bool ordered;       // the columns of a block are in ascending order
 };
 op_fn mma_sparse_op; // operands: a struct sparse_mma
 
@@ -37,8 +38,7 @@ op_fn mma_sparse_op; // operands: a struct sparse_mma
 
 op_fn child_params_op, child_launch_op, child_copy_op;
 op_fn device_malloc_op, device_free_op, stream_create_op, peek_error_op, get_error_op;
-op_fn set_condition_op; // cudaGraphSetConditional
-op_fn
-    device_success_op; // calls for which nothing is to be done: the result is cudaSuccess, or NULL
+op_fn set_condition_op;  // cudaGraphSetConditional
+op_fn device_success_op; // calls without effect here: the result is cudaSuccess, or NULL
 
 #endif

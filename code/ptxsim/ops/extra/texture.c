@@ -54,8 +54,8 @@ static uint8_t *texel_at(const struct texture *t, const int64_t at[3])
            (uint64_t)at[2] * t->slice;
 }
 
-// Whether a warp may access bytes of a texture now; else the fault is told. stored: what it stores; NULL:
-// it loads.
+// Whether a warp may access bytes of a texture now; otherwise reports the fault. stored: the bytes
+// of a store; NULL: a load.
 static bool check_access(struct warp *w, const struct op *op, int lane, const struct texture *t,
                          const uint8_t *from, uint32_t bytes, const uint8_t *stored)
 {
@@ -89,7 +89,7 @@ static uint32_t channel_value(const struct texture *t, const uint8_t *from)
     return bits_of(ratio < -1 ? -1 : ratio);
 }
 
-// The texel that a coordinate past an end of the texture gets; -1: the border's colour.
+// The texel for a coordinate past an end of the texture; -1: the border's colour.
 static int64_t address_of(int64_t at, int64_t size, enum address_mode mode)
 {
     if (at >= 0 && at < size)
@@ -104,7 +104,7 @@ static int64_t address_of(int64_t at, int64_t size, enum address_mode mode)
     }
 }
 
-// The four channels of a texel; those that it lacks are 0, and 1 the last.
+// The four channels of a texel; missing ones are 0, and 1 for the last.
 static bool read_texel(struct warp *w, const struct op *op, int lane, const struct texture *t,
                        const int64_t coordinate[3], int64_t layer, uint32_t value[4])
 {
@@ -132,13 +132,13 @@ static bool read_texel(struct warp *w, const struct op *op, int lane, const stru
 
 // ---- tex, tld4 -----------------------------------------------------------------------------------
 
-static int64_t whole(double value) // NaN is 0; what is far outside stays outside
+static int64_t whole(double value) // NaN becomes 0; what is far outside stays outside
 {
     const double most = 1 << 30;
     return value != value ? 0 : (int64_t)fmin(fmax(value, -most), most);
 }
 
-// The texel at the lower end of those around a point, in a dimension, and the weight of the next one.
+// Of the texels around a point in one dimension, the lower one, and the weight of the next.
 static int64_t texel_below(float x, float *upper)
 {
     int64_t fixed = whole(floor((double)x * 256 + 0.5)) - 128;
@@ -198,8 +198,8 @@ static const struct texture *need_texture(struct warp *w, char *r, const struct 
     return NULL;
 }
 
-// A direction to the face of a cube that it meets and the place there, from 0 to 1 (CUDA C++ Programming
-// Guide, "Cubemap Textures"): the coordinate of the largest magnitude names the face.
+// Projects a direction onto a face of a cube, with coordinates from 0 to 1 (CUDA C++ Programming
+// Guide, "Cubemap Textures"): the component of the largest magnitude determines the face.
 static int64_t cube_face(float x[3])
 {
     float a[3] = {fabsf(x[0]), fabsf(x[1]), fabsf(x[2])}, s, t;
@@ -220,7 +220,7 @@ static int64_t cube_face(float x[3])
     return 2 * axis + negative;
 }
 
-// The layer of a texture that is no cube.
+// The layer of a texture that is not a cube.
 static int64_t layer_of(const char *r, const struct texture_operands *o, int lane,
                         const struct texture *t)
 {
@@ -305,8 +305,7 @@ void gather_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 // ---- suld, sust ---------------------------------------------------------------------------------
 
-// The address that a lane accesses in a surface; NULL: it lies outside, and the access does
-// nothing.
+// The address that a lane accesses in a surface; NULL: it is outside, and the access has no effect.
 static uint8_t *surface_at(struct warp *w, char *r, const struct op *op, int lane,
                            const struct texture *t, bool *faulted)
 {

@@ -1,12 +1,12 @@
 // access.h: loads and stores of 32 lanes. Included by each instruction set's file.
 //
-// Most accesses are one of two shapes: every lane the same address, or the lanes one after the
-// other. Those take one check and one copy; any other goes lane by lane.
+// Most accesses have one of two shapes: every lane has the same address, or the lanes' addresses
+// are consecutive. These take one check and one copy; others go lane by lane.
 
 enum shape { SHAPE_ANY, SHAPE_SAME, SHAPE_RUN };
 
-// Whether each lane's address is `step` bytes past that of the lane before. `step` is a constant
-// where it is inlined.
+// Whether each lane's address is `step` bytes past the lane before. `step` is a constant where this
+// is inlined.
 static inline bool FN(steps32)(const uint32_t at[WARP], const uint32_t step)
 {
 #if defined OPS_AVX512
@@ -72,8 +72,7 @@ static inline void FN(offsets)(const char *r, const struct op *op, uint32_t at[W
 
 // ---- Between the lanes' bytes and the registers -------------------------------------------------
 
-// Whether the register holds the lanes' bytes just as memory does, so that they can be copied at
-// once.
+// Whether the register holds the lanes' bytes as memory does, so that all can be copied at once.
 static inline bool FN(direct)(const struct op *op, uint32_t size)
 {
     return op->vector == 1 && op->width == size;
@@ -178,8 +177,8 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// The checks of a regular access that is not traced; false where they do not show that all is
-// right, and each lane must be looked at.
+// The checks of a regular access that is not traced; false if they do not show that all is right,
+// and each lane must be checked.
 static inline __attribute__((always_inline)) bool
 FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size,
                 const enum shape shape, const bool store)
@@ -195,8 +194,8 @@ FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t
     return true;
 }
 
-// The two regular shapes, in order and of bytes that have been written: most accesses of most
-// kernels. The addresses are read straight from their register. False, with nothing done, otherwise.
+// The two regular shapes, plainly in order, of bytes that were written: most accesses of most
+// kernels. Reads the addresses directly from their register. False, with nothing done, for others.
 static inline __attribute__((always_inline)) bool
 FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t size,
                  const bool store)
@@ -229,7 +228,7 @@ FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, co
     return true;
 }
 
-// A load by all lanes, each from somewhere: whether it is good in every lane, and noted.
+// A load by all lanes from arbitrary addresses: whether it is right in every lane; notes it.
 static inline __attribute__((always_inline)) bool
 FN(scattered_good)(struct warp *w, const struct op *op, const uint32_t at[WARP],
                    const uint32_t size)
@@ -273,7 +272,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
          (cta->races && (op->order || (store && shape == SHAPE_SAME))) || // lane by lane
          (!store && cta->written && !written_all(cta->written, at[0], extent))))
         shape = SHAPE_ANY; // a fault: find the lane
-    bool changed = !op->order; // a strong store of what is there already is no effect
+    bool changed = !op->order; // a strong store of the value that is there has no effect
     if (shape == SHAPE_ANY) {
         w->here = mask;
         count->shared_bytes += (uint64_t)__builtin_popcount(mask) * size;
@@ -379,7 +378,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             }
             global_touch(w, op, at[i], size, store);
             if (w->clock && !noted) {
-                // It makes a plain store, too; what follows here is what is done without checks.
+                // This also makes a plain store; below is what is done without checks.
                 race_global(w, op, 1u << i, at[i], size, store ? RACE_WRITE : RACE_READ, lane);
                 if (store && op->order)
                     race_publish(w, op, i, at[i], NULL);
@@ -434,7 +433,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
 typedef void FN(shared_fn)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                            const uint32_t at[WARP]);
 
-// The accesses that shared_quick cannot do. slow: shared_access of this size.
+// The accesses that shared_quick does not handle. slow: shared_access of this size.
 static __attribute__((noinline)) void FN(to_shared_slow)(struct warp *w, char *r,
                                                          const struct op *op, uint32_t mask,
                                                          FN(shared_fn) *slow)
@@ -459,8 +458,8 @@ INLINED FN(to_global)(struct warp *w, char *r, const struct op *op, uint32_t mas
     FN(global_access)(w, r, op, mask, at, size, store);
 }
 
-// The functions of one size. Those of shared_access are never inlined, so that what calls them,
-// mostly to go the quick way, stays small.
+// The functions of one size. shared_access is never inlined, so that its callers, which mostly take
+// the quick way, stay small.
 #define SLOW(name, size, store) \
     static __attribute__((noinline)) void FN(name)(struct warp *w, char *r, const struct op *op, \
                                                    uint32_t mask, const uint32_t at[WARP]) \

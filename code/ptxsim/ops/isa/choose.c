@@ -1,10 +1,11 @@
-// choose.c: which of the instruction sets this CPU has.
+// choose.c: the instruction sets that this CPU has.
 #include "ptxsim/ops/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-// A library that was made with a chapter has the machine's own set only (mk/simulator.mk): the others are NULL.
+// A library that was built with a chapter has only this machine's set (mk/simulator.mk): the others
+// are NULL.
 #pragma weak ops_base
 #pragma weak ops_avx2
 #pragma weak ops_avx512

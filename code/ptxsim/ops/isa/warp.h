@@ -2,7 +2,7 @@
 
 enum { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 
-// The lane that each lane reads from: its own if the one it names is outside of its segment.
+// The lane that each lane reads from: its own if the one it asks for is outside of its segment.
 static inline __attribute__((always_inline)) void
 FN(shfl_lanes)(const int mode, const uint32_t *b, const uint32_t *c, int32_t from[WARP],
                uint32_t within[WARP])
@@ -22,8 +22,8 @@ FN(shfl_lanes)(const int mode, const uint32_t *b, const uint32_t *c, int32_t fro
     }
 }
 
-// imm: the mode. regs: the predicate (NO_REGISTER if there is none), the members (NO_REGISTER: all lanes). A lane
-// that does not take part is read all the same; PTX leaves the result undefined.
+// imm: the mode. regs: the predicate (NO_REGISTER if there is none), the members (NO_REGISTER: all
+// lanes). A lane that does not take part can still be read; PTX leaves that undefined.
 static void FN(shfl)(ARGUMENTS)
 {
     const u32 *a = (const u32 *)(r + op->a), *b = (const u32 *)(r + op->b);
@@ -68,7 +68,8 @@ static void FN(shfl)(ARGUMENTS)
 
 enum { MATRIX_STRIDE = 32 }; // of a matrix laid out in rows: m, n and k are at most 32
 
-// A code's bits, in the place of a half's, are its value but for a factor of 2^8, and NaN.
+// A code's bits, moved into the place of a half's, give its value except for a factor of 2^8, and
+// for NaN.
 static inline void FN(e4m3_load)(const u8 *codes, float *value)
 {
     u16 halves[4 * WARP];
@@ -79,7 +80,7 @@ static inline void FN(e4m3_load)(const u8 *codes, float *value)
         value[i] = (codes[i] & 0x7f) == 0x7f ? f16_to_f32(0x7fff) : value[i] * 256.0f;
 }
 
-// Register i of a matrix, as its lanes hold it: `per` elements a lane.
+// Register i of a matrix, as the lanes hold it: `per` elements each.
 static inline void FN(matrix_floats)(const char *reg, enum matrix_type type, float *value)
 {
     switch (type) {
@@ -109,7 +110,7 @@ static inline void FN(matrix_integers)(const char *reg, enum matrix_type type, u
                                          : ((const u8 *)reg)[i];
 }
 
-// Where element e of lane i of register k stands in rows of MATRIX_STRIDE.
+// The place of element e, in lane i's register k, in rows of MATRIX_STRIDE.
 static inline int FN(matrix_at)(const struct matrix *f, int k, int i, int e)
 {
     return (i / 4 + f->row[k]) * MATRIX_STRIDE + i % 4 * f->step + f->column[k] + e;
@@ -169,7 +170,7 @@ static inline void FN(matrix_rows)(const char *r, const struct matrix *f, float 
         return;
     }
     for (int k = 0; k < f->distinct; ++k) {
-        _Alignas(64) float value[4 * WARP] = {0}; // a tile is filled; GCC 14 cannot know how much that is
+        _Alignas(64) float value[4 * WARP] = {0}; // GCC 14 cannot know how much is filled in
         float *to = rows + f->row[k] * MATRIX_STRIDE + f->column[k];
         FN(matrix_floats)(r + f->regs[k], f->type, value);
         if (f->per == 4)
@@ -216,9 +217,9 @@ static inline void FN(matrix_turn)(const float *from, int n, int depth, float *t
 }
 
 // Products are exact in f32; each element starts from C and adds its products in the order of k
-// with fused multiply-adds, so its error is below k ulp(f32) of sum |a b| + |c|. The machine adds
+// with fused multiply-adds, so its error is below k ulp(f32) of sum |a b| + |c|. The hardware adds
 // in another order and truncates: compare within that bound, not bit by bit. m is a multiple of 8.
-// Four rows at a time, for a sum has to wait for the one before it.
+// Four rows are computed together, since each addition waits for the one before it.
 #if defined OPS_AVX2 || defined OPS_AVX512
 #define PRODUCT(name, vec, load, store, broadcast, fused) \
     static inline void FN(name)(int m, int depth, const float *a, const float *b, float *c) \
@@ -304,7 +305,8 @@ static void FN(mma_float)(char *r, const struct mma *t)
     }
 }
 
-// What a byte of A and one of B add: a product, two products of four bits each, or single bits counted.
+// What a byte of A and a byte of B contribute: a product, two products of four bits each, or a
+// count of single bits.
 static inline uint32_t FN(byte_product)(const struct mma *t, uint32_t a, uint32_t b)
 {
     uint32_t sum = 0;

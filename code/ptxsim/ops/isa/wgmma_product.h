@@ -1,9 +1,9 @@
 // wgmma_product.h: the arithmetic of wgmma. Included by each instruction set's file.
 //
 // An H200 was seen to do this, in every bit of 65,536 sums of halves and FP8 and of 30,720 of bfloat16
-// and tf32: an instruction adds its products and the old sum in one step. Each term is cut off a number
-// of bits below the leading bit of the largest, whose exponent is that of its factors, added up: 13 bits
-// for FP8, 25 for all others. What is left is added exactly. The sum of FP8 is cut off to 13 bits behind
+// and tf32: an instruction adds its products and the old sum in one step. Each term is cut off below the
+// leading bit of the largest one (a product's exponent is the sum of its factors' exponents): 13 bits
+// below it for FP8, 25 for all others. The rest is added exactly. The sum of FP8 is cut off to 13 bits behind
 // its own leading bit, others to a float; accumulators of halves are rounded to nearest instead. (There
 // are published models: Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.)
 
@@ -37,7 +37,7 @@ static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_ty
             value[i] = -value[i];
 }
 
-// The exponent that a number's product is aligned by: a subnormal has that of the least normal.
+// The exponent by which a number's product is aligned: a subnormal has that of the least normal.
 static void FN(wgmma_exponents)(const float *value, int count, int least, int16_t *exponent)
 {
     for (int i = 0; i < count; ++i) {
@@ -63,7 +63,8 @@ static bool FN(wgmma_finite)(const float *value, int count, int stride)
 
 enum { WGMMA_WIDE = 16 }; // columns at a time
 
-// One sum, of numbers that floats may not hold when they are scaled. The order of infinities and NaN is no matter.
+// One sum, of numbers that may overflow floats when scaled. The order of infinities and NaN does
+// not matter.
 static float FN(wgmma_cut_far)(const float *a, const int16_t *ae, const float *b, const int16_t *be,
                                int n, int depth, int kept, int fraction, float c)
 {
@@ -131,7 +132,7 @@ FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b, const int16_t *
     }
 }
 
-// The row and column of what a lane holds in accumulator register i (element e of a pair).
+// The row and column of accumulator register i of a lane (element e of a pair).
 static inline int FN(wgmma_place)(const struct wgmma *t, int n, int i, int lane, int e)
 {
     int row, column;

@@ -133,7 +133,7 @@ class _Host:
         else:
             self.address, read_only = array.__array_interface__["data"]
             self.shape, self.strides, self.itemsize, self.writeable = array.shape, array.strides, array.itemsize, not read_only
-        self.low = self.high = self.address  # of all its elements, the highest + 1
+        self.low = self.high = self.address  # over all its elements: the lowest address, and the highest + 1
         for length, stride in zip(self.shape, self.strides):
             self.low, self.high = self.low + min(0, (length - 1) * stride), self.high + max(0, (length - 1) * stride)
         self.high += self.itemsize
@@ -141,12 +141,12 @@ class _Host:
 
 
 def is_array(value):
-    """Whether an argument is an array, and no number with the interface of one (numpy.float32(1))."""
+    """Whether an argument is an array, not a number with an array's interface (numpy.float32(1))."""
     return isinstance(value, array_of_python) or (hasattr(value, "__array_interface__") and hasattr(value, "__setitem__"))
 
 
 def array_of(argument):
-    """The array behind an argument; None: it is none."""
+    """The array behind an argument; None if it is not an array."""
     if isinstance(argument, unwritten) or hasattr(argument, "tensor_map"):
         argument = argument.array
     return argument if is_array(argument) else None
@@ -189,7 +189,7 @@ class Memory:
         for low, high, _, _, base in self.spans:
             if low <= at < high:
                 return base + at - low
-        return 0  # of an array without elements
+        return 0  # an array without elements
 
     def take_back(self):
         """Copies all to the host; gives an array that the host may not write and the kernel has written, or None."""
@@ -262,7 +262,7 @@ def pack(where, param, value, memory):
             raise wrong("give a number")
         return struct.pack("<Q", memory.address(array))
     if value is None and param.bytes == 8 and param.type[1] != "f":
-        return bytes(8)  # a null pointer
+        return bytes(8)  # None: a null pointer
     if not isinstance(number, (int, float)):
         raise wrong("give a number" + (", or an array, for a pointer" if param.bytes == 8 else ""))
     if param.type in (".f32", ".f64"):

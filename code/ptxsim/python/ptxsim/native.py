@@ -1,4 +1,4 @@
-"""Where the simulator's command and libraries are."""
+"""Finds the simulator's command and libraries."""
 
 import os
 import pathlib
