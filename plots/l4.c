@@ -20,7 +20,8 @@ static int point_order(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-// Whether a shape is on the panel over S (batch 32) or over B (512 keys); x: its S or B.
+// Whether a shape is on the panel over S (batch 32), or on the one over B (512 keys); x: its S or
+// B.
 static bool on_panel(json_t *shape, const char *path, bool over_s, double *x)
 {
     double batch = number(shape, path, "batch"), seq_len = number(shape, path, "seq_len");
@@ -28,7 +29,7 @@ static bool on_panel(json_t *shape, const char *path, bool over_s, double *x)
     return number(shape, path, "heads") == HEADS && (over_s ? batch == BATCH : seq_len == SEQ_LEN);
 }
 
-// A figure that others report says when it was measured and which file says so.
+// Figures reported by others have a date and the file that has them.
 static const char *date_of(json_t *figure, const char *path, const char *key)
 {
     const char *date = words(figure, path, "date", "");
@@ -47,7 +48,7 @@ static void print_points(struct point *points, int count)
     end_block();
 }
 
-// The reported points of a panel: of the main run, or of the other days.
+// Prints a panel's reported points: those of the main run, or those of other days.
 static void print_reported(json_t *record, const char *path, bool over_s, bool main_run)
 {
     struct point points[MOST];
@@ -68,7 +69,8 @@ static void print_reported(json_t *record, const char *path, bool over_s, bool m
     print_points(points, count);
 }
 
-// x, tensor floor, DRAM floor in µs: two products, and four tensors of halves once.
+// Prints x and the floors by tensor cores and by DRAM, in µs: two products, and four tensors of
+// halves, each moved once.
 static void print_floors(const struct gpu *gpu, bool over_s)
 {
     double first = over_s ? 96 : 1, last = over_s ? 2700 : 86;
@@ -81,7 +83,8 @@ static void print_floors(const struct gpu *gpu, bool over_s)
     end_block();
 }
 
-// PyTorch's flash backend at the same shapes on our GPU, launched plainly as there.
+// Prints times of PyTorch's flash backend at the same shapes on our GPU, launched without a graph,
+// as there.
 static void print_measured(json_t *board, const char *path, bool over_s)
 {
     struct point points[MOST];

@@ -1,11 +1,11 @@
-// lab.c: one lab: times where it ran on a GPU, else what the simulator counted.
+// lab.c: one lab: times if it ran on a GPU, else the simulator's counts.
 #include "series.h"
 
 #include <math.h>
 #include <string.h>
 
-// A lab that ran on a GPU: a line a shape: shape, before's name, after's name, GPU, before p50,
-// after p50, ratio, its low and high, promise (0: none), verdict.
+// A lab that ran on a GPU, a line for each shape: shape, before's name, after's name, GPU, before
+// p50, after p50, ratio, its low and high, promise (0: none), verdict.
 static bool lab_times(json_t *lab, const char *path)
 {
     const char *shape, *before = words(lab, path, "before", NULL);
@@ -64,7 +64,7 @@ static const struct {
     {"issue slots", "issue"},   {"DRAM", "dram"},
 };
 
-// What the simulator counted of a program; NULL when the lab's record does not say.
+// The simulator's counts of a program; NULL if the lab's record has none.
 static json_t *counts_of(json_t *lab, const char *path, const char *program)
 {
     json_t *programs = object(lab, path, "evidence.simulator");
@@ -99,10 +99,10 @@ static void format_change(char *out, size_t size, double was, double is)
         snprintf(out, size, "0 → %s", value);
 }
 
-// A lab that ran in the simulator. Block 0: before's and after's names. Block 1: where 0 stands on
-// the logarithmic axis, left of the smallest decade, and the axis's right end. Block 2: counters:
-// row, name, x of before, x of after, the change in words. Block 3: floors in µs: row, name,
-// before, after. A lab without a before-program has NaN there.
+// A lab that ran in the simulator. Block 0: before's and after's names. Block 1: where 0 is drawn
+// on the logarithmic axis, left of the smallest decade, and the axis's right end. Block 2:
+// counters: row, name, x of before, x of after, the change in words. Block 3: floors in µs: row,
+// name, before, after. NaN for a lab without a before-program.
 static bool lab_counts(json_t *lab, const char *path)
 {
     const char *before = words(lab, path, "before", NULL), *after = words(lab, path, "after", NULL);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-// Numbers of the sources: 13.8, 1040, -6.1 with a minus sign.
+// Numbers that the sources give: 13.8, 1040, -6.1 with a minus sign.
 static void print_figure(double value)
 {
     printf("%s%.4g", value < 0 ? "−" : "", fabs(value));
@@ -18,8 +18,8 @@ static void print_gain(double percent)
     print_figure(percent);
 }
 
-// What the sources promised: "+10–15 %; +20–30 % (PLAN)". The first promise is the stage's own
-// document's, so that only the others need their name.
+// The sources' promises: "+10–15 %; +20–30 % (PLAN)". The first promise is from the stage's own
+// document, so only others are named.
 static void print_promised(const struct record *record)
 {
     const char *key;
@@ -54,7 +54,7 @@ static void print_promised(const struct record *record)
         printf("–");
 }
 
-// What the sources reported of the mission shape, contradictions kept.
+// What the sources reported for the mission shape, contradictions included.
 static void print_reported(const struct record *record)
 {
     const char *key;
@@ -97,7 +97,7 @@ static const struct record *record_of(const char *gpu, int chapter)
     return NULL;
 }
 
-// "1.21 [1.20, 1.22]", and whether that keeps the promise.
+// "1.21 [1.20, 1.22]", and whether this keeps the promise.
 static void print_measured(const struct record *lab)
 {
     json_t *speedup = object(lab->json, lab->path, "speedup.mission");
@@ -114,9 +114,9 @@ static bool is_measured(const struct record *record)
     return is_stage(record) && object(record->json, record->path, "speedup.mission") != NULL;
 }
 
-// A Markdown table: a row a lab that was measured on the first GPU that has labs, the H200 where it
-// is there; a page has no room for another one. Its first line says which records it is made from,
-// for whoever quotes it.
+// A Markdown table with a row for each lab that was measured on the first GPU that has labs (the
+// H200 if it is there; a page has no room for a second GPU). Its first line names the records that
+// it was made from.
 void promises(void)
 {
     const char *gpu = NULL;
@@ -130,7 +130,7 @@ void promises(void)
         if (is_measured(&records[i]) && strcmp(records[i].gpu, gpu) == 0)
             printf(" %s/lab%02d", gpu, records[i].chapter);
     printf(" -->\n| stage | against | sources promised | and reported (L4) | lab asks | ratio (");
-    for (const char *c = gpu; *c; c++) // the folder's name: h200
+    for (const char *c = gpu; *c; c++) // from the folder's name: h200
         putchar(toupper((unsigned char)*c));
     puts(") | promise |\n|---|--:|---|---|--:|--:|---|");
     for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++) {

@@ -1,12 +1,12 @@
-# records.awk: plots/runs/README.md: what each record is evidence of, and what reads it.
+# records.awk: writes plots/runs/README.md: what each record is evidence of, and what reads it.
 #
 #   awk -f plots/records.awk FILES plots/records.tsv READS [STAGES] CHAPTER.md...
 #
-# FILES lists plots/runs, a name below it a line ("h200/lab03.json"; a folder ends with "/"). READS has
-# a line for each record that a chart or table is made from: its name, a tab, the record's path. STAGES
-# has a stage's number, a tab, and its program (code/tools/stages number program). A
-# record that no row of records.tsv describes, that nothing reads and no row keeps, or a row without a
-# record is an error: one line each on stderr, status 1.
+# FILES lists plots/runs, one name in it a line ("h200/lab03.json"; a folder ends with "/"). READS
+# has a line for each record that a chart or table is made from: the chart's name, a tab, the
+# record's path. STAGES has for each stage its number, a tab, and its program (code/tools/stages
+# number program). Errors, one line each on stderr and status 1, are: a record that no row of
+# records.tsv describes; a record that nothing reads and no row keeps; a row without a record.
 BEGIN { FS = "\t" }
 FNR == 1 { ++file }
 
@@ -58,7 +58,8 @@ FNR == 1 {
     sub(/^0/, "", chapter)
 }
 
-# A table's rows and columns (code/literate/tables.lua): its placeholders stand for each of their words.
+# A table's rows and columns (code/literate/tables.lua): its placeholders stand for each of these
+# words in turn.
 /^```/ {
     row_count = list = 0
     rest = $0
@@ -134,7 +135,7 @@ function complain(line) {
     bad = 1
 }
 
-# The text at `key` in a record: the first one of that name.
+# The first text with key `key` in a record.
 function text_in(path, key,   line, found) {
     found = ""
     while (found == "" && (getline line <path) > 0)

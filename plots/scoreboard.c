@@ -298,8 +298,8 @@ static double inputs_time(int shape, const char *kind, const char *name)
     return positive(json_object_get(entry_with(shape, kind, name), "graph"), board.path, "p50_us");
 }
 
-// Prints a time with a kind of inputs; the fastest is bold, and "wrong" stands for a time that does
-// not count.
+// Prints a time with one kind of inputs; the fastest is bold, and "wrong" stands for a time that
+// does not count.
 static void print_inputs_time(int shape, const char *kind, const char *name)
 {
     double us = inputs_time(shape, kind, name), best = INFINITY;

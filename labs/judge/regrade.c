@@ -85,7 +85,7 @@ const json_t *earlier_item(const json_t *earlier, const char *name, const char *
 json_t *joined_cases(const json_t *earlier, const json_t *anew)
 {
     json_t *joined = json_array(), *c;
-    bool first = strcmp(options.item, "correct") == 0; // whose first case says how it went
+    bool first = strcmp(options.item, "correct") == 0; // then its cases come first
     size_t i;
 
     for (int turn = 0; turn < 2; ++turn)

@@ -532,7 +532,8 @@ static void complete(struct warp *w, size_t done)
     }
     if (news) {
         note_reads(w, p->waited);
-        race_acquire(w, ~0u, w->clock ? p->reads[p->read_count - 1].clock : NULL); // of its lanes
+        race_acquire(w, ~0u,
+                     w->clock ? p->reads[p->read_count - 1].clock : NULL); // for all of its lanes
     }
     forget_reads(first, count);
     p->fenced = false;

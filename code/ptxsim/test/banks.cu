@@ -5,7 +5,7 @@
 
 enum { WORDS = 2048 };
 
-// All elements of a wide load are used: of one that is not, nvcc loads the rest.
+// All elements of a wide load are used: nvcc would not load unused ones.
 __device__ float sum(float2 x)
 {
     return x.x + x.y;

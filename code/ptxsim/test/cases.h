@@ -1,4 +1,4 @@
-// cases.h: how the programs of planted bugs run: `cases NAME right|wrong [SCHEDULES]`.
+// cases.h: runs programs with a planted bug: `cases NAME right|wrong [SCHEDULES]`.
 #ifndef CASES_H
 #define CASES_H
 
@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// One launch: the exit status, 1 where it failed.
+// Launches once; the exit status: 1 if it failed.
 template <typename Case, typename Launch>
 static int run_case(const Case &c, bool wrong, const Launch &launch)
 {
@@ -19,9 +19,10 @@ static int run_case(const Case &c, bool wrong, const Launch &launch)
     return error != cudaSuccess;
 }
 
-// `cases`: each with a name and two kernels, the right one and the wrong one. launch(c, kernel) launches it.
-// Under SCHEDULES schedules it does so in a process each: a launch that failed is the last of its process.
-// Exit status: 0 no launch failed, 1 all failed, 2 some, bad usage, or a process that ended otherwise.
+// `cases`: each has a name and two kernels, the right one and the wrong one. launch(c, kernel)
+// launches it. With SCHEDULES, it is launched under so many schedules, each in a process of its
+// own, since a failed launch is the last of its process. Exit status: 0 no launch failed, 1 all
+// failed, 2 some failed, bad usage, or a process that ended otherwise.
 template <typename Case, int COUNT, typename Launch>
 static int cases_main(int argc, char **argv, const Case (&cases)[COUNT], const Launch &launch)
 {

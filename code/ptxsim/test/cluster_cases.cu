@@ -1,6 +1,6 @@
-// cluster_cases.cu: small programs of clusters of two blocks, each right and with one planted bug.
-// test_cluster.bats runs them: `cases NAME right|wrong [SCHEDULES]`. The line that a report must name
-// is marked "<- NAME".
+// cluster_cases.cu: small programs with clusters of two blocks, each right and with one planted
+// bug. test_cluster.bats runs them: `cases NAME right|wrong [SCHEDULES]`. The line that a report
+// must name is marked "<- NAME".
 #include <cooperative_groups.h>
 
 #include <cstdint>
@@ -17,7 +17,7 @@ __device__ __forceinline__ uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-// The place of a variable in the shared memory of a block of the cluster.
+// The address of a variable in the shared memory of another block of the cluster.
 __device__ __forceinline__ uint32_t in_block(const void *p, uint32_t rank)
 {
     uint32_t there;
@@ -121,7 +121,8 @@ template <bool WRONG> __global__ void relaxed(int *out)
     out[blockIdx.x * N + threadIdx.x] = value;
 }
 
-// What a fence.mbarrier_init is for: the cluster's barrier shows mbarriers, and need not be a release.
+// fence.mbarrier_init has this use: the cluster's barrier then makes mbarriers visible without a
+// release.
 template <bool WRONG> __global__ void initialised(int *out)
 {
     __shared__ uint64_t barrier;
@@ -275,7 +276,7 @@ template <bool WRONG> __global__ void handed_over(int *out)
     if (cluster.block_rank() == 0) {
         STORE(in_block(&mine[threadIdx.x], 1), threadIdx.x); // <- handed_over
         arrive_at(&full, 1);
-        return; // block 1 has what it waits for
+        return; // block 1 needs nothing more from it
     }
     if (!WRONG)
         wait_for(&full, 0);
@@ -304,7 +305,8 @@ template <bool WRONG> __global__ void multicast(int *out)
     cluster.sync();
 }
 
-// The other block waits for its tile, and this one reads it there, having met that block before the wait only.
+// The other block waits for its tile, and this one reads it there, but met that block only before
+// the wait.
 template <bool WRONG> __global__ void read_there(int *out)
 {
     __shared__ alignas(16) int tile[N];
@@ -462,7 +464,7 @@ template <bool WRONG> __global__ void astray(int *out)
 
 // ---- Strong accesses, and many readers ------------------------------------------------------------
 
-// A block stores half of a word that the other one reads as a whole, both strongly.
+// A block stores half of a word that the other one reads as a whole, both by strong accesses.
 template <bool WRONG> __global__ void partly(int *out)
 {
     __shared__ int word;
@@ -478,7 +480,8 @@ template <bool WRONG> __global__ void partly(int *out)
     cluster.sync();
 }
 
-// Three threads of a block read the other one's word; the wrong ones tell only of two.
+// Three threads of a block read the other block's word; the wrong version signals only for two of
+// them.
 template <bool WRONG> __global__ void third_reader(int *out)
 {
     __shared__ int word;

@@ -26,7 +26,7 @@ enum shape { RUN, SAME, BACKWARDS, SCATTERED }; // of a warp's addresses
 struct step {
     uint8_t kind, shape, size; // bytes of a lane
     uint8_t blocks, warps;     // those that do it
-    uint8_t lanes;             // from lane 0 on
+    uint8_t lanes;             // lanes 0 to lanes - 1 take part
     uint8_t from, to; // HAND_OVER: the block that sets a flag, and the one that waits for it
     bool apart, own;  // each warp behind the one before; each block in memory of its own
     bool strong;

@@ -1,4 +1,4 @@
-// bench-sim.c: how long the chapters' programs take in the simulator, and how much memory.
+// bench-sim.c: how long the chapters' programs take in the simulator, and how much memory they use.
 //
 //   code/tools/bench-sim  runs build/bench-sim: each program three times, the best time is shown
 //
@@ -20,14 +20,14 @@ enum { CORES = 2, REPEATS = 3 };
 static const struct {
     const char *program, *shape;
     const char *checks;
-    double target; // seconds; 0: none
+    double target; // seconds; 0: no target
 } runs[] = {
     {"ch02_scalar", "mission", "on", 0},  {"ch02_scalar", "mission", "off", 0},
     {"ch03_wmma_qk", "mission", "on", 1}, {"ch03_wmma_qk", "mission", "off", 0.4},
     {"ch03_wmma_qk", "long", "on", 15},   {"ch03_wmma_qk", "long", "off", 0},
 };
 
-// Runs a program once; its wall time, CPU time and peak memory.
+// Runs a program once; returns its wall time, CPU time and peak memory.
 static void run_once(const char *program, const char *shape, const char *checks, double *wall,
                      double *cpu, double *mib)
 {

@@ -1,5 +1,5 @@
-// cc.c: ptxsim cc: nvcc with what the simulator needs: PTX that is not compressed, the runtime as a library of its
-// own, and lines of kernel and host. The program runs on a GPU as well.
+// cc.c: ptxsim cc: runs nvcc with what the simulator needs: uncompressed PTX, the runtime as a
+// shared library, and line numbers for kernel and host code. The program also runs on a GPU.
 #include "tool.h"
 
 #include <ctype.h>
@@ -26,7 +26,7 @@ static bool is_there(const char *path)
     return access(path, R_OK) == 0;
 }
 
-// The toolkit that is in use: its folder.
+// The folder of the toolkit in use.
 static const char *find_toolkit(void)
 {
     const char *chosen = getenv("CUDA_HOME");
@@ -41,7 +41,7 @@ static const char *find_toolkit(void)
         *strrchr(real, '/') = 0;
     if (real && is_there(text("%s/include/cuda_runtime.h", real)))
         return real;
-    // PyPI's packages lie beside ours, or in the checkout (make deps).
+    // PyPI's packages are beside ours, or in the checkout (make deps).
     const char *const others[] = {"/usr/local/cuda", text("%s/../../nvidia/cu13", home),
                                   text("%s/.toolkit/nvidia/cu13", root)};
     for (size_t i = 0; i < sizeof others / sizeof *others; ++i)
@@ -50,7 +50,7 @@ static const char *find_toolkit(void)
     fail(EXIT_MACHINE, "no nvcc here: pip install 'ptxsim[cc]' brings one, or set CUDA_HOME");
 }
 
-// The runtime as a library: the toolkit's, wherever its packager has put it.
+// The runtime as a shared library: the toolkit's, wherever its packager has put it.
 static const char *find_runtime(const char *toolkit)
 {
     static const char *const folders[] = {"lib64", "lib", "targets/x86_64-linux/lib"};
@@ -77,7 +77,7 @@ static bool chooses_images(const char *flag)
            begins(flag, "--gpu-code");
 }
 
-// Whether a source has instructions that only PTX for sm_90a has, or that sm_90 has first.
+// Whether a source has instructions that exist only in PTX for sm_90a, or from sm_90 on.
 static bool is_for_hopper(const char *path)
 {
     static const char *const signs[] = {"wgmma",
@@ -139,7 +139,7 @@ int cc_main(int argc, char **argv)
     command[count++] = "-no-compress";
     for (int i = 1; i < argc; ++i)
         command[count++] = argv[i];
-    // Named itself: PyPI's packages have no libcudart.so that -lcudart finds.
+    // By its file name: PyPI's packages have no libcudart.so that -lcudart would find.
     command[count++] = "-cudart";
     command[count++] = "none";
     command[count++] = text("-L%s", folder);

@@ -1,5 +1,5 @@
-// film.c: a page of what PTXSIM_FILM has recorded: the viewer of code/film/, the recording, the source
-// text, and what is wrong in words.
+// film.c: makes a page from a PTXSIM_FILM recording: the viewer of code/film/, the recording, the
+// source text, and a description of what is wrong.
 #include "tool.h"
 
 #include "ptxsim/machine/film_events.h"
@@ -46,7 +46,7 @@ static void append_html(struct text *t, const char *words)
 
 // ---- Source -------------------------------------------------------------------------------------
 
-// Whether an instruction of the kernel stands in a file; *last gets the last line of them.
+// Whether an instruction of the kernel is from a file; *last becomes the last line that has one.
 static bool has_lines(const json_t *kernel, const char *file, int *last)
 {
     const json_t *insn;
@@ -60,8 +60,8 @@ static bool has_lines(const json_t *kernel, const char *file, int *last)
     return *last > 0;
 }
 
-// The file that the compiler read: that of a chapter or a mutant has #line, so that its text is in
-// the program's order, each line with its place in a chapter. NULL: there is none.
+// The file that the compiler read: a chapter's or a mutant's has #line, so its text is in the
+// program's order, with each line's place in the chapter. NULL: there is none.
 static char *compiled_text(const char *program)
 {
     static const char *const folders[] = {"build/tangled", "build/mutants"};
@@ -84,7 +84,7 @@ static void add_line(json_t *lines, const char *file, int number, const char *te
                           json_pack("[s, i, o]", file, number, line ? line : json_string("")));
 }
 
-// Lines of a text with #line directives.
+// The lines of a text with #line directives.
 static void lines_of_compiled(json_t *lines, const char *text)
 {
     char file[4096] = "";
@@ -97,7 +97,7 @@ static void lines_of_compiled(json_t *lines, const char *text)
     }
 }
 
-// Lines of a file as it stands, up to the last one that the kernel has an instruction of.
+// The lines of a file itself, up to the last one that has an instruction of the kernel.
 static void lines_of_file(json_t *lines, const json_t *kernel, const char *file, char **all)
 {
     int last, number = 1;
@@ -117,14 +117,15 @@ static void lines_of_file(json_t *lines, const json_t *kernel, const char *file,
         *all = text;
 }
 
-// The kernel's text as [[file, line, text], ...]; *all gets a program's text to look for types in.
+// The kernel's text as [[file, line, text], ...]; *all becomes the program's text, in which types
+// are looked up.
 static json_t *source_of(const json_t *kernel, const char *program, char **all)
 {
     json_t *lines = json_array(), *seen = json_object();
     const json_t *insn;
     size_t i;
     *all = compiled_text(program);
-    const bool compiled = *all != NULL; // then the chapters' lines are in it
+    const bool compiled = *all != NULL; // its text includes the chapters' lines
     if (compiled)
         lines_of_compiled(lines, *all);
     json_array_foreach (json_object_get(kernel, "instructions"), i, insn) {
@@ -139,7 +140,7 @@ static json_t *source_of(const json_t *kernel, const char *program, char **all)
     return lines;
 }
 
-// Cuts what stands after the kernel: the host's part of the program.
+// Cuts off what follows the kernel: the host's part of the program.
 static void trim_source(json_t *lines, const json_t *kernel)
 {
     json_t *used = json_object();
@@ -167,7 +168,7 @@ static void trim_source(json_t *lines, const json_t *kernel)
 enum { MOST_CALLS = 16 };
 
 struct
-    chain { // where an instruction stands: the kernel's line, then that of each function it is in
+    chain { // the places of an instruction: the kernel's line, then the line in each function it is in
     int count;
     char place[MOST_CALLS][256]; // "FILE:LINE", the file without its folder
 };
@@ -179,7 +180,8 @@ static void add_place(struct chain *c, const char *place)
         snprintf(c->place[c->count++], sizeof c->place[0], "%s", slash ? slash + 1 : place);
 }
 
-// From the callers, ["FILE:LINE", ...] with the innermost first, and the instruction's own line.
+// Makes a chain from the callers, ["FILE:LINE", ...] with the innermost first, and the
+// instruction's own line.
 static struct chain chain_of(const json_t *kernel, long number)
 {
     struct chain c = {0};
@@ -212,14 +214,15 @@ static bool not_after(const char *a, const char *b)
            atoi(colon + 1) <= atoi(other + 1);
 }
 
-// Whether an instruction writes where it accesses global memory.
+// Whether an instruction that accesses global memory writes there.
 static bool stores_global(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
     return json_integer_value(json_array_get(insn, 5));
 }
 
-// Whether an instruction writes where it accesses shared memory: stores do, and asynchronous copies.
+// Whether an instruction that accesses shared memory writes there: stores do, and asynchronous
+// copies.
 static bool stores(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
@@ -237,13 +240,13 @@ static bool has_mbarriers(const json_t *kernel)
     return false;
 }
 
-// Number i of an event's row.
+// Number i in an event's row.
 static long number_of(const json_t *row, size_t i)
 {
     return (long)json_integer_value(json_array_get(row, i));
 }
 
-// Whether a byte is among those that a pattern names from a base on.
+// Whether a byte is among the addresses of a pattern with this base.
 static bool pattern_has(const json_t *kernel, long number, long base, long at)
 {
     const json_t *pattern = json_array_get(json_object_get(kernel, "patterns"), (size_t)number);
@@ -255,7 +258,7 @@ static bool pattern_has(const json_t *kernel, long number, long base, long at)
     return false;
 }
 
-// Whether an event is an instruction's access to the byte that a race is about.
+// Whether an event is an instruction's access to the byte of a race.
 static bool is_access(const json_t *kernel, const json_t *fault, const json_t *row, long insn)
 {
     long type = number_of(row, 0);
@@ -268,13 +271,13 @@ static bool is_access(const json_t *kernel, const json_t *fault, const json_t *r
            pattern_has(kernel, number_of(row, 5), number_of(row, 4), whole_at(fault, "byte"));
 }
 
-struct moment {    // where a lane is on its way
-    long rounds;   // how often it has come to the instruction
-    long barriers; // how many barriers have let its warp go on
+struct moment {    // how far a lane has come
+    long rounds;   // how often it has reached the instruction
+    long barriers; // how many barriers have released its warp
     bool found;
 };
 
-// Where a lane was at its last access to the byte that a race is about, before the race was seen.
+// How far a lane had come at its last access to the byte of a race, before the race was seen.
 static struct moment moment_of(const json_t *kernel, const json_t *fault, long insn, long thread)
 {
     struct moment now = {0}, last = {0};
@@ -302,8 +305,9 @@ static struct moment moment_of(const json_t *kernel, const json_t *fault, long i
     return last;
 }
 
-// Whether two threads are at the same line, and no barrier could stand between their accesses: both have
-// come to the instruction equally often; or, of two instructions of the line, have passed the same barriers.
+// Whether two threads are at the same line, and no barrier could be between their accesses: both
+// have reached the instruction equally often; or, for two instructions of the line, both have
+// passed the same barriers.
 static bool same_line(const json_t *kernel, const json_t *fault, const struct chain *a,
                       const struct chain *b)
 {
@@ -322,9 +326,9 @@ static bool same_line(const json_t *kernel, const json_t *fault, const struct ch
                          : !has_mbarriers(kernel) && first.barriers == second.barriers;
 }
 
-// Whether the second access of a race is one that the first access's warp had made before, in the same
-// round: then it is late, and the first access should have waited for it. Counted are the executions of
-// both instructions up to the fault.
+// Whether a race's second access repeats one that its warp had made before the first access, in the
+// same round: then the access is late, and the first access should have waited for it. Compares how
+// often both instructions ran before the fault.
 static bool comes_late(const json_t *kernel, const json_t *fault)
 {
     const json_t *blocks = json_object_get(kernel, "blocks"), *row;
@@ -348,7 +352,7 @@ static bool comes_late(const json_t *kernel, const json_t *fault)
         by_second += of == warp && second_here;
         if (of != first)
             continue;
-        if (first_here) // in one block the order of the two instructions decides
+        if (first_here) // in one block, the order of the two instructions decides
             before = by_first + (second_here && insn < other);
         by_first += second_here;
     }
@@ -363,7 +367,7 @@ static void cta_name(const json_t *index, char *text, size_t size)
     snprintf(text, size, "CTA (%d, %d, %d)", (int)i[0], (int)i[1], (int)i[2]);
 }
 
-// Whether the other party of a race is in another CTA than the one that was filmed.
+// Whether the other party of a race is in a CTA other than the filmed one.
 static bool between_ctas(const json_t *kernel, const json_t *fault)
 {
     const json_t *theirs = json_object_get(fault, "cta");
@@ -401,7 +405,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-// Whether a line of the source ends a statement, or has nothing of one.
+// Whether a line of the source ends a statement, or has no part of one.
 static bool ends_statement(const char *line)
 {
     const char *comment = strstr(line, "//");
@@ -417,7 +421,7 @@ static const char *source_line(const json_t *source, size_t i)
     return text ? text : "";
 }
 
-// The statement that a place FILE:LINE is in, without comments; empty if the source has no such line.
+// The statement at a place FILE:LINE, without comments; empty if the source has no such line.
 static void statement_at(const json_t *source, const char *place, struct text *t)
 {
     const json_t *row;
@@ -451,7 +455,8 @@ static size_t name_length(const char *text)
     return length;
 }
 
-// "t.codes.k" of "t.codes[stage].k[i]", of "t->codes[1].k", of a tile's name; returns the end of it in `text`.
+// Reads "t.codes.k" from "t.codes[stage].k[i]" or from "t->codes[1].k", like a tile's name; returns
+// the end of it in `text`.
 static const char *read_path(const char *text, char *path, size_t size)
 {
     size_t used = 0;
@@ -472,15 +477,15 @@ static const char *read_path(const char *text, char *path, size_t size)
     }
 }
 
-// Whether a path is `other`, or names a member of it.
+// Whether a path is `other`, or one of its members.
 static bool is_within(const char *path, const char *other)
 {
     size_t length = strlen(other);
     return strncmp(path, other, length) == 0 && (!path[length] || path[length] == '.');
 }
 
-// Whether a statement names a tile, or a member of it; whole false: or a structure that has the tile.
-// (A structure in dynamic memory has a name in the source only.)
+// Whether a statement names a tile, or a member of it; unless `whole`: or a structure that has the
+// tile. (A structure in dynamic memory has a name only in the source.)
 static bool names_tile(const char *statement, const json_t *tile, bool whole)
 {
     char wanted[256], path[256];
@@ -505,7 +510,7 @@ static bool has_byte(const json_t *tile, long at)
     return at >= whole_at(tile, "at") && at < whole_at(tile, "at") + bytes;
 }
 
-// Whether an instruction accesses a tile, in this film: its lowest or its highest lane.
+// Whether an instruction accesses a tile in this film, by its lowest or its highest lane.
 static bool accesses_tile(const json_t *kernel, long insn, const json_t *tile)
 {
     const json_t *row, *pattern;
@@ -521,15 +526,15 @@ static bool accesses_tile(const json_t *kernel, long insn, const json_t *tile)
     return false;
 }
 
-// The tile that an instruction leaves: its statement names that one, where the instruction is as well, but
-// not the one that has the byte of the race. The innermost statement that names a tile tells. NULL: none.
+// The tile that an instruction runs past: the innermost statement around it names this tile, and
+// elsewhere it accesses it, but the byte of the race is in another one. NULL: there is none.
 static const json_t *tile_left(const json_t *kernel, const json_t *tiles, const json_t *source,
                                const json_t *fault, long insn)
 {
     struct chain c = chain_of(kernel, insn);
     long at = whole_at(fault, "at");
     const json_t *tile, *left = NULL;
-    bool named = false, known = false; // known: a tile has the byte
+    bool named = false, known = false; // known: some tile has the byte
     size_t i;
     for (int level = c.count - 1; level >= 0 && !left && !named; --level) {
         struct text t = {0};
@@ -546,8 +551,8 @@ static const json_t *tile_left(const json_t *kernel, const json_t *tiles, const 
     return named || !known ? NULL : left;
 }
 
-// A race that no barrier ends: two threads at one line, or an access outside the tile that its line names.
-// False: it is another one.
+// Describes a race that no barrier prevents: two threads at one line, or an access outside the tile
+// that its line names. False: it is another kind.
 static bool explain_address(const json_t *kernel, const json_t *tiles, const json_t *source,
                             const json_t *fault, const char *name, char *text, size_t size)
 {
@@ -594,7 +599,7 @@ static bool explain_address(const json_t *kernel, const json_t *tiles, const jso
     return true;
 }
 
-// Which edge a race lacks, in a sentence.
+// A sentence about what is missing between the accesses of a race.
 static void explain_race(const json_t *kernel, const json_t *tiles, const json_t *source,
                          const json_t *fault, char *text, size_t size)
 {
@@ -605,7 +610,7 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     const char *before = json_is_true(json_object_get(fault, "wrote")) ? "writes" : "reads";
     const char *now = stores(kernel, insn) ? "writes" : "reads";
     struct chain a = chain_of(kernel, other), b = chain_of(kernel, insn);
-    int level = 0; // where the two ways part
+    int level = 0; // the level at which the two chains differ
     while (level < a.count - 1 && level < b.count - 1 &&
            strcmp(a.place[level], b.place[level]) == 0)
         ++level;
@@ -613,8 +618,8 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     line_at(&b, level, second, sizeof second);
     bool again = not_after(b.place[level], a.place[level]), late = comes_late(kernel, fault);
     bool early = not_after(a.place[level], b.place[level]);
-    // A program that gives each warp rows of its own and then reads another warp's rows by mistake
-    // lacks no barrier.
+    // A program in which each warp has its own rows, and one reads another's rows by mistake, lacks
+    // no barrier.
     const char *or_index =
         thread / 32 == warp ? "" : " If they should not share that place, look at the index.";
     const char *barrier = thread / 32 == warp     ? "__syncwarp()"
@@ -666,7 +671,8 @@ static bool writes_byte(const json_t *kernel, const json_t *row, long at)
            pattern_has(kernel, number_of(row, 4), number_of(row, 3), at);
 }
 
-// The lane that names a byte of shared memory in an event of that kind; -1: none of one event's lanes does.
+// The lane that accesses a byte of shared memory in an event of that kind; -1: no lane of an event
+// does.
 static long lane_at(const json_t *kernel, const json_t *row, long at)
 {
     if (number_of(row, 0) != EVENT_SHARED)
@@ -684,8 +690,8 @@ static long lane_at(const json_t *kernel, const json_t *row, long at)
     return -1;
 }
 
-// Of a read of bytes that nobody has written: whether another thread writes them later, or the same
-// thread, or none.
+// For a read of bytes that nobody has written: whether another thread writes them later, or the
+// same thread, or none.
 static void explain_unwritten(const json_t *kernel, const json_t *tiles, const json_t *fault,
                               char *text, size_t size)
 {
@@ -726,12 +732,12 @@ static void explain_unwritten(const json_t *kernel, const json_t *tiles, const j
 enum { MOST_WARPS = 32, MOST_MBARRIERS = 256 };
 
 struct waiting {      // what a warp waits for, at the end of the film
-    long insn;        // -1: it does not
-    long barrier, at; // a barrier's number, or -1 and an mbarrier's address
+    long insn;        // the instruction; -1: it does not wait
+    long barrier, at; // a barrier's number; or -1, and an mbarrier's address
     bool told;
 };
 
-// What each warp waits for when nothing goes on; the last state of each mbarrier in `state`.
+// What each warp waits for at the end; `state` receives the last state of each mbarrier.
 static size_t who_waits(const json_t *kernel, struct waiting waits[MOST_WARPS],
                         const json_t *state[MOST_MBARRIERS])
 {
@@ -790,7 +796,8 @@ static void tell_waiting(const json_t *kernel, const json_t *tiles, struct waiti
         return;
     }
     struct chain chain = chain_of(kernel, w->insn);
-    // __syncthreads() stands where it is meant; another wait is asm in a function that is called there.
+    // A __syncthreads() is named by its own line; another wait is asm in a function, and is named
+    // by the line of the call.
     int level = chain.count - (w->barrier == 0 || chain.count < 2 ? 1 : 2);
     line_at(&chain, level, place, sizeof place);
     int used =
@@ -839,7 +846,7 @@ static void explain_deadlock(const json_t *kernel, const json_t *tiles, char *te
     free(t.data);
 }
 
-// The line of the source at a place FILE:LINE; "": there is none.
+// The source line at a place FILE:LINE; "" if there is none.
 static const char *line_of(const json_t *source, const char *place)
 {
     const json_t *row;
@@ -854,14 +861,14 @@ static const char *line_of(const json_t *source, const char *place)
     return "";
 }
 
-// An access that leads nowhere, by the line that makes it: memory has no names there.
+// Describes an access that is out of bounds by its line, since memory has no names there.
 static void explain_outside(const json_t *kernel, const json_t *source, const json_t *fault,
                             const char *place, char *text, size_t size)
 {
     struct chain chain = chain_of(kernel, whole_at(fault, "insn"));
     const char *line = "";
-    // The operands of inline asm are a line of their own that says nothing: the line that calls its
-    // function is shown instead.
+    // The operands of inline asm are on a line of their own that says nothing: so the line that
+    // calls its function is shown.
     for (int i = chain.count; i-- > 0 && (!*line || strchr(":\"", *line));) {
         line = line_of(source, chain.place[i]);
         line += strspn(line, " \t");
@@ -875,7 +882,7 @@ static void explain_outside(const json_t *kernel, const json_t *source, const js
                    "accessed.");
 }
 
-// The length of a text up to some words; all of it where the words are not in it.
+// The length of a text up to some words; of the whole text if it does not have them.
 static int length_before(const char *text, const char *words)
 {
     const char *found = strstr(text, words);
@@ -937,7 +944,7 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *sou
                  number_or(fault, "lane", 0), string_or(fault, "what", ""));
 }
 
-// Whether two faults are the same mistake: their places in the text agree.
+// Whether two faults are the same mistake: the places in their texts agree.
 static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
 {
     static const char *const keys[] = {"insn", "other"};
@@ -952,7 +959,7 @@ static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
     return same;
 }
 
-// Whether a race is between two warps, which is a better example than one within a warp.
+// Whether a race is between two warps: a better example than one within a warp.
 static bool between_warps(const json_t *kernel, const json_t *fault)
 {
     return json_object_get(fault, "thread") &&
@@ -960,7 +967,7 @@ static bool between_warps(const json_t *kernel, const json_t *fault)
             (unsigned)whole_at(fault, "thread") / 32 != (unsigned)whole_at(fault, "warp"));
 }
 
-// Marks all but one of the faults that are the same mistake as "again".
+// Marks all but one of the faults with the same mistake as "again".
 static void mark_repeats(const json_t *kernel, const json_t *faults)
 {
     for (size_t i = 0; i < json_array_size(faults); ++i)
@@ -988,7 +995,7 @@ static int by_place(const void *left, const void *right)
     return order ? order : a->number - b->number;
 }
 
-// What the film counts at each line: a row for each instruction, then those of a line together.
+// What the film counts on each line: a row for each instruction, then the sum for each line.
 static struct line *lines_of(const json_t *kernel, size_t *count)
 {
     const json_t *insns = json_object_get(kernel, "instructions"), *row;
@@ -1044,7 +1051,7 @@ static const char *text_of(const json_t *source, const char *file, int number)
     return "";
 }
 
-// What a reader without JavaScript gets: what is wrong, and the counts by line.
+// The page without JavaScript: what is wrong, and the counts by line.
 static char *static_part(const json_t *kernel, const json_t *source, const json_t *faults)
 {
     struct text t = {0};
@@ -1122,7 +1129,7 @@ char *film_other_cta(json_t *kernel)
     return NULL;
 }
 
-// A value as gzip makes it, in base64: what DecompressionStream reads in the page.
+// A value compressed by gzip, in base64, which DecompressionStream reads in the page.
 static char *packed(const json_t *value)
 {
     char name[] = "/tmp/ptxsim-XXXXXX", command[128];
@@ -1140,13 +1147,14 @@ static char *packed(const json_t *value)
     return made;
 }
 
-// Takes the later half of a film's events off, up to a whole block, and the patterns that only they have.
+// Removes the later half of a film's events, up to a whole block, and the patterns that only they
+// use.
 static void halve(json_t *kernel)
 {
     json_t *events = json_object_get(kernel, "events"), *row;
     json_t *patterns = json_object_get(kernel, "patterns");
     size_t half = json_array_size(events) / 2, last = json_array_size(events), i;
-    long used = 0; // they are numbered as they are first used
+    long used = 0; // patterns are numbered in the order of their first use
     bool whole = false;
     while (last > half || (last && !whole)) {
         whole = number_of(json_array_get(events, --last), 0) == EVENT_BLOCK;
@@ -1162,7 +1170,7 @@ static void halve(json_t *kernel)
     json_object_set_new(kernel, "cut", json_true());
 }
 
-// Halves the longer of a page's films until the page is small enough.
+// Halves the longer one of a page's films until the page is small enough.
 static char *packed_to_fit(json_t *film)
 {
     json_t *kernel = json_object_get(film, "recording"), *other = json_object_get(film, "other");
@@ -1179,7 +1187,7 @@ static char *packed_to_fit(json_t *film)
     }
 }
 
-// Writes the template with what stands for its {{names}}.
+// Writes the template with its {{names}} replaced.
 static void fill(FILE *out, const char *template, const char *const names[], char *const values[])
 {
     for (const char *at = template; *at;) {
@@ -1226,7 +1234,8 @@ static void write_page(const char *file, const char *title, json_t *film, char *
     }
 }
 
-// The chapter whose lessons a page has, by its program's name: 4 of ch04_cp_async. 0: of none.
+// The chapter whose lessons a page has, from its program's name: 4 for ch04_cp_async. 0: no
+// chapter's.
 static int chapter_of(const char *program)
 {
     int chapter = 0;
@@ -1247,8 +1256,8 @@ static void explain_all(const json_t *kernel, const json_t *tiles, const json_t 
     }
 }
 
-// The fault at which the film opens: of the mistake that happens first, since later ones may follow from it, the best
-// example.
+// The fault at which the film opens: the best example of the mistake that happens first, since
+// later ones may follow from it.
 static json_t *first_fault(const json_t *faults)
 {
     json_t *fault;
@@ -1272,7 +1281,7 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     const json_t *first = first_fault(faults);
     if (first && !known)
         printf("%s\n%s\n", string_or(first, "text", ""), string_or(first, "sentence", ""));
-    const char *name = slash ? slash + 1 : program; // of a program, or of a recording: NAME.json
+    const char *name = slash ? slash + 1 : program; // a program's, or a recording's: NAME.json
     const char *json = strstr(name, ".json");
     size_t stem = json && !json[5] ? (size_t)(json - name) : strlen(name);
     snprintf(title, sizeof title, "%.*s: %s", (int)stem, name, string_or(kernel, "kernel", ""));
@@ -1285,7 +1294,7 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     write_page(file, title, film, plain);
     if (json_is_true(json_object_get(kernel, "cut")) || json_is_true(json_object_get(other, "cut")))
         fprintf(
-            known ? stderr : stdout, // the output is the program's, or JSON
+            known ? stderr : stdout, // stdout is for the program's output, or for JSON
             "%s: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it "
             "whole\n",
             file);

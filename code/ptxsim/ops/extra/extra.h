@@ -21,7 +21,7 @@ struct texture_operands { // registers
 op_fn texture_op; // operands: a struct texture_operands
 op_fn gather_op;  // the same
 op_fn
-    surface_op; // operands: a struct texture_operands; bytes, vector: of the access, width: of a register
+    surface_op; // operands: a struct texture_operands; bytes and vector of the access, a register's width
 
 // ---- Products with a sparse A (sparse.c) --------------------------------------------------------
 

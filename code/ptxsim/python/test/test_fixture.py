@@ -1,4 +1,4 @@
-"""The fixture `kernels`: where there is a GPU it is that, elsewhere the simulator; the same tests pass on both."""
+"""The fixture `kernels`, on a GPU if there is one, else in the simulator; the same tests pass on both."""
 import importlib.metadata
 
 import ml_dtypes
@@ -37,14 +37,14 @@ def test_bits(kernels):
 
 
 def outcome(pytester, *options):
-    if not importlib.metadata.entry_points(group="pytest11", name="ptxsim"):  # the package is not installed, but found in the tree
+    if not importlib.metadata.entry_points(group="pytest11", name="ptxsim"):  # the package is not installed
         options = "-p", "ptxsim.pytest_plugin", *options
     pytester.makepyfile("def test_it(kernels):\n    print('it is', kernels.name, kernels.simulated)")
     return pytester.runpytest_subprocess("-s", "-p", "no:cacheprovider", *options)
 
 
 class NoTorch:
-    """As much of PyTorch as the fixture asks for, with numpy's arrays for tensors: what comes to a GPU and back."""
+    """The parts of PyTorch that the fixture uses, with numpy's arrays as tensors."""
     cuda = type("cuda", (), {"get_device_name": lambda: "none", "synchronize": lambda: None})
     float32, int32, bfloat16 = numpy.dtype("f4"), numpy.dtype("i4"), numpy.dtype(ml_dtypes.bfloat16)
 

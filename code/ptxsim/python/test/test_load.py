@@ -1,4 +1,4 @@
-"""ptxsim.load: what launches of kernels.ptx do, what is refused, what is reported. Needs neither numpy nor Triton."""
+"""ptxsim.load: launches of kernels.ptx, refusals, reports. Needs neither numpy nor Triton."""
 import ctypes
 import os
 import signal
@@ -24,7 +24,7 @@ class Line(ctypes.Structure):
 
 
 class Strided:
-    """Some of an array's elements, as numpy has a view."""
+    """A view of some of an array's elements, as numpy makes."""
 
     def __init__(self, base, first, shape, strides, read_only=False, typecode="f"):
         self.base, self.shape, self.strides, self.itemsize, self.dtype = base, shape, strides, base.itemsize, typecode
@@ -72,7 +72,7 @@ class Launches(unittest.TestCase):
         backwards = Strided(base, 9, (10,), (-4,))  # its first element is the last of the memory
         self.module["apply"][1, 1](backwards, backwards, Line(0, 0, 7), 1)
         self.assertEqual((base[9], base[8]), (7, 8))
-        with self.assertRaises(ptxsim.Fault):  # neighbours that do not overlap have memory of their own
+        with self.assertRaises(ptxsim.Fault):  # neighbours that do not overlap have separate memory
             self.module["apply"][1, 1](Strided(base, 0, (10,), (4,)), Strided(base, 10, (10,), (4,)), Line(1, -1, 0), 1)
 
     def test_read_only_arrays(self):
@@ -186,7 +186,7 @@ class Faults(unittest.TestCase):
         module = ptxsim.load(PTX)
         module["apply"][1, 4](ptxsim.unwritten(out), x, Line(1, 0, 0), 4)
         self.assertEqual(list(out)[:4], [0, 1, 2, 3])
-        self.assertTrue(all(v != v for v in list(out)[4:]))  # nothing has written it: NaN
+        self.assertTrue(all(v != v for v in list(out)[4:]))  # these elements were never written: NaN
         report = self.fault(lambda: module["apply"][1, 8](out, ptxsim.unwritten(x), Line(1, 0, 0), 8)).reports[0]
         self.assertEqual((report.kind, report.line), ("uninitialised", line_of("out[i] =")))
 
@@ -210,7 +210,7 @@ class Faults(unittest.TestCase):
         report = self.fault(lambda: module["endless"][1, 32](array("i", [1]))).reports[0]
         self.assertEqual((report.kind, report.thread), ("unsupported", None))
         out = array("B", [0] * 32)
-        module["keep"][1, 1](out, True, 0, 0, 0, 0, 0)  # the others can be launched
+        module["keep"][1, 1](out, True, 0, 0, 0, 0, 0)  # the module's other kernels can be launched
         self.assertEqual(out[0], 1)
 
     def test_interrupt(self):

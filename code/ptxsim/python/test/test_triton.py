@@ -1,4 +1,5 @@
-"""Triton's kernels in the simulator: right beside numpy for sm_80 and sm_90, and mistakes named at their line."""
+"""Triton's kernels in the simulator: compared with numpy for sm_80 and sm_90, and mistakes reported at their
+line."""
 import inspect
 
 import ml_dtypes
@@ -18,7 +19,7 @@ def normal(*shape, dtype=numpy.float32):
 
 
 def line_of(kernel, text):
-    """FILE's name and the number of the line of a kernel that holds a text."""
+    """FILE's name and the number of the line in a kernel that contains a text."""
     lines, first = inspect.getsourcelines(kernel.fn)
     return "tutorials.py", first + next(i for i, line in enumerate(lines) if text in line)
 
@@ -126,7 +127,7 @@ def test_store_out_of_bounds(arch):
     assert (report.kind, report.kernel, report.block) == ("out of bounds", "add_unmasked_bug", (3, 0, 0))
     assert "past the end of the allocation of 4000 bytes" in report.text
     assert f"tutorials.py:{report.line}: error: [out of bounds] add_unmasked_bug, block (3,0,0), thread (" in str(caught.value)
-    # Nothing of it is left.
+    # Nothing is left of it.
     ptxsim.triton.run(tutorials.add, (4,), out, x, y, 1000, BLOCK=256, arch=arch)
     assert (out == x + y).all()
 
@@ -146,8 +147,8 @@ def test_lost_update(arch):
 
 
 def test_fused_squares(arch):
-    # Triton 3.9 fuses the square of tl.sum(x * x) with the first addition, on each side of an exchange with its own: the
-    # lanes' sums differ in a last bit, and all lanes store theirs to one place.
+    # Triton 3.9 fuses the squaring in tl.sum(x * x) with the first addition on each side of an
+    # exchange: the lanes' sums differ in a last bit, and all lanes store theirs to one place.
     x, out = normal(6, 90), numpy.zeros((6, 90), numpy.float32)
     columns, sums = normal(90), numpy.zeros((2, 6), numpy.float32)
     arguments = [out, *sums, x, columns, columns, 90, 1e-5]

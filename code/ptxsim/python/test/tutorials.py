@@ -55,7 +55,7 @@ def matmul(c, a, b, m, n, k, ACTIVATION: tl.constexpr, BM: tl.constexpr, BN: tl.
            GROUP: tl.constexpr):  # c [m][n] = activation(a [m][k] * b [k][n])
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(m, BM), tl.cdiv(n, BN)
-    first = pid // (GROUP * tiles_n) * GROUP  # GROUP rows of tiles at a time share columns of b
+    first = pid // (GROUP * tiles_n) * GROUP  # GROUP rows of tiles together share columns of b
     size = min(tiles_m - first, GROUP)
     tile_m, tile_n = first + pid % (GROUP * tiles_n) % size, pid % (GROUP * tiles_n) // size
     row, column, depth = tile_m * BM + tl.arange(0, BM), tile_n * BN + tl.arange(0, BN), tl.arange(0, BK)
@@ -81,7 +81,7 @@ def matmul_tiles(c, a, b, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
 
 
 @triton.jit
-def layer_norm(out, mean, rstd, x, weight, bias, columns, eps, BLOCK: tl.constexpr):  # a program a row, columns <= BLOCK
+def layer_norm(out, mean, rstd, x, weight, bias, columns, eps, BLOCK: tl.constexpr):  # a program for each row
     row, i = tl.program_id(0), tl.arange(0, BLOCK)
     there = i < columns
     values = tl.load(x + row * columns + i, there, 0.0).to(tl.float32)
@@ -115,7 +115,7 @@ def layer_norm_backward(dx, dweight, dbias, lock, dout, x, weight, mean, rstd, c
         part_bias += tl.load(dbias + i, there)
     tl.store(dweight + i, part_weight, there)
     tl.store(dbias + i, part_bias, there)
-    tl.debug_barrier()  # all of the program's stores come before the lock is given back
+    tl.debug_barrier()  # all of the program's stores are done before the lock is released
     tl.atomic_xchg(lock, 0)
 
 

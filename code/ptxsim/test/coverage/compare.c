@@ -56,7 +56,7 @@ static struct bound bound_of(const char *name)
         const char *start;
         struct bound bound;
     } bounds[] = {
-        {"ex2.approx.f16", {ULPS_F16, 2}}, // and its neighbours: a unit each
+        {"ex2.approx.f16", {ULPS_F16, 2}}, // and one unit for each neighbour
         {"tanh.approx.f16", {ULPS_F16, 2}},
         {"tanh.approx.f32", {ULPS_F32, 8192}}, // 2^-11 each
         {"sin.approx", {ANGLE, 0x1p-19}},      // up to 2 pi; past it the manual has no bound
@@ -164,7 +164,7 @@ static double double_value(const uint32_t *words)
     return value;
 }
 
-// The distance of x and y in units of the bound; 0 for the same, or for two NaNs.
+// The distance of x and y in units of the bound; 0 if they are the same, or both NaN.
 static double distance(double x, double y, int fraction, int least)
 {
     if (x == y || (x != x && y != y))
@@ -215,7 +215,7 @@ static double difference(const struct piece *a, const struct piece *b, struct bo
 
 struct format {
     const char *name;
-    int exponent, fraction, bias, bits, skip; // skip: low bits that are not looked at
+    int exponent, fraction, bias, bits, skip; // skip: low bits that are not compared
 };
 static const struct format formats[] = {{"f16", 5, 10, 15, 16, 0},
                                         {"bf16", 8, 7, 127, 16, 0},
@@ -326,9 +326,10 @@ static float machine_sum(uint32_t c, const struct term *term, int k, bool narrow
     return sum + single_value(c);
 }
 
-// Whether the results there follow the rule; the largest distance of those here, in units of the
-// bound: k + 1 fused additions here each round by up to 2^-24 of the sum of magnitudes S; there k
-// terms and c are cut by 2^-25 S each, twice where there are two steps, and results by 2^-23 S each.
+// Whether the results there follow the rule; returns the largest distance of the results here, in
+// units of the bound: here k + 1 fused additions round by up to 2^-24 of the sum of magnitudes S
+// each; there k terms and c are cut by 2^-25 S each, twice if there are two steps, and results by
+// 2^-23 S each.
 static bool follows_rule(const struct piece *here, const struct piece *there,
                          const struct piece *inputs, double *worst)
 {

@@ -50,8 +50,8 @@ static const struct {
 #undef OPCODE
 };
 
-// The row of an opcode without its modifiers; "" if PTX, or the simulator, has no opcode of that
-// name.
+// The row of an opcode without its modifiers; "" if PTX, or the simulator, does not have the
+// opcode.
 static const char *decoder_of(const char *base)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i)
@@ -65,8 +65,8 @@ static const char *decoder_of(const char *base)
 enum { MOST_OPERANDS = 5 };
 
 enum accuracy {
-    EXACT,       // the machine's bits
-    APPROXIMATE, // MUFU and its relatives: within the manual's error
+    EXACT,       // the same bits as on a GPU
+    APPROXIMATE, // MUFU and the like: within the manual's error
 };
 
 struct opcode {
@@ -115,7 +115,7 @@ static int type_bits(const char *type)
     return atoi(type + 1);
 }
 
-// What only a later machine has.
+// Whether only a later architecture has it.
 static int needs(const char *name)
 {
     static const char *const later[] = {
@@ -211,7 +211,7 @@ static struct opcode *add_plain(const char *name, int count, int d, int a, int b
     return o;
 }
 
-// The rows whose opcodes have decoders of their own.
+// Adds the rows whose opcodes have decoders of their own.
 static void add_custom(void)
 {
     add_plain("bfi.b32", 5, 32, 32, 32, 32, 32);
@@ -409,8 +409,8 @@ static const char *bank(int bits)
     return bits == 1 ? "p" : bits == 16 ? "h" : bits == 32 ? "r" : "d";
 }
 
-// Every register starts from the inputs, any operation may follow any other, guards and forward
-// branches included; at the end all registers go out.
+// Every register starts from the inputs; any operation may follow any other, also with guards and
+// forward branches; at the end all registers are written out.
 static void print_program(int number)
 {
     printf("__global__ void program_%d(const uint64_t *in, uint64_t *out)\n{\n"
@@ -446,7 +446,7 @@ static void print_program(int number)
         if (o->last)
             printf(", %s", o->last);
         printf(";\\n\"\n");
-        // Which of two f64 NaNs goes on is the machine's secret.
+        // Which of two f64 NaNs survives is not documented.
         if (o->count > 2 && o->bits[0] == 64 && strstr(o->name, "f64"))
             for (int k = 0; k < REGISTERS; ++k)
                 printf("        \"{.reg .pred q; setp.nan.f64 q, d%d, d%d; @q mov.b64 d%d, "

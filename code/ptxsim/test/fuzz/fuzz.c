@@ -1,6 +1,6 @@
-// For libFuzzer, and for test_fuzz.c, which runs it on the corpus: bytes that nobody has checked go
-// through the loader of fat binaries and executables, the parser and the decoder. What they say of
-// them does not matter; that they say it without a fault does.
+// For libFuzzer, and for test_fuzz.c, which runs it on the corpus: unchecked bytes go through the
+// loader of fat binaries and executables, the parser and the decoder. Their answers do not matter,
+// only that they answer without a fault.
 #include "image/fatbin.h"
 #include "ptxsim/decode/decode.h"
 
