@@ -1,10 +1,10 @@
-// race_programs.cu: programs drawn at random, of one block's accesses to shared memory or of four
-// blocks' to global memory, plain and strong ones of several sizes, of barriers between them, and of flags
-// that one block waits for another to set. Which accesses are in no order follows from the barriers and flags
-// alone: `past` works it out the plain way, and the simulator must say the same.
+// race_programs.cu: programs drawn at random: accesses of one block to shared memory, or of four
+// blocks to global memory, plain and strong ones of several sizes; barriers between them; and flags
+// that one block waits for another to set. Which accesses have no order follows from the barriers
+// and flags alone: `past` works it out in a simple way, and the simulator must agree.
 // test_races.bats runs them:
 //   race_programs shared|global words|bytes COUNT SEED
-// prints each program about which the two differ, and how many of them have a race.
+// prints each program about which the two disagree, and how many of them have a race.
 #include <cuda_runtime.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,18 +17,17 @@
 
 constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16; // of a block
 constexpr int BLOCKS = 4;                                  // with global memory
-constexpr int BYTES =
-    4096; // bytes of the memory that a block has to itself, where blocks have their own
+constexpr int BYTES = 4096; // bytes of a block's own memory, if blocks have their own
 
 enum kind { LOAD, STORE, SYNCWARP, SYNCTHREADS, HAND_OVER };
-enum shape { RUN, SAME, BACKWARDS, SCATTERED }; // of a warp's addresses
+enum shape { RUN, SAME, BACKWARDS, SCATTERED }; // patterns of a warp's addresses
 
 struct step {
     uint8_t kind, shape, size; // bytes of a lane
-    uint8_t blocks, warps;     // those that do it
+    uint8_t blocks, warps;     // how many of them take part
     uint8_t lanes;             // lanes 0 to lanes - 1 take part
     uint8_t from, to; // HAND_OVER: the block that sets a flag, and the one that waits for it
-    bool apart, own;  // each warp behind the one before; each block in memory of its own
+    bool apart, own;  // each warp after the one before; each block in its own memory
     bool strong;
     uint16_t offset;
 };
@@ -53,8 +52,8 @@ __host__ __device__ int address(const step &s, int t)
     return s.offset + (place + (s.apart ? 64 * warp : 0)) * s.size + (s.own ? BYTES * block : 0);
 }
 
-// The number that is stored, another one in each step and warp: storing what is there already would
-// not be a race.
+// The number to be stored, different in each step and warp: storing the same value again would not
+// be a race.
 __device__ int value(int i, int t)
 {
     return (WARPS * BLOCKS * i + t / 32 + 1) * 0x01010101;
@@ -118,7 +117,8 @@ template <bool WORDS> __device__ int access(const step &s, int i, int t, char *m
     return 0;
 }
 
-// All of a block have done what comes before the flag, and all of the other one go on when it is set.
+// All of a block have done what comes before the flag, and all of the other block go on once it is
+// set.
 __device__ void hand_over(const step &s, int *flag)
 {
     if (blockIdx.x != s.from && blockIdx.x != s.to)
@@ -167,8 +167,8 @@ __global__ void follow(program p, char *global, int *out, int *flags)
 struct accessed {
     int thread, time;
     bool store;
-    int strong; // its bytes; 0: it is plain
-    int met;    // strong stores to the same bytes that are in no order with it
+    int strong; // bytes of a strong access; 0: it is plain
+    int met;    // strong stores to the same bytes that have no order with it
 };
 
 static bool both_strong(const accessed &a, const accessed &b)
@@ -226,8 +226,8 @@ struct past {
         });
     }
 
-    // Whether a step would be a race, among its own warps or with what was before. A cell keeps one strong
-    // store: a race with others that no barrier orders with that one is perhaps not told.
+    // Whether a step would be a race, among its own warps or with earlier steps. A cell keeps one
+    // strong store: a race with others that no barrier orders with that one may not be reported.
     verdict races(const step &s)
     {
         verdict is = NONE;
@@ -246,7 +246,8 @@ struct past {
         return is;
     }
 
-    // Threads from `first` on learn what they all know, and what is in `more`; this is then in `more`, too.
+    // Threads from `first` on learn what all of them know, and what is in `more`; their knowledge
+    // is then also in `more`.
     void meet(int first, int count, std::vector<int> &more)
     {
         more.resize(threads);
@@ -310,8 +311,8 @@ static step draw_step(bool words, int blocks, const int place[], int places)
     return s;
 }
 
-// A program ends with its first race, and most steps that would be one are drawn again, for the first few
-// would be as a rule. Returns whether it has one.
+// A program ends with its first race; most steps that would be one are drawn again, since else one
+// of the first few would be. Returns whether it has one.
 static bool draw(program *p, bool words, int blocks)
 {
     past before(blocks);

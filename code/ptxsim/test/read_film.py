@@ -28,7 +28,7 @@ def line_of(recording, insn):
 
 
 def counts(recording):
-    """By line: instructions, wavefronts, conflicts, sectors, shared bytes, global bytes."""
+    """For each line: instructions, wavefronts, conflicts, sectors, shared bytes, global bytes."""
     sums = collections.defaultdict(lambda: [0] * 6)
     for event in recording["events"]:
         if event[0] == 0:
@@ -80,8 +80,8 @@ def bits_of(event, kind, per=1):
 
 
 def scores(page):
-    """Chapter 3's scores of the first key tile, twice: the registers of the fragments that are stored, with their
-    layout, and what the softmax loads from shared memory. (row, column) -> number."""
+    """Chapter 3's scores of the first key tile, from two sources: the registers of the fragments that are
+    stored, with their layout, and what the softmax loads from shared memory. (row, column) -> number."""
     recording = page["recording"]
     tile = next(t for t in page["tiles"] if t["name"] == "t.scores")
     stored, loaded, at, warp, first = {}, {}, {}, 0, 0
@@ -113,7 +113,7 @@ def values(page):
 
 
 def held(said, _):
-    """What the page says that lane 0 holds of the first fragment with values: chapter 3's scores."""
+    """The page's text about what lane 0 holds of the first fragment with values: chapter 3's scores."""
     if "held" not in said["said"]:
         return []
     stored, _ = scores(film(said["page"]))
@@ -124,7 +124,7 @@ def held(said, _):
 
 
 def culprit(page):
-    """Of the fault that a page opens at: its kind, the source lines that the sentence names, what is missing."""
+    """For the fault at which a page opens: its kind, the source lines that the sentence names, what is missing."""
     fault = next(f for f in page["recording"]["faults"] if not f.get("again"))
     text = {f"{file.split('/')[-1]}:{line}": words for file, line, words in page["source"]}
     places = re.findall(r"line ([^ ,]+:\d+)", fault["sentence"])
@@ -137,7 +137,7 @@ def culprit(page):
 
 
 def walks(said, _):
-    """To the end and back, by calls and by keys; no error, nothing on the console."""
+    """Walks to the end and back, by calls and by keys; no error, nothing on the console."""
     steps, at = said["said"]["steps"], said["opened"]
     walk = [said["said"][key] for key in ("end", "start", "back")]
     keys = [min(at + 1, steps - 1), min(at + 1, steps - 1) - 1, steps - 1, 0]
@@ -156,7 +156,7 @@ def counted_lines(said, _):
 
 
 def lessons(said, table):
-    """Each row of the table: chapter, lesson, opcode, words of the line, and what its sentence has to name."""
+    """Each row of the table: chapter, lesson, opcode, words of the line, and what its sentence must name."""
     chapter = re.search(r"chapter(\d+)\.html$", said["page"])
     if not chapter:
         return []
@@ -202,34 +202,35 @@ def opens(said, _):
 
 
 def colours(said, _):
-    """Chromium's own are light; the address may ask for dark ones."""
+    """Chromium's own colours are light; the address may ask for dark ones."""
     want = "rgb(20, 24, 28)" if said["query"] == "colours=dark" else "rgb(253, 253, 251)"
     return [] if said["paper"] == want else [said["paper"], "instead of", want]
 
 
 def seen(said, _):
-    """The line of the step, where the page opens and after each key."""
+    """The line of the step is visible where the page opens and after each key."""
     return [] if said["seen"] == 5 * [True] else said["seen"]
 
 
 def tours(said, _):
-    """The next lesson, again and again from the beginning, is each in turn; a step of one's own stops what plays."""
+    """"The next lesson", pressed repeatedly from the beginning, visits each in turn; a step by the reader stops
+    playing."""
     want = sorted({lesson["step"] for lesson in said["said"]["lessons"]} - {0})
     same = said["said"]["toured"] == want and said["said"]["last"] and said["said"]["played"] == ["pause", "play"]
     return [] if same else [said["said"][key] for key in ("toured", "last", "played")]
 
 
 def chunks(said, _):
-    """Where the page knows the book's chunks (linked.html, the first 400 lines of chapter 3), their lines lead there."""
+    """If the page knows the book's chunks (linked.html, the first 400 lines of chapter 3), links lead to them."""
     linked = said["page"].endswith("linked.html")
     links = said["said"]["chunks"]
     wrong = [link for link in links if not re.match(r"03:[123]?\d?\d$", link[0]) or link[1] != "../chapter3.html#here"]
-    reached = [link for link in links if link[2] == 0] # by keys: that of the step
+    reached = [link for link in links if link[2] == 0] # only the current step's link is reached by keys
     return wrong if bool(links) == linked and len(reached) == linked and len(links) >= 50 * linked else [len(links), reached]
 
 
 def quick(pages):
-    """Of all pages: of one alone, it might be the machine that was busy."""
+    """For all pages together: a single one might be slow because the machine was busy."""
     paint, step = (statistics.median(times) for times in ([p["paint"] for p in pages], [p["said"]["ms"] for p in pages]))
     print(f"first paint {paint:.0f} ms, a step with its layout {step:.1f} ms")
     return paint < 2000 and step < 1000 / 60

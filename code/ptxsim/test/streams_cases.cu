@@ -1,7 +1,9 @@
-// Planted bugs of the order between streams, and between the device and the host, with a right version of each:
+// Planted bugs in the order between streams, and between the device and the host, with a right
+// version of each:
 //   cases NAME right|wrong
-// Both parties of a bug, where a line can be told, are marked "// <- NAME", or NAME in a list (test_streams.bats).
-// "After" names a public report of such a bug: OWNER/REPOSITORY#NUMBER of GitHub's issues.
+// The lines of both parties of a bug, where a report can name them, are marked "// <- NAME", also NAME in a
+// list (test_streams.bats). "After" names a public report of such a bug: OWNER/REPOSITORY#NUMBER of GitHub's
+// issues.
 #include <cstdio>
 #include <cstring>
 
@@ -33,7 +35,7 @@ __global__ void count_up(int *counter, bool atomic)
         ++*counter; // <- counter
 }
 
-// The parameter of a launch that may begin before the one before it has ended.
+// The parameter of a launch that may begin before the previous one has ended.
 __global__ void dependent(const int *from, int *to, bool waits)
 {
     if (waits)
@@ -235,7 +237,7 @@ static void after_race()
     printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
 
-// A graph copies from memory that is gone. After huggingface/candle#3352.
+// A graph copies from memory that was freed. After huggingface/candle#3352.
 static void freed_source()
 {
     cudaGraph_t graph;
@@ -286,8 +288,8 @@ static void pool_reads()
     cudaMemcpyAsync(pinned, data, 4, cudaMemcpyDefault, b); // <- pool_reads
 }
 
-// The host writes the arguments of the next launch, for another stream, over those that a kernel
-// still reads. Genesis-Embodied-AI/quadrants#649.
+// The host overwrites arguments that a kernel still reads with those of the next launch, in another
+// stream. Genesis-Embodied-AI/quadrants#649.
 static void arguments_reused()
 {
     take<<<1, COUNT, 0, a>>>(data, other);
@@ -304,14 +306,15 @@ static void constants()
     cudaMemcpyToSymbolAsync(factors, pinned, sizeof factors, 0, kind, b); // <- constants
 }
 
-// Two streams have one scratch buffer. kokkos/kokkos#3246.
+// Two streams share one scratch buffer. kokkos/kokkos#3246.
 static void scratch()
 {
     put<<<1, COUNT, 0, a>>>(data, 1);
     put<<<1, COUNT, 0, b>>>(wrong ? data : other, 2);
 }
 
-// An arena gives memory that one stream still clears to another one. microsoft/onnxruntime#32342.
+// An arena gives memory to another stream while the first still clears it.
+// microsoft/onnxruntime#32342.
 static void arena()
 {
     cudaMemsetAsync(data, 0, 4096, a); // <- arena
@@ -358,7 +361,7 @@ static void input_reused()
     cudaMemcpyAsync(data, pinned, 4096, cudaMemcpyDefault, b); // <- input_reused
 }
 
-// Pinned memory is freed while a fill is under way: told when PTXSIM_CHECK=strict. openxla/xla#46093.
+// Pinned memory is freed during a fill: reported under PTXSIM_CHECK=strict. openxla/xla#46093.
 static void freed_pinned()
 {
     cudaMemsetAsync(pinned, 0, 4096, a); // <- freed_pinned

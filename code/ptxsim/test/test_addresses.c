@@ -1,11 +1,11 @@
-// test_addresses.c: every opcode that takes an address, at addresses that are none. Its forms are
-// generated from the simulator's own tables, opcodes.def and modifiers.def: a row there that has no
+// test_addresses.c: every opcode that takes an address, at invalid addresses. The forms are
+// generated from the simulator's own tables, opcodes.def and modifiers.def: a row there without an
 // address test here is a failure that names it.
 //
-// Each form runs at 0, at -1 to -16, round 2^32 and 2^56, and at both ends of each window of memory that
-// it may reach, with addresses of 32 and 64 bits, by one lane, by all at one place, and by lanes one after
-// the other. It runs under the sanitizers; an access out of bounds must be told as a fault, one in bounds
-// must go through.
+// Each form runs at 0, at -1 to -16, around 2^32 and 2^56, and at both ends of each window of
+// memory that it may reach, with addresses of 32 and 64 bits, by one lane, by all lanes at one
+// place, and by lanes at consecutive places. It runs under the sanitizers; an access out of bounds
+// must be reported as a fault, one in bounds must succeed.
 #include "ptxsim/exec/exec.h"
 #include "ptxsim/ops/extra/texture.h"
 #include "ptxsim/ops/tensor_map.h"
@@ -47,7 +47,7 @@ static const struct type {
 };
 enum { TYPES = sizeof types / sizeof types[0] };
 
-// Decoders of opcodes that reach no memory by an address of the program's.
+// Decoders of opcodes that access no memory by an address of the program's.
 // clang-format off
 static const char *const without[] = {
     "activemask",     "add_carry",        "alloca",       "arithmetic",  "await_dependency", "bar",
@@ -77,11 +77,11 @@ static bool has_name(const char *const *names, size_t count, const char *name)
 // ---- Forms --------------------------------------------------------------------------------------
 
 enum need {
-    EXACT,   // in bounds and aligned: goes through; else a fault
-    BOUNDS,  // out of bounds: a fault; in bounds its own rules decide
-    NOTHING, // reaches nothing: always goes through
-    REFUSED, // never goes through
-    CLEAN,   // whatever it does: the sanitizers look
+    EXACT,   // succeeds if in bounds and aligned; else a fault
+    BOUNDS,  // out of bounds: a fault; in bounds its own rules apply
+    NOTHING, // accesses nothing: always succeeds
+    REFUSED, // never succeeds
+    CLEAN,   // any result is right; only the sanitizers look
 };
 
 // Windows: s shared, l local, p parameters, g the buffer, b the mbarrier, by their own addresses; S L P the
@@ -93,10 +93,10 @@ struct form {
     const char *decoder, *body, *windows;
     int bytes;
     enum need need;
-    bool alone;   // by one lane only
+    bool alone;   // executed by one lane only
     int threads;  // 0: 32
-    bool whole;   // a warp's, with no guard: by all lanes at one place only
-    int row_step; // of a warp's: bytes from the address of a lane to the next
+    bool whole;   // executed by a warp without a guard: all lanes at one place only
+    int row_step; // for a warp: bytes between the addresses of neighbouring lanes
 };
 
 // Rows of forms, most of a line each.
@@ -365,7 +365,7 @@ static bool in_bounds(const struct window *w, int count, uint64_t at, uint64_t b
     return good;
 }
 
-// Prints what runs at the moment, in case it does not end.
+// Prints what runs now, in case it does not end.
 static struct {
     const char *opcode, *body;
     uint64_t at;
@@ -406,8 +406,9 @@ static void check(const struct form *form, const char *name, struct module *modu
 
 // ---- The addresses ------------------------------------------------------------------------------
 
-// The addresses of a sweep: their number. Round 0 and 2^32 and at both ends of each window all of them, as
-// far as an access is wide; few: where an access just fits, and just does not.
+// Makes the addresses of a sweep; returns their number. Around 0 and 2^32 and at both ends of each
+// window it tries every address within the width of an access; few: only where an access just fits,
+// and just does not.
 static size_t addresses_of(const struct form *form, bool few, uint64_t at[])
 {
     static const uint64_t round[] = {0,
@@ -436,7 +437,8 @@ static size_t addresses_of(const struct form *form, bool few, uint64_t at[])
             at[n++] = near[k];
         for (uint64_t k = 1; k <= 16 && !few; ++k)
             at[n++] = w[i].base - k, at[n++] = end - k;
-        for (uint64_t k = 31; k <= 33 && !form->alone && !few; ++k) // of lanes one after the other
+        for (uint64_t k = 31; k <= 33 && !form->alone && !few;
+             ++k) // for lanes at consecutive places
             at[n++] = end - k * bytes;
     }
     return n;
@@ -505,7 +507,7 @@ static const char *value_of(int bytes, int count)
     return (count == 1 ? one : count == 2 ? two : four)[log];
 }
 
-// One type of each size is looked at closely, of the others a few addresses.
+// One type of each size is tested thoroughly, the others at a few addresses.
 static int accesses(const struct row *row, bool store, bool other)
 {
     static const char *const vectors[] = {"", ".v2", ".v4"};

@@ -1,5 +1,5 @@
-# Programs of planted bugs, one kernel a case: each is reported at its line under every schedule, and
-# a right version of it has no report. A line with a bug is marked: "// <- NAME".
+# Programs with planted bugs, one kernel for each case: each bug is reported at its line under every
+# schedule, and the right version is not. A line with a bug is marked: "// <- NAME".
 
 # compile SOURCE ARCHITECTURE OUT [FLAG...]: for the simulator.
 compile() {

@@ -1,5 +1,6 @@
-# Planted bugs of clusters of two blocks, each reported at its line, and a right version of each with no
-# report. The programs are in cluster_cases.cu; test_hopper.cu and world/cluster_shared.cu have results.
+# Planted bugs in clusters of two blocks, each reported at its line, and a right version of each
+# without a report. The programs are in cluster_cases.cu; test_hopper.cu and world/cluster_shared.cu
+# test results.
 
 load test_cases
 

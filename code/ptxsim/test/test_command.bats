@@ -1,4 +1,5 @@
-# The command ptxsim (code/ptxsim/tool): what it says of a faulty program, each of its options, what it refuses.
+# The command ptxsim (code/ptxsim/tool): its output for a faulty program, each of its options, its
+# refusals.
 
 bats_require_minimum_version 1.5.0
 
@@ -47,7 +48,7 @@ setup() {
     cd "$BATS_FILE_TMPDIR"
 }
 
-# refused STATUS LINE: the last run said this line on stderr and nothing else.
+# refused STATUS LINE: the last run printed this line on stderr and nothing else.
 refused() {
     echo "$output" "$stderr"
     [ "$status" -eq "$1" ]
@@ -120,7 +121,7 @@ assert (second["line"], second["other"]["line"]) == (8, 10), second
 END
     run "$PTXSIM" run --json faults.json ./mended
     [ "$(python3 -c 'import json; print(json.load(open("faults.json"))["faults"])')" = "[]" ]
-    # A program is not run for a result that could not be written.
+    # A program is not run if its result could not be written.
     local option
     for option in --json --film; do
         run --separate-stderr "$PTXSIM" run $option none/faults ./mended
@@ -149,7 +150,7 @@ END
     run --separate-stderr "$PTXSIM" run --profile true
     [ "$output" = "no kernel was launched" ]
     [ "$stderr" = "0 faults: no kernel was launched" ]
-    # The faults are told even where the film cannot be made.
+    # Faults are reported even if the film cannot be made.
     run --separate-stderr "$PTXSIM" run --film no.html --kernel other ./example
     [ "$status" -eq 3 ]
     [ "$(grep -c ': error: ' <<<"$stderr")" -eq 2 ]
@@ -284,7 +285,7 @@ END
 }
 
 @test "a program of CUDA 12: its runtime hands calls on, and knows what had other arguments then" {
-    # Places of members as in cuda_runtime_api.h of CUDA 12.8.
+    # Offsets of members as in CUDA 12.8's cuda_runtime_api.h.
     cat >twelve.c <<'END'
 #include <stdio.h>
 #include <string.h>

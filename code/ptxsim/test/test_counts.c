@@ -1,7 +1,7 @@
-// test_counts.c: what the simulator counts is what Nsight Compute counts on an H200. Each kernel of
-// micro_kernels.cu makes one access of a pattern; plots/runs/h200/micro_kernels.json holds the GPU's
-// counts. Then the same for chapters 2 and 3, whose machine code differs from their PTX in ways that
-// are known: chapter 2 and the appendix on the simulator explain them.
+// test_counts.c: the simulator's counts are Nsight Compute's on an H200. Each kernel of
+// micro_kernels.cu makes one access with a pattern; plots/runs/h200/micro_kernels.json has the
+// GPU's counts. Then the same for chapters 2 and 3, whose machine code differs from their PTX in
+// known ways: chapter 2 and the appendix on the simulator explain them.
 #include "ptxsim/ptxsim.h"
 
 #include <jansson.h>
@@ -19,7 +19,7 @@ static const char program[] = "build/tests/code/ptxsim/test/micro_kernels";
 static const char record[] = "plots/runs/h200/micro_kernels.json";
 enum { CTAS = 264 };
 
-// A counter of the simulator, and those of the GPU that it sums.
+// A counter of the simulator, and the GPU's counters whose sum it is.
 static const struct {
     const char *counter, *measured[2];
 } pairs[] = {
@@ -33,7 +33,7 @@ static const struct {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-// Where the machine code of a kernel is known to do something else than its PTX.
+// Kernels whose machine code is known to do something else than their PTX.
 static const struct {
     const char *kernel;
     const char *why;
@@ -62,8 +62,8 @@ static size_t kind_length(const char *name)
     return strcspn(name, "_");
 }
 
-// Runs the kernels of a kind in the simulator, without its checks: some patterns are races (lanes
-// that store to one word). NULL where it does not know an instruction of theirs.
+// Runs the kernels of a kind in the simulator, without its checks, since some patterns are races
+// (lanes that store to one word). NULL if it does not know one of their instructions.
 static json_t *simulate(json_t *kernels, const char *kind, size_t length)
 {
     const char *name;
@@ -206,14 +206,14 @@ static void chapters(void **state)
 #define SIM(counter) evidence(sim, "simulator", names[i], counter)
         assert_true(SIM("global_load_sectors") == GPU("global_load_sectors"));
         assert_true(SIM("shared_store_wavefronts") == GPU("shared_store_wavefronts"));
-        // The accumulation loads 512 probabilities a pair, one by one; ptxas makes 128 loads of 16
-        // bytes of them, which take two wavefronts each.
+        // The accumulation loads 512 probabilities for each pair, one by one; ptxas turns them into
+        // 128 loads of 16 bytes, which take two wavefronts each.
         assert_true(SIM("shared_load_wavefronts") - 256 * pairs_of_tiles ==
                     GPU("shared_load_wavefronts") + GPU("shared_matrix_wavefronts"));
         assert_true(SIM("shared_load_conflicts") == GPU("shared_matrix_conflicts"));
     }
-    // ptxas computes something with HFMA2.MMA, which goes through the tensor pipe, once a pair in
-    // chapter 2: no product of matrices.
+    // Once for each pair in chapter 2, ptxas uses HFMA2.MMA, which runs in the tensor pipe but is
+    // no product of matrices.
     assert_true(evidence(sim, "simulator", "ch02_scalar", "tensor_instructions") == 0);
     assert_true(evidence(gpu, "ncu", "ch02_scalar", "tensor_instructions") == pairs_of_tiles);
     assert_true(evidence(sim, "simulator", "ch03_wmma_qk", "tensor_instructions") == 131072);
@@ -224,7 +224,8 @@ static void chapters(void **state)
 
 // ---- The list of counters -----------------------------------------------------------------------
 
-// struct counts has the rows of counts.def, the classes, and the three that stand in no report; nothing else.
+// struct counts has counts.def's rows, the classes, and the three that are in no report; nothing
+// else.
 static void counters_are_found_by_their_names(void **state)
 {
     (void)state;

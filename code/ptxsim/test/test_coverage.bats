@@ -23,7 +23,8 @@ setup() {
     cmp "$HERE" "$BATS_TEST_TMPDIR/base"
 }
 
-# The 13 are random programs, named in compare.c with what ptxas does to them. No more, no fewer.
+# The 13 exceptions are random programs; compare.c names them and says what ptxas does to them. No
+# more, no fewer.
 @test "every case is the H200's, bit for bit or within its bound, but for 13 that ptxas changes" {
     record=plots/runs/h200/coverage.base64
     [ -f $record ] || skip "no record"

@@ -278,7 +278,7 @@ static void what_may_stand_in_is_known(void **state)
     }
 }
 
-// Products of two integers, of which none is an immediate; bytes that a register selects.
+// Products of two integers without an immediate; byte permutations with a register as selector.
 static void products_and_choices_are_known(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void products_and_choices_are_known(void **state)
     }
 }
 
-// The place of the mask by which a block waits, however many operations its instruction has.
+// The place of the mask with which a block waits, however many operations its instruction has.
 static void blocks_know_whom_they_wait_for(void **state)
 {
     (void)state;

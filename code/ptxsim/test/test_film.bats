@@ -1,4 +1,4 @@
-# Films: what is recorded is what the simulator counts; the page opens at a fault, and says what is missing.
+# Films: they record what the simulator counts; the page opens at a fault, and says what is missing.
 
 bats_require_minimum_version 1.5.0
 load test_cases
@@ -53,8 +53,8 @@ report() { # PROGRAM SHAPE
     done
 }
 
-# How often a warp asks an mbarrier depends on the turns that warps take: of such a program one run's
-# counts and film are compared.
+# How often a warp asks an mbarrier depends on the turns of warps: for such a program, counts and
+# film of the same run are compared.
 @test "the film of every chapter's only CTA has the counts of its own run" {
     local program shape programs=0
     for program in $(code/tools/stages program); do
@@ -102,7 +102,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     scale=$(grep -nF 'float s = t.scores[row][lane]' chapters/02-scalar-baseline.md | head -1 | cut -d: -f1)
     film ch03_wmma_qk 1x1x96 --values "$(line_of_chapter3 'wmma::store_matrix_sync(&t.scores'),02-scalar-baseline.md:$scale"
     python3 code/ptxsim/test/read_film.py values "$page"
-    # There are no values of other lines, and none without the option.
+    # There are no values for other lines, and none without the option.
     film ch03_wmma_qk 1x1x96 --values "my.cu:$scale"
     run python3 code/ptxsim/test/read_film.py values "$page"
     [ "$status" -eq 1 ]
@@ -196,7 +196,8 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [[ "$fault" == deadlock$'\t'*"Nobody goes on: warps 0, 1 wait at line races_cases.cu:$(line_of_case fills) (there races_cases.cu:$spins) for the mbarrier empty[0], which lacks 64 of 64 arrivals; warps 2, 3 wait at line races_cases.cu:$(line_of_case waits) (there races_cases.cu:$spins) for the mbarrier full[0], which lacks 1 of 65 arrivals. "* ]]
 }
 
-# code/ptxsim/test/faults.tsv says of each bug, those of the book that break a race or a barrier, what its film opens at.
+# code/ptxsim/test/faults.tsv says for each of the book's bugs that break a race or a barrier how
+# its film opens.
 @test "the films of the planted bugs open at the culprit lines, and say what is missing" {
     local bug shape wanted status=0
     # shellcheck disable=SC2046
@@ -250,7 +251,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
 }
 
 @test "a film too long for a page is cut, and says so; what is there is whole" {
-    PTXSIM_CHECK=memory film ch02_scalar 1x1x2944 # without races, which other films look for
+    PTXSIM_CHECK=memory film ch02_scalar 1x1x2944 # without races, which a film would open at
     [ "${lines[-1]}" = "$page: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it whole" ]
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = true ]
     [ "$(stat -c %s "$page")" -lt $((8 << 20)) ]
@@ -260,7 +261,8 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     python3 code/ptxsim/test/read_film.py watched "$BATS_TEST_TMPDIR/said" counts
 }
 
-# The recorder has a bound of its own; these are recordings below it whose page would be above 8 MB.
+# The recorder has a limit of its own; these recordings are below it, but their page would be above
+# 8 MB.
 @test "a page that its values, its patterns or a second CTA make too large is cut to fit, and opens" {
     local recording=$BATS_TEST_TMPDIR/recording.json values kind
     values=$(seq -s, 1 1200)
@@ -300,12 +302,12 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$(tr -s ' \n' ' ' <<<"$output")" == *"A barrier is missing (__syncthreads()) between line my.cu:$first "*" and line my.cu:$second "* ]]
-    [ "$(python3 code/ptxsim/test/read_film.py said "$page" chapter)" = '"00"' ] # a lesson would speak of chapter 4's
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" chapter)" = '"00"' ] # no lessons, which speak of chapter 4's
 }
 
 # ---- In a browser -------------------------------------------------------------------------------
 
-# All that needs Chromium is watched in one session; what each page said is a line of the file "said".
+# Tests that need Chromium share one session; the file "said" has a line for each page.
 watched() { # CHECK [ARGUMENT...]
     command -v chromium >/dev/null || skip "no chromium"
     python3 code/ptxsim/test/read_film.py watched "$BATS_FILE_TMPDIR/said" "$@"

@@ -1,5 +1,6 @@
-// What libFuzzer runs (fuzz/fuzz.c; code/tools/fuzz), on its corpus and on damaged copies of it, always
-// the same ones: the loader, the parser and the decoder say no and go on, under the sanitizers.
+// Runs fuzz/fuzz.c (which libFuzzer runs: code/tools/fuzz) on its corpus and on damaged copies of
+// it, always the same ones: the loader, the parser and the decoder refuse them and go on, under the
+// sanitizers.
 #include "fuzz/fuzz.c"
 
 #include <dirent.h>
@@ -65,7 +66,7 @@ static void test_corpus_and_damaged_copies(void **state)
     assert_true(files >= 4);
 }
 
-// The corpus is not refused at its first byte: its texts are parsed and decoded whole.
+// Texts of the corpus get beyond their first byte: they are parsed and decoded completely.
 static void test_whole_texts_are_taken(void **state)
 {
     (void)state;
@@ -83,7 +84,7 @@ static void test_whole_texts_are_taken(void **state)
     module_free(m);
 }
 
-// What the fuzzer once found: texts with numbers that are too much, and what is said of them.
+// What the fuzzer once found: texts with numbers that are too large, and the messages about them.
 struct numbers {
     const char *numbers, *why; // NULL: they are fine
 };
@@ -141,7 +142,7 @@ static size_t resident_bytes(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// A large variable without initial values: its zeros need not be there before somebody looks.
+// A large variable without initial values: its zeros take no memory until they are accessed.
 static void test_large_variables_take_no_memory(void **state)
 {
     (void)state;

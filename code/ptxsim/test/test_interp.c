@@ -28,7 +28,7 @@ struct setup {
     bool racy; // the test is not about races, and has some
     void (*print)(const char *text, size_t bytes);
     size_t print_bytes;
-    const char *with[PTX_HOLES]; // what stands for $1, $2, ... in the kernel's text
+    const char *with[PTX_HOLES]; // texts for $1, $2, ... in the kernel's text
 };
 
 static struct outcome run_module(struct module *module, const char *kernel, struct setup s,
@@ -96,7 +96,7 @@ static uint32_t *words_of(const char *name, size_t count, struct setup s)
     return copy;
 }
 
-// Each word i of these is the wanted one.
+// Expects each word i to be wanted[i].
 #define EACH(name, count, wanted, ...)                                                             \
     do {                                                                                           \
         uint32_t *got = words(name, count, __VA_ARGS__);                                           \
@@ -119,7 +119,7 @@ static void fails(const char *name, enum fault_kind kind, const char *text, stru
     finish(&o);
 }
 
-// Instructions that are refused, each with what is said of it.
+// Instructions that are refused, each with its message.
 #define expect_refused(list) refused(list, sizeof list / sizeof list[0])
 static void refused(const char *const (*list)[2], size_t count)
 {
@@ -176,8 +176,8 @@ static float half(uint64_t bits)
     return bits & 0x8000 ? -value : value;
 }
 
-// The code nearest to a value among all of a format's, ties to the even code; `finite` counts the
-// codes of one sign up to infinity.
+// The code nearest to a value among all codes of a format, ties to the even code; `finite` counts
+// the codes of one sign below infinity.
 static uint64_t nearest(double value, double (*decode)(unsigned), unsigned finite, double overflow,
                         unsigned beyond, unsigned nan, unsigned sign)
 {
@@ -374,7 +374,7 @@ static uint64_t narrow_f64(uint64_t a)
 
 static uint64_t bfe_reference(uint64_t a, uint64_t b, uint64_t c, int width, bool is_signed)
 {
-    // The manual's pseudo-code; of 64 bits the machine's routine takes position and length whole.
+    // The manual's pseudo-code; for 64 bits the GPU's routine uses position and length unmasked.
     uint64_t mask = width == 64 ? 0xffffffff : 0xff;
     int msb = width - 1, pos = (b & mask) > 300 ? 300 : (int)(b & mask);
     int length = (c & mask) > 300 ? 300 : (int)(c & mask);
@@ -919,7 +919,7 @@ static void predication(void **state)
     struct counts counts = run_well("control.predication", (struct setup){0}, out);
     for (uint32_t i = 0; i < 32; ++i)
         assert_int_equal(out[i], i & 1 ? 5 + i : 6);
-    // The two guarded ones with half the lanes each.
+    // Two guarded instructions, executed by half of the lanes each.
     assert_int_equal(counts.thread_instructions, 32 * counts.warp_instructions - 32);
     memory_free(out);
 }
@@ -966,7 +966,7 @@ static void grid_barrier(void **state)
     }
 }
 
-// As deep as the stack that the launch gives.
+// Recursion as deep as the launch's stack allows.
 static void deep_calls(void **state)
 {
     (void)state;
@@ -1115,8 +1115,8 @@ static void dynamic_shared(void **state)
                  .dynamic_shared = 60);
 }
 
-// Sizes as an H200 gives them: 400 bytes and 1000 of the CTA's own, 288 that the system uses of the
-// 1024 that it keeps.
+// Sizes as on an H200: 400 and 1000 bytes of the CTA's own, and 288 that the system uses of its
+// 1024.
 static void reserved_shared_memory(void **state)
 {
     (void)state;
@@ -1269,8 +1269,8 @@ static void wavefronts(void **state)
     assert_int_equal(global_sectors(far, 16, ~0u), 1);
 }
 
-// Wavefronts for elements of so many bytes, a word at least, by comparing each lane's with all
-// before it.
+// Wavefronts for elements of so many bytes (at least a word), by comparing each lane's element with
+// all before it.
 static int elements_in_fullest_bank(const uint32_t at[WARP], uint32_t bytes, uint32_t mask)
 {
     int depth[32] = {0}, most = 0;
@@ -1284,8 +1284,8 @@ static int elements_in_fullest_bank(const uint32_t at[WARP], uint32_t bytes, uin
     return most;
 }
 
-// An access is counted by the last one's count where it has that one's shape: so many in turn, of the same
-// shape, of nearly the same, and of another.
+// An access reuses the last one's count if it has the same shape: a sequence of accesses with the
+// same shape, nearly the same, or another.
 static void wavefronts_in_turn(void **state)
 {
     (void)state;
@@ -1302,7 +1302,7 @@ static void wavefronts_in_turn(void **state)
         case 1: // one lane elsewhere
             at[drawn >> 4 & 31] = 4096 + (drawn >> 9 & 1023);
             break;
-        case 2: // other lanes: all, all but one, those that 8 or 16 bytes are stored by at a time
+        case 2: // other lanes active: all, all but one, those that are stored together for 8 or 16 bytes
             mask = drawn >> 4 & 1   ? ~0u
                    : drawn >> 5 & 1 ? ~(1u << (drawn >> 6 & 31))
                                     : 0xffffffffu >> (drawn >> 6 & 1 ? 16 : 24);
@@ -1313,7 +1313,7 @@ static void wavefronts_in_turn(void **state)
                 at[i] = (at[i] / bytes * wider) & 0xffff;
             bytes = wider;
             break;
-        default: // all of them further on, by bytes or words
+        default: // all moved by bytes or words
             for (int i = 0; i < WARP; ++i)
                 at[i] += drawn >> 4 & 1 ? 4 * (drawn >> 5 & 63) : drawn >> 5 & 3;
         }
@@ -1424,8 +1424,8 @@ struct sparse {
     int bits, k, selector;
 };
 
-// A of 16 rows with places chosen at random, packed as the manual's fragments say; D = A B + C in whole
-// numbers. Lanes that need no metadata hold words that are not valid metadata.
+// A with 16 rows and nonzero places chosen at random, packed as the manual's fragments are; D = A B
+// + C in whole numbers. Lanes whose metadata is not used hold invalid metadata.
 static void sparse_case(const struct sparse *t)
 {
     enum { A = 0, B = 4, C = 8, META = 12, D = 13 };
@@ -1640,7 +1640,8 @@ static void warp_size(void **state)
     EACH("control.warp_size", 32, 32 * i + 5);
 }
 
-// Clocks count the warp's instructions, so they move in straight-line code, the same in every run.
+// Clocks count the warp's instructions, so they advance in straight-line code, the same in every
+// run.
 static void clocks(void **state)
 {
     (void)state;
@@ -1656,7 +1657,7 @@ static void clocks(void **state)
     EACH("threads.clock_and_barrier", 64, 1, .block = 64);
 }
 
-// What ptxas refuses for sm_89 is refused here, by the machine that it needs.
+// What ptxas refuses for sm_89 is refused here, with the architecture that it needs.
 static void newer_machines(void **state)
 {
     (void)state;
@@ -1721,7 +1722,7 @@ static void video(void **state)
         {"vmax4.u32.u32.u32 %r4, %r1.b3210, %r2.b0123, %r3;", 0x01020304, 0, 0, 0x04030304},
         {"vset4.u32.u32.eq %r4, %r1, %r2, %r3;", 0x01020304, 0x01000300, 0, 0x01000100},
         {"vset2.s32.s32.gt.add %r4, %r1, %r2, %r3;", 0x00010001, 0xffff0000, 40, 42},
-        // Instructions as rare as the video instructions.
+        // Other instructions that are as rare as the video instructions.
         {"mul24.hi.u32 %r4, %r1, %r2;", 0xffabcdef, 0x12fedcba, 0, 0xab0a74ef},
         {"mul24.hi.s32 %r4, %r1, %r2;", 0x00800000, 0x00000003, 0, (uint32_t)-384},
         {"mad24.hi.u32 %r4, %r1, %r2, %r3;", 0x00010000, 0x00010000, 7, 0x10007},
@@ -1759,7 +1760,7 @@ static void video(void **state)
     expect_refused(wrong);
 }
 
-// A hint to the caches changes neither a value nor a count, and an access with one is the access.
+// A cache hint changes neither values nor counts: the access is the same with and without it.
 static void cache_hints(void **state)
 {
     (void)state;
@@ -1862,7 +1863,8 @@ static void wrong_hints(void **state)
     expect_refused(wrong);
 }
 
-// Copies are counted by what they read: not commits, not waits, not bytes that are filled with zeros.
+// Copies are counted by what they read: commits, waits and bytes that are filled with zeros do not
+// count.
 static void async_bytes(void **state)
 {
     static const struct {
@@ -1897,8 +1899,8 @@ static void keep_printed(const char *text, size_t bytes)
     printed[printed_bytes += bytes] = '\0';
 }
 
-// Three CTAs print a line for each of two threads: the text comes in order, where it is asked for;
-// the warp's text that passes the limit is the last, and is whole.
+// Three CTAs print a line for each of two threads: the text arrives in order, where it was asked
+// for; the text of the warp that passes the limit is the last, and is complete.
 static void prints_are_handed_on(void **state)
 {
     static const struct {
@@ -1926,7 +1928,7 @@ static void prints_are_handed_on(void **state)
 
 // ---- Several texts, and what is told of a kernel -------------------------------------------------
 
-// Names that are not .visible are each text's own, also where the other has the same.
+// Names without .visible belong to their own text, even if another text has the same name.
 static void linked_texts(void **state)
 {
     (void)state;
@@ -1960,7 +1962,7 @@ static void linked_texts(void **state)
     free(two);
 }
 
-// What cannot be run is refused by the line of its source, where there is one.
+// What cannot be run is refused with its source line, if there is one.
 static void refusals_name_the_line(void **state)
 {
     (void)state;
@@ -2123,7 +2125,7 @@ static void bad_texts(void **state)
         if (!strstr(why, list[i].why))
             fail_msg("\"%s\" where \"%s\" was expected", why, list[i].why);
     }
-    // What a kernel cannot do is said when it is launched, and does no harm before.
+    // An error in a kernel is reported when it is launched, and does no harm before.
     struct module *m = ptx_parse(HEADER ".visible .entry k() { .reg .b32 %r<4>; add.s32 %r1, %r2, "
                                         "nowhere; ret; }\n.visible .entry good() { ret; }");
     struct outcome o = run_module(m, "k", (struct setup){0}, NULL);

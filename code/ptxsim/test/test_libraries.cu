@@ -212,7 +212,7 @@ struct by_key {
     }
 };
 
-// Its merges load one element past the end of a tile, and do not use it.
+// CUB's merges load one element past the end of a tile, and do not use it.
 static void test_device_merge_sort(void **)
 {
     const int many = 5000;
@@ -564,7 +564,7 @@ static void test_atomic_ref(void **)
     assert_int_equal(got.retried, 9 * THREADS);
 }
 
-// One block tells the others by an atomic flag that its values are there.
+// One block signals to the others by an atomic flag that its values are stored.
 __global__ void use_flag(int *data, int *flag, int *out)
 {
     cuda::atomic_ref<int, cuda::thread_scope_device> ready(*flag);

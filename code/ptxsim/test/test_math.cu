@@ -117,8 +117,9 @@ static uint64_t random_bits()
     return state * UINT64_C(2685821657736338717);
 }
 
-// In [low, high] and beyond: a third evenly, a third near powers of two there, a third of any bits
-// (if `any`), after zeros, infinities, NaN and the least and greatest numbers (if `any`).
+// Numbers in [low, high] and beyond: a third spread evenly, a third near powers of two there, a
+// third with arbitrary bits (if `any`), after zeros, infinities, NaN and the least and greatest
+// numbers (if `any`).
 template <typename T> static void fill(T *x, double low, double high, bool any)
 {
     static const double edges[] = {
@@ -144,7 +145,7 @@ template <typename T> static void fill(T *x, double low, double high, bool any)
 
 // ---- Comparison ---------------------------------------------------------------------------------
 
-// Of `count` results, how many are further than `bound` from what is expected; shows the worst.
+// Counts results that differ from the expected ones by more than `bound`; shows the worst.
 template <typename T>
 static int far_off(const char *name, const T *got, const T *expected, const T *x, const T *y,
                    int count, int64_t bound)
@@ -307,8 +308,8 @@ static long double scaled_erfc(long double x)
     F(rintf(x), rintl(x), -10, 10, true, 0)                                                        \
     F(logbf(x), logbl(x), -10, 10, true, 0)
 
-// The host's double is the reference for correctly rounded functions, since a long double would be
-// rounded twice.
+// The reference for correctly rounded functions is the host's double function, since a long double
+// would be rounded twice.
 #define ONE_DOUBLE(F)                                                                              \
     F(sin(x), sinl(x), -100, 100, true, 2)                                                         \
     F(cos(x), cosl(x), -100, 100, true, 2)                                                         \
@@ -372,7 +373,7 @@ static long double scaled_erfc(long double x)
     F(fdim(x, y), fdiml(x, y), -10, 10, true, 0)                                                   \
     F(x / y, (double)x / (double)y, -10, 10, true, 0)
 
-// Every value of the format: correctly rounded, or beside it.
+// Every value of the format: the result is correctly rounded, or a neighbour of that.
 #define ONE_HALF(F)                                                                                \
     F(hexp(x), expl(x), 1)                                                                         \
     F(hexp2(x), exp2l(x), 1)                                                                       \
@@ -397,7 +398,7 @@ static long double scaled_erfc(long double x)
     list(KERNEL)                                                                                   \
     }
 
-// A kernel of a row of the tables above; its number is its place.
+// A kernel for a row of the tables above; its number is the row's.
 #define KERNEL(T, N, code)                                                                         \
     template <> __global__ void kernel<N>(const T *xs, const T *ys, T *out, int n)                 \
     {                                                                                              \

@@ -108,7 +108,7 @@ static size_t resident_bytes(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// A large allocation, and what is known of its bytes, take memory where they are touched.
+// A large allocation takes memory only where it is touched, and so do the maps of its bytes.
 static void test_untouched_memory_costs_nothing(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void test_what_is_in_use_is_counted(void **state)
     assert_true(memory_capacity() > 1 << 20);
 }
 
-// A process sees the same device addresses as any other, wherever the system puts the process itself.
+// All processes see the same device addresses, wherever the system puts the process itself.
 static void test_addresses_are_the_same_in_every_process(void **state)
 {
     (void)state;
@@ -279,8 +279,8 @@ static void take(const struct note_run *run, void *data)
     taken[taken_count++] = *run;
 }
 
-// What is noted is handed on once, byte by byte, neighbours of one kind together; in memory without notes by the
-// sectors that the last launch touched.
+// Notes are passed on once, byte by byte, with neighbours of one kind together; for memory without
+// notes, by the sectors that the last launch touched.
 static void test_notes_are_runs_of_bytes(void **state)
 {
     (void)state;
@@ -327,7 +327,7 @@ static void touched(uint64_t at, bool writes, uint64_t instruction)
     touches[touch_count++].writes = writes;
 }
 
-// Each access to a page that is shut is handed on and done, and the page is shut again behind it.
+// Each access to a shut page is passed on and carried out, and then the page is shut again.
 static void test_shut_pages_hand_accesses_on(void **state)
 {
     (void)state;

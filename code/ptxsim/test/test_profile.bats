@@ -77,7 +77,7 @@ setup() {
     run build/ptxsim/ptxsim profile --banks "03:$line" "${small[@]}"
     echo "$output" | head -5
     [ "$status" -eq 0 ]
-    # 4 tiles x 8 rows x 4 words, and each meets seven others in its bank
+    # 4 tiles x 8 rows x 4 words, each of which meets seven others in its bank
     [ "$(grep -cE '^[0-9]+'$'\t''[0-9]+'$'\t''8'$'\t' <<<"$output")" -eq 128 ]
     grep -q $'\t32\t4\t' <<<"$output"
 }
@@ -92,8 +92,8 @@ setup() {
     run build/ptxsim/ptxsim profile --timeline build/ch13_warp_specialised --shapes small --seeds 0 --no-timing --quiet
     echo "$output"
     [ "$status" -eq 0 ]
-    # Rows of the table: warp, from, to, label. The first wait after all warps have met is one for
-    # the first tile: every consumer's ends where the last producer has converted it, not before.
+    # Rows of the table: warp, from, to, label. After all warps have met, the first wait is for the
+    # first tile: every consumer's wait ends where the last producer has converted the tile.
     rows=$(grep -E '^[0-9]+\s[0-9]+\s[0-9]+\s[0-9]+$' <<<"$output")
     label=$(awk -F'\t' '$2 ~ /^Convert a piece/ { print $1; exit }' <<<"$output")
     begins=$(awk -v l="$label" '$1 >= 4 && $4 == l && (!n || $2 < n) { n = $2 } END { print n }' <<<"$rows")

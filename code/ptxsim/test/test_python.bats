@@ -1,5 +1,5 @@
-# The package's door to PTX, without numpy and Triton (make test-triton has the rest): what is launched, refused, reported;
-# and that the library can lie beside a CUDA runtime.
+# The Python package with PTX, without numpy and Triton (make test-triton has the rest): launches,
+# refusals, reports; and that the library can be loaded beside a CUDA runtime.
 
 bats_require_minimum_version 1.5.0
 

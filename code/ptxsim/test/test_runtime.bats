@@ -1,5 +1,5 @@
-# The simulator's library from the outside: what it exports, and what it says when an executable
-# cannot be run. What programs see of it when they can is in test_runtime.cu.
+# The simulator's library from the outside: what it exports, and its messages when an executable
+# cannot be run. test_runtime.cu tests programs that can.
 
 bats_require_minimum_version 1.5.0
 
@@ -162,7 +162,7 @@ without_expanders() {
     without_expanders separate-compressed
 }
 
-# What is static has the same name in both files.
+# Both files have static functions and variables of the same name.
 @test "files that are linked: what is static is each file's own" {
     cd "$BATS_FILE_TMPDIR"
     cat >one.cu <<'END'
@@ -198,7 +198,8 @@ other
 1160" ]
 }
 
-# A grid that a kernel launches runs when that has ended, with all that it launches itself.
+# A grid that a kernel launches runs after the kernel has ended, with everything that it launches
+# itself.
 @test "kernels launch kernels: their children follow, each with its own, in order" {
     cd "$BATS_FILE_TMPDIR"
     cat >nested.cu <<'END'
@@ -410,7 +411,8 @@ no error 0 -1" ]
 no error 0 -1" ]
 }
 
-# A library that has the driver's names stands in for the driver's, which a machine without a GPU has not.
+# A library with the driver's names stands in for the driver, which a machine without a GPU does not
+# have.
 @test "a program of the driver's library finds the simulator; what is not there is named by the loader" {
     cd "$BATS_TEST_TMPDIR"
     printf '%s\n' 'int cuInit(void) { return 1; }' 'int cuDeviceGetCount(void) { return 1; }' \

@@ -27,7 +27,7 @@ static bool simulated()
 #define assert_error(call, error) assert_string_equal(cudaGetErrorName(call), #error)
 #define assert_ok(call) assert_error(call, cudaSuccess)
 
-// The error of a launch, which also takes it back.
+// The error of a launch; clears it.
 #define assert_launch(error) assert_error(cudaGetLastError(), error)
 
 template <typename T> static T *device_array(size_t count)
@@ -147,8 +147,8 @@ __global__ void check_five(int value)
 
 // ---- Faults: each in a process of its own, since nothing takes them back ------------------------
 
-// Runs the part of a test that uses CUDA, and gives what it wrote on stderr. Before anything else
-// does: a GPU's runtime does not survive a fork.
+// Runs the part of a test that uses CUDA in a child, and returns what it wrote on stderr. Must come
+// first: a GPU's runtime does not survive a fork.
 static const char *in_child(void (*body)())
 {
     static char text[4096];
@@ -950,7 +950,8 @@ static void test_capture_over_two_streams(void **)
     assert_ok(cudaFree(device));
 }
 
-// Built node by node: two fills and a copy before a kernel, a child graph and a host call after it.
+// A graph built node by node: two fills and a copy before a kernel, a child graph and a host call
+// after it.
 static void test_graph_of_nodes(void **)
 {
     cudaGraph_t graph, child;
@@ -986,7 +987,7 @@ static void test_graph_of_nodes(void **)
                                        sizeof source, cudaMemcpyHostToDevice));
     assert_ok(cudaGraphAddChildGraphNode(&inner, graph, &join, 1, child));
     assert_ok(cudaGraphDestroy(child));
-    // The copy came before what it depends on.
+    // The copy was added before the node that it depends on.
     cudaGraphNode_t before[] = {add, inner}, after[] = {copy, copy};
     assert_ok(cudaGraphAddDependencies(graph, before, after, nullptr, 2));
     assert_error(cudaGraphAddEmptyNode(&last, graph, &from_host, 1), cudaErrorInvalidValue);
@@ -1190,7 +1191,8 @@ __global__ void write_surface(cudaSurfaceObject_t surface)
     surf2Dwrite((short)99, surface, 2 * 77, threadIdx.y, cudaBoundaryModeZero);
 }
 
-// Towards the middles of the faces' four quarters, x first: the texels of faces of 2 x 2 in their order.
+// Directions to the centres of the faces' four quarters, x first: the texels of 2 x 2 faces in
+// order.
 __global__ void sample_cubes(cudaTextureObject_t one, cudaTextureObject_t layers, float *out)
 {
     const int quarter = threadIdx.x % 4, face = threadIdx.x / 4;

@@ -1,5 +1,5 @@
-// mma.sp in every type, shape and selector that sm_80 and sm_89 have, against products of the whole matrix:
-// which lane's metadata says where an element of A belongs. The same executable passes on an H200.
+// mma.sp in every type, shape and selector of sm_80 and sm_89, compared with products of the whole
+// matrix: which lanes' metadata places the elements of A. The same executable passes on an H200.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +19,8 @@ enum { A_AT = 0, B_AT = 4, C_AT = 8, METADATA_AT = 12, IN = 13, OUT = 4 }; // wo
 
 // ---- The instructions ---------------------------------------------------------------------------
 
-// X(places, saturation, k, sum, a, b, words of A and of B, words of a sum, selector). Places come in order, or
-// in any. One lane of four holds the metadata, or a pair, or all four.
+// X(places, saturation, k, sum, a, b, words of A and of B, words of a sum, selector). Places are in
+// order, or in any order. One lane of four holds the metadata, or two, or all four.
 #define PLACES(X, ...) X("::ordered_metadata", __VA_ARGS__) X("", __VA_ARGS__)
 #define ALL_LANES(X, ...) PLACES(X, __VA_ARGS__, 0)
 #define LANE_PAIR(X, ...) ALL_LANES(X, __VA_ARGS__) PLACES(X, __VA_ARGS__, 1)
@@ -137,7 +137,8 @@ static double value_of(const struct format *f, uint32_t code)
     return code & top ? -value : value;
 }
 
-// Any whole number of the format. A float: -3 … 3, whose sums are exact, or near one.
+// A random whole number of the format. For a float format: -3 … 3, whose sums are exact, or a
+// number near one.
 static uint32_t draw_code(const struct format *f, bool near_one)
 {
     uint32_t v = draw(), one = ((1u << (f->exponent - 1)) - 1) << f->fraction;
@@ -215,7 +216,7 @@ static void draw_row_of_a(const struct product *p, struct image *o, int row, boo
     }
 }
 
-// Whole sums begin near the ends of their range, or anywhere.
+// Integer sums begin near the ends of their range, or anywhere.
 static void draw_image(const struct product *p, struct image *o, bool near_one, int round)
 {
     const struct format *b = format_of(p->b), *sum = format_of(p->sum);
@@ -271,7 +272,8 @@ static void multiply(int which, const struct image *images, uint32_t (*out)[OUT]
     assert_ok(cudaMemcpy(out, sums, ROUNDS * sizeof *out, cudaMemcpyDeviceToHost));
 }
 
-// Compares with the product of the whole A. Floats near one may be off by what `slack` of all magnitudes are.
+// Compares with the product of the whole A. Floats near one may differ by `slack` times the sum of
+// magnitudes.
 static void compare(int which, bool near_one)
 {
     static struct image images[ROUNDS];

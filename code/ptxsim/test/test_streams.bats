@@ -1,5 +1,6 @@
-# Planted bugs of the order between streams, and between the device and the host: each is reported with the lines
-# of both parties, and a right version of it has no report. The programs are in streams_cases.cu.
+# Planted bugs in the order between streams, and between the device and the host: each is reported
+# with the lines of both parties, and its right version is not reported. The programs are in
+# streams_cases.cu.
 
 bats_require_minimum_version 1.5.0
 
@@ -47,7 +48,8 @@ expect() {
     [ "$output" = cudaSuccess ]
     PTXSIM_CHECK=strict expect staged "which a copy in the default stream"
 }
-# comes_out NAME RIGHT WRONG: what the program prints, and under PTXSIM_SCHEDULE=late, where its wrong version prints WRONG.
+# comes_out NAME RIGHT WRONG: the program prints RIGHT; but its wrong version, under
+# PTXSIM_SCHEDULE=late, prints WRONG.
 comes_out() {
     for schedule in 0 late; do
         PTXSIM_SCHEDULE=$schedule run "$BATS_FILE_TMPDIR/cases" "$1" right

@@ -1,5 +1,5 @@
-// test_sync.c: cp.async, mbarriers, named barriers and the clocks behind the race reports, and executions that are
-// spoiled, on the kernels of ptx/sync.ptx. Planted bugs in CUDA programs are in test_races.bats.
+// test_sync.c: cp.async, mbarriers, named barriers, the clocks behind the race reports, and spoiled
+// executions, on the kernels of ptx/sync.ptx. test_races.bats tests planted bugs in CUDA programs.
 #include "ptx.h"
 #include "ptxsim/ops/ops.h"
 
@@ -92,7 +92,7 @@ static void copies_fill_once(void **state)
     assert_memory_equal(out + 16, wanted, sizeof wanted);
 }
 
-// A copy that is not waited for has not come: the old value is read, and that is reported.
+// A copy that was not waited for has not arrived: the old value is read, and that is reported.
 static void copies_come_at_the_wait(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void copies_come_at_the_wait(void **state)
     assert_int_equal(out[2], 1000);
 }
 
-// A wait that leaves 1 has the first group and the empty one.
+// A wait that leaves 1 group waits for the first group and for the empty one.
 static void groups_are_counted(void **state)
 {
     (void)state;
@@ -273,7 +273,8 @@ static void each_pair_is_told_once(void **state)
 
 // ---- What is kept of lines, and of readings under way (race_cells.h) ------------------------------
 
-// A warp reads the same again, after a barrier: another one may write only after the next.
+// A warp reads the same memory again, after a barrier: another warp may write it only after the
+// next barrier.
 static void a_reading_ends_with_its_time(void **state)
 {
     (void)state;
@@ -289,7 +290,7 @@ static void a_reading_ends_with_its_time(void **state)
     bad(1, 64, FAULT_RACE, no_barrier, AGAIN("fence.acq_rel.gpu;", "barrier.sync 1, 32;"));
 }
 
-// The lanes of one warp: each may access again what it has accessed, and not what another has.
+// The lanes of one warp: each may access its own place again, but not another lane's.
 static void lanes_keep_to_their_own(void **state)
 {
     (void)state;
@@ -300,7 +301,7 @@ static void lanes_keep_to_their_own(void **state)
     good(1, 32, OWN(load, "", nines));
     good(1, 32, OWN(store, "", load));
     good(1, 32, OWN("st.shared.u32 [%r1], 8;", "", nines));
-    // Lanes access runs one word apart, in another order, all at one place, or two words each.
+    // Lanes access consecutive words, in another order, all one place, or two words each.
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(store, "", "ld.shared.u32 %r5, [%r1+4];"));
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(store, "", next));
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(store, "", one));
@@ -337,7 +338,7 @@ static void what_is_told_is_not_known(void **state)
     bad(1, 96, FAULT_RACE, no_syncwarp, TOLD(""));
 }
 
-// The bytes of a copy have come: its line is as any other again, and no other line is.
+// Once the bytes of a copy have arrived, their line is like any other; other lines do not change.
 static void a_line_waits_for_its_copies(void **state)
 {
     (void)state;
@@ -378,7 +379,7 @@ static void warps_in_global_memory(void **state)
     memory_free(pages);
 }
 
-// A flag tells of what the whole CTA did before its barrier, and of no more.
+// A flag publishes what the whole CTA did before its barrier, and nothing else.
 static void a_flag_tells_of_a_warp(void **state)
 {
     (void)state;
@@ -388,7 +389,8 @@ static void a_flag_tells_of_a_warp(void **state)
 
 // ---- Ablation -----------------------------------------------------------------------------------
 
-// Runs a text and spoils an execution of a CTA; or (count 0) none, and notes them: how many there were.
+// Runs a text and spoils an execution of a CTA; or, with count 0, notes all executions and returns
+// their number.
 static uint64_t spoil_in(unsigned grid, unsigned block, enum spoils what, int count, uint64_t cta,
                          uint64_t at, const char *text)
 {
@@ -522,7 +524,7 @@ static struct ablation note(unsigned grid, enum spoils what, const char *text)
     return a;
 }
 
-// Of two products the operands that are the same have the same hash, and products of integers are no work.
+// Equal operands of two products have equal hashes, and integer products count as no work.
 static void products_are_noted(void **state)
 {
     (void)state;
@@ -579,7 +581,7 @@ static void atomics_are_noted(void **state)
     free(a.signalled);
 }
 
-// Who asks where it has signalled meets others; who hands on does not.
+// A warp that asks where it has signalled meets others; one that only passes something on does not.
 static void meetings_are_noted(void **state)
 {
     (void)state;
@@ -603,7 +605,8 @@ static void meetings_are_noted(void **state)
     free(a.signalled);
 }
 
-// The CTA that has stored somewhere last, also by an address of any space; of shared memory nobody.
+// Which CTA has last stored to each output, also by generic addresses; stores to shared memory do
+// not count.
 static void writers_are_noted(void **state)
 {
     (void)state;
@@ -692,7 +695,7 @@ static void stores_are_spoiled(void **state)
     assert_int_equal(out[96 + 7], 1103);
 }
 
-// One of two loads; a store before it and a load after it are as they were.
+// One of two loads is spoiled; a store before it and a load after it are not.
 static void loads_are_spoiled(void **state)
 {
     (void)state;

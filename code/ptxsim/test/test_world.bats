@@ -1,8 +1,8 @@
-# Ordinary programs, as a course or a library writes them (world/): each prints in the simulator what it
-# has printed on an H200 (world/h200/; nine of them on an H100, where the others print the same). Those
-# that do not yet are in world/not-yet.txt, each with what stands in its way; one that does is to be
-# taken off that list. Programs of CUB and Thrust take nvcc long:
-# they are run when PTXSIM_WORLD=all. Those of world/wrong/ have a planted bug each.
+# Ordinary programs, as a course or a library writes them (world/): in the simulator each prints
+# what it printed on an H200 (world/h200/; nine of them on an H100, where the others print the
+# same). world/not-yet.txt lists those that fail, with the reason; a program that passes must be
+# taken off that list. Programs of CUB and Thrust take nvcc long: they are run with
+# PTXSIM_WORLD=all. Those of world/wrong/ have a planted bug each.
 
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../../.."
@@ -20,8 +20,9 @@ flags_of() {
     sed -n 's,^// build: ,,p' "$1.cu"
 }
 
-# groups <NAMES: those that one compilation makes, a line each: of a small program nvcc takes most of its
-# time for the headers. Each by itself when PTXSIM_WORLD=all, and what has flags for its linking always.
+# groups <NAMES: groups of programs that are compiled together, a line each, since nvcc spends most
+# of its time on a small program's headers. Programs with flags for linking are compiled separately,
+# and with PTXSIM_WORLD=all every program is.
 groups() {
     local name
     while read -r name; do
@@ -32,9 +33,9 @@ groups() {
         END { for (flags in same) print same[flags] }'
 }
 
-# together NAME...: the text of one program that holds all of these and runs the one by whose name it is
-# called. Each stands in a namespace, where its functions and kernels cannot be taken for another's; the
-# headers stand before.
+# together NAME...: the text of one program that holds all of these and runs the one whose name it
+# is called by. Each is in a namespace of its own, so that their functions and kernels cannot be
+# confused; the headers come first.
 together() {
     local name
     sed -n '/^#include </p' "${@/%/.cu}" | sort -u
@@ -76,7 +77,7 @@ not_yet() {
     cut -f 1 not-yet.txt
 }
 
-# as_on_h200 NAME: runs it; its output, and a status of as many failures as the output has.
+# as_on_h200 NAME: runs it; prints its output, and ends with the number of failures in the output.
 as_on_h200() {
     local status=0
     (ulimit -t 60 && exec "$BATS_FILE_TMPDIR/$1") \

@@ -73,7 +73,7 @@ class Browser:
             self.events.append(answer)
 
     def value(self, expression):
-        """What an expression of JavaScript is in the page; a promise is waited for."""
+        """The value of a JavaScript expression in the page; waits for a promise."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             sys.exit("watch_films.py: " + json.dumps(answer["exceptionDetails"]))
@@ -100,7 +100,7 @@ class Browser:
         return next((e for e in self.events[frames[0]:] if e.get("method") == method), None)
 
     def errors(self):
-        """Exceptions, and what was written to the console, since the page was opened."""
+        """Exceptions and console messages since the page was opened."""
         said = []
         for e in self.events:
             if e.get("method") == "Runtime.exceptionThrown":
