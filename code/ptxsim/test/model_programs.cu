@@ -236,7 +236,7 @@ static bool reaches(const step &fence, int a, int b) // its scope, both
     return !fence.cta || block_of(a) == block_of(b);
 }
 
-// Program order, and copies: after their issue, and before a wait of the right kind.
+// Program order. A copy comes after its issue and before a wait of the right kind.
 static void order_threads(graph &g, const program &p)
 {
     for (int actor = 0; actor < ACTORS; ++actor)
@@ -275,9 +275,9 @@ static void order_barriers(graph &g, const program &p)
                     g.edge(g.node(i, a), g.node(i, b));
 }
 
-// A fence, a flag, the wait for it and a fence: the one fence comes before the other. lenient: and so it is with a fence
-// by another thread of the block before a barrier before the flag, and with the reads (raw) before the flag.
-// of those, what an atomic operation `but` itself finds at its place does not count.
+// A fence, a flag, the wait for it and a fence: the first fence comes before the second. lenient: so does an earlier
+// fence by any thread of the sender's block, and atomic operations on one place come before each other, but none before
+// operation `but`. raw: the flag also comes before the wait, without fences.
 static void order_messages(graph &g, const program &p, bool lenient, bool raw, int but)
 {
     graph before = g; // what is known without messages
@@ -336,7 +336,7 @@ static bool morally_strong(const step &a, const step &b)
            ((!a.cta && !b.cta) || block_of(a.actor) == block_of(b.actor));
 }
 
-// Whether access i comes before access j: and through a proxy fence, if only the later one is the asynchronous proxy's.
+// Whether access i comes before access j: through a proxy fence, if only j is the asynchronous proxy's.
 static bool comes_before(const graph &g, const program &p, int i, int j)
 {
     const step &a = p.steps[i], &b = p.steps[j];
@@ -374,7 +374,7 @@ static verdict judge(const program &p)
             bool sure = adds ? !comes_before(without, p, i, j)
                              : !comes_before(lenient, p, i, j) &&
                                    (writes(a) || !comes_before(told, p, i, j));
-            for (int k = 0; k < STEPS; ++k) // of several strong writes a cell keeps one
+            for (int k = 0; k < STEPS; ++k) // a cell keeps one of several strong writes
                 sure &= !(p.steps[k].kind == ADD && k != i && k != j &&
                           (a.kind == ADD || b.kind == ADD) && same_place(p.steps[k], a));
             is = sure ? TOLD : is == NONE ? PERHAPS : is;
@@ -451,7 +451,7 @@ static int draw_message(step *s)
     return writer == reader ? 0 : n;
 }
 
-// A thread of the block has its fence before the barrier or behind it, and sets a flag for what another one has written.
+// A thread with its fence before or behind the barrier sets a flag for what another thread of the block has written.
 static int draw_early_fence(step *s)
 {
     int block = below(BLOCKS), other = (block + 1) % BLOCKS, n = 0;

@@ -162,8 +162,8 @@ struct image { // what the lanes hold, and the numbers of it
     double a[M][DEPTH], b[DEPTH][N], c[M][N];
 };
 
-// The columns of a word follow each other, and so do the four lanes of a row. Words go down the rows, if there
-// are 16, and then along.
+// A word holds neighbouring columns, and the four lanes of a row neighbouring words. A lane's next word is
+// eight rows further down, if there are 16 rows, and then further along the row.
 static void put(uint32_t (*words)[WARP], int rows, int bits, int row, int column, uint32_t code)
 {
     int each = 32 / bits, along = column / (4 * each), lane = row % 8 * 4 + column / each % 4;
@@ -172,7 +172,7 @@ static void put(uint32_t (*words)[WARP], int rows, int bits, int row, int column
     *word = (*word & ~((bits == 32 ? 0 : 1u << bits) - 1 << shift)) | code << shift;
 }
 
-// The place of a stored element, or pair of them: `code` of so many bits. A row's places are a string of bits.
+// Puts the metadata of a stored element, or of a pair: `code`, `bits` wide. A row's metadata are one bit string.
 static void put_place(const struct product *p, struct image *o, int row, int which, uint32_t code,
                       int bits)
 {
