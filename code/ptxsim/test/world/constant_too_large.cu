@@ -1,6 +1,6 @@
 // build: -DBY_ITSELF
-// More constant memory than there is, 64 KB: refused when the kernels are loaded, for PTX alone is not asked
-// to fit. By itself, for with it every kernel of the program is refused.
+// More constant memory than the 64 KB there are: refused when the kernels are loaded, since nothing checks
+// the size in PTX alone. A program of its own, since every kernel in the same program would be refused.
 #include "check.h"
 
 __constant__ int half[8192], other_half[8192], one_more[1];

@@ -3,7 +3,7 @@
 // cp.async.wait_all. Four stages, a full and an empty barrier each.
 #include "check.h"
 
-constexpr int STAGES = 4, TILE = 128; // ints of a stage: 16 bytes a lane
+constexpr int STAGES = 4, TILE = 128; // TILE: ints in a stage, 16 bytes a lane
 
 __device__ unsigned shared_address(const void *p)
 {

@@ -1,5 +1,5 @@
 // Dynamic shared memory in templates: one array for each type, two arrays in one allocation, 80 KB
-// after cudaFuncSetAttribute, and kernels with it that are asked for too little or too much.
+// after cudaFuncSetAttribute, and launches of kernels with too little or too much of it.
 #include "check.h"
 
 template <class T> struct Shared { // an extern array may not have two types under one name

@@ -1,5 +1,5 @@
-// cudaGraphExecUpdate: an executable graph takes over what a new capture says, as long as the shape
-// is the same; and says why where it is not.
+// cudaGraphExecUpdate: an executable graph takes over the parameters of a new capture, as long as the
+// shape is the same; if it is not, the call says why.
 #include "check.h"
 
 __global__ void multiply(int *x, int factor)

@@ -1,5 +1,5 @@
 // Tiles of more than a warp: tiled_partition<64> and <128> with block_tile_memory, their sync,
-// shuffles' replacement by reduce, and the shared memory that the runtime keeps for them.
+// reduce in place of shuffles, and the shared memory that the runtime keeps for them.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 

@@ -26,7 +26,7 @@ __global__ void shuffles(unsigned *out)
     out[threadIdx.x] = sum;
 }
 
-// Halves of a warp that meet as often as they like, at one instruction.
+// The halves of a warp meet at the same instruction, each as often as it likes.
 __global__ void halves(unsigned *out)
 {
     __shared__ unsigned steps[32];

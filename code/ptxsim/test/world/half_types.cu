@@ -55,7 +55,7 @@ int main()
     for (int i = 0; i < 32; ++i)
         in[i] = (i - 16) * 0.37f + (i % 4 == 0 ? 700.0f : 0) + i % 7 * 0.001f;
     in[5] = 1e6f;  // beyond the largest half
-    in[6] = 3e-8f; // below its smallest
+    in[6] = 3e-8f; // below the smallest half
     in[7] = -0.0f;
     in[8] = 6e-5f; // a subnormal half
     unsigned *out = zeros<unsigned>(32 * KINDS);

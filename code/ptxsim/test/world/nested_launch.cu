@@ -1,5 +1,5 @@
 // Kernels that launch kernels (dynamic parallelism): a quicksort whose parts are children, in streams of
-// their own, and a sum that the grid after it makes of what they have left.
+// their own, and a sum that a later grid makes of their results.
 // build: -rdc=true -lcudadevrt
 #include "check.h"
 

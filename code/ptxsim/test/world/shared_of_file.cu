@@ -1,8 +1,8 @@
-// A shared variable of the file: kernels that use it have it, themselves or in a function that they call.
-// Those that do not have the room for more of their own.
+// A __shared__ variable at file scope: it takes room in kernels that use it, themselves or in a function that
+// they call. Kernels that do not use it have that room for an array of their own.
 #include "check.h"
 
-constexpr int CELLS = 9000; // 36,000 bytes, of 48 KB
+constexpr int CELLS = 9000; // 36,000 bytes of the 48 KB
 
 __shared__ int board[CELLS];
 

@@ -1,6 +1,6 @@
 // tex2Dgather, as the filters of shadow maps and upscalers use it: one channel of the four texels that
-// a linear filter would blend, of an array of one channel and of four, at its edges, too. The filter
-// mode makes no difference.
+// a linear filter would blend. Arrays have one channel or four, and their edges are tested, too. The
+// filter mode makes no difference.
 #include "check.h"
 
 constexpr int WIDTH = 4, HEIGHT = 4;
@@ -8,7 +8,7 @@ constexpr int WIDTH = 4, HEIGHT = 4;
 template <class Four>
 __global__ void gather(cudaTextureObject_t texture, float scale, int channel, Four *out)
 {
-    // Every centre of a corner of texels, and half a texel past the ends.
+    // All corners of texels, also those on the array's edges.
     float x = threadIdx.x * scale, y = threadIdx.y * scale;
     out[threadIdx.y * blockDim.x + threadIdx.x] = tex2Dgather<Four>(texture, x, y, channel);
 }

@@ -1,6 +1,6 @@
 // Integers of 128 bits, which nvcc computes with carries in halves of 32 and 64 bits, as hashes and
 // checked arithmetic use them: products, quotients, remainders, shifts and comparisons, each also on the
-// host. And what a carry is after a difference, which is not what a borrow would be.
+// host. And the carry flag after a subtraction, which is the borrow's complement.
 #include "check.h"
 
 #include <cstdint>

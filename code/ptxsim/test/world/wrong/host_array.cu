@@ -1,7 +1,7 @@
 // expect: a kernel reads an array of the host (on a GPU: an illegal address), at the line marked HERE
 // told: in the host's memory
 // build: -lineinfo
-// Weights a vector; the weights were copied, and the kernel is given where they come from.
+// Weights a vector; the weights were copied, but the kernel is given the host's array.
 #include "../check.h"
 
 __global__ void weigh(const int *in, const int *weights, int n, int *out)

@@ -24,7 +24,7 @@ __global__ void scan(const int *in, unsigned *next, int *sums, int *prefixes, vo
         values[t] = value += other;
     }
     if (t == THREADS - 1) {
-        sums[number] = value; // no __threadfence() before the state says that it is there
+        sums[number] = value; // the fence between this and the next store is missing
         states[number] = SUM;
         int carry = 0;
         for (int i = (int)number - 1; i >= 0; --i) {

@@ -2,7 +2,7 @@
 // told: has run past it to the kernel's end
 // build: -lineinfo
 // Mirrors an array in shared memory and doubles it; the barrier stands inside the test for the array's
-// end, and what comes after does not.
+// end, but the code after it does not.
 #include "../check.h"
 
 __global__ void mirror(const int *in, int *out, int n)

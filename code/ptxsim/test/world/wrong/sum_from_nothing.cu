@@ -1,7 +1,7 @@
 // expect: blocks add to a sum that nothing has set to zero, at the line marked HERE
 // told: reads 4 bytes
 // build: -lineinfo
-// Adds up a vector. An atomic addition finds what is there first: here nothing is.
+// Adds up a vector. An atomic addition adds to what is already there, which here nothing has written.
 #include "../check.h"
 
 __global__ void add_up(const int *in, int n, int *sum)

@@ -1,7 +1,7 @@
 // expect: a race of two warps on one tile of C (the second half of K belongs to another warp), at the line marked HERE
 // told: with no barrier in between
 // build: -lineinfo
-// A product with K divided between two warps: both load C, add their part and store to the same tile.
+// A product with K divided between two warps: both load C, add their parts and store to the same tile.
 #include <cuda_fp16.h>
 #include <mma.h>
 
