@@ -430,7 +430,7 @@ static void quantise_tokens(size_t tokens, size_t dim, const float *values, uint
     }
 }
 
-// Rounds to half what a cache gets: halves are what is quantised.
+// Rounds a cache's tokens to half, since it is halves that are quantised.
 static void round_to_half(size_t elements, float *values)
 {
     for (size_t i = 0; i < elements; ++i)

@@ -142,7 +142,7 @@ static char *rule_applied(const json_t *result)
     return words;
 }
 
-// Prints the failed cases of an item that may be told, each with the line that repeats it.
+// Prints the failed cases of an item, if they may be told, each with the line that repeats it.
 static void failed_cases(const json_t *result, const char *item, FILE *to)
 {
     const json_t *c;

@@ -192,8 +192,8 @@ static uint16_t *read_order(const char *digits, size_t count)
     return NULL;
 }
 
-// Reads the line of its output with the bytes of scratch memory, and the order of a page's
-// elements. It can give only an order, and so nothing of the tokens, which it has not seen.
+// Reads from the host code's output the line with the bytes of scratch memory and the order of a
+// page's elements. An order is all that this line can pass on; the host code has seen no tokens.
 static const char *read_wants(char *printed, struct known_launches *k)
 {
     const int page = k->shape.page;

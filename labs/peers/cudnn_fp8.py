@@ -22,7 +22,7 @@ def one(value):
 
 class Plan:
     def __init__(self, q, k, v, scales, kept):
-        self.kept = kept  # what the plan is found by: while it is there, no other tensor has its address
+        self.kept = kept  # the tensor whose address is the key: no other gets its address
         self.handle = cudnn.create_handle()
         fp8, fp32 = cudnn.data_type.FP8_E4M3, cudnn.data_type.FLOAT
         graph = cudnn.pygraph(io_data_type=fp8, intermediate_data_type=fp32, compute_data_type=fp32,

@@ -32,7 +32,7 @@ flash3 = torch.ops._vllm_fa3_C
 
 @functools.cache
 def sequences(count, seq_len, causal):
-    """What the library wants to know of so many sequences of one head, and is not told by the tensors:
+    """What the library wants to know of `count` sequences of one head beside their tensors:
     where each starts, its keys, and the plan that is made once for all layers of a model."""
     starts = torch.arange(0, (count + 1) * seq_len, seq_len, dtype=torch.int32, device="cuda")
     keys = torch.full((count,), seq_len, dtype=torch.int32, device="cuda")
@@ -41,18 +41,18 @@ def sequences(count, seq_len, causal):
     return starts, keys, plan
 
 
-scales_of = {}  # a scale for each sequence, by where the heads' are
+scales_of = {}  # by the address of the heads' scales: a scale for each sequence, and the heads' own
 
 
 def of_sequences(scales, batch):
     key = scales.data_ptr(), batch
-    if key not in scales_of:  # with the heads' own: while they are there, no other tensor has their address
+    if key not in scales_of:  # the heads' own are kept, too, so that no other tensor gets their address
         scales_of[key] = scales.repeat(batch).view(-1, 1), scales
     return scales_of[key][0]
 
 
 def attention(q, k, v, q_scales, k_scales, v_scales, causal=False):
-    """A head of a batch is a sequence of one head: so nothing has to be copied."""
+    """Each head of a batch is passed as a sequence of one head, so that nothing has to be copied."""
     batch, heads, seq_len, _ = q.shape
     starts, keys, plan = sequences(batch * heads, seq_len, causal)
     keys_of = [tensor.view(-1, seq_len, 1, HEAD_DIM) for tensor in (k, v)]

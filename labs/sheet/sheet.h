@@ -48,8 +48,8 @@ resource_names(int front_end); // all that it knows, separated by commas; for th
 double resource_recorded(const json_t *recorded, const struct resource *resource,
                          const char *image);
 
-// The counts that judge a search: how many candidates it asks for until the elite, on a journal or
-// on drawn landscapes.
+// The counts that judge a search: how many candidates it asks for until it has reached the elite, on
+// a journal or on drawn landscapes.
 enum searched { ON_JOURNAL, ON_DRAWN, SEARCHED };
 int searched_find(const char *name); // "candidates" or "drawn"; -1: neither
 

@@ -344,8 +344,8 @@ assert [s.split("x")[2] for s, _, _ in drawn[0]] != [s.split("x")[2] for s, _, _
 END
 }
 
-# child PID [NOT]: the process (not NOT) that grades a submission for the judge PID, once it has a
-# box.
+# child PID [NOT]: the process, other than NOT, that grades a submission for the judge PID, once it
+# has a box.
 child() {
     local found=
     until found=$(pgrep -P "$1" -x judge) && [ "$found" != "${2-}" ] && pgrep -P "$found" -x bwrap >/dev/null; do
@@ -628,7 +628,7 @@ END
     try crashes "its host code crashed" 2
     crashes=$(find "$kept" -name '*.built' ! -path "$quiet")
     cp "$crashes" "$BATS_TEST_TMPDIR/other"
-    # A kept program is used: if it is replaced by another's, that one runs, under any secret.
+    # A kept program is used, whatever the secret: if another program replaces it, that one runs.
     cp "$BATS_TEST_TMPDIR/other" "$quiet"
     GRADE_SECRET=another-secret-of-it try quiet "its host code crashed" 2
     # A damaged or empty one is compiled anew, and kept as it was.

@@ -21,7 +21,7 @@ typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
 // What an operation takes, and what the film, the race checks and the reports take an instruction for. A
 // column of decode/opcodes.def.
 enum family {
-    FAMILY_PLAIN,   // a result of its operands, or no result that matters
+    FAMILY_PLAIN,   // computes from its operands, or has no result that matters
     FAMILY_LOGIC,   // a plain result that may lead from the load of a flag to the branch it decides
     FAMILY_SHUFFLE, // shfl: a register of another lane
     FAMILY_ACCESS,  // ld, st

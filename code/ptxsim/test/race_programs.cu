@@ -117,8 +117,8 @@ template <bool WORDS> __device__ int access(const step &s, int i, int t, char *m
     return 0;
 }
 
-// All of a block have done what comes before the flag, and all of the other block go on once it is
-// set.
+// All threads of block s.from have done what comes before the flag when those of block s.to go on
+// behind it.
 __device__ void hand_over(const step &s, int *flag)
 {
     if (blockIdx.x != s.from && blockIdx.x != s.to)
@@ -129,7 +129,7 @@ __device__ void hand_over(const step &s, int *flag)
         atomicExch(flag, 1);
     }
     if (threadIdx.x == 0 && blockIdx.x == s.to) {
-        while (*(volatile int *)flag == 0) // an atomic operation would tell `from` something
+        while (*(volatile int *)flag == 0) // an atomic would let `from` learn of `to`
             ;
         __threadfence();
     }

@@ -317,7 +317,7 @@ static void every_product(void **)
         compare(which, false);
 }
 
-// No sum of these is exact: within the error that tensor cores' cut terms have, and fused multiply-adds.
+// None of these sums is exact: they are within the error of tensor cores, which cut terms, and of fused multiply-adds.
 static void sums_within_their_error(void **)
 {
     int count = 0;

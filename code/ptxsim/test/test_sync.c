@@ -545,7 +545,7 @@ static void products_are_noted(void **state)
     free(a.log);
 }
 
-// A copy's bytes, and how many instructions ran for each of them before it had arrived, that which waits among them.
+// A copy's bytes; and for each byte the instructions that ran until the copy had arrived, the wait included.
 static void copies_are_noted(void **state)
 {
     (void)state;
@@ -566,7 +566,7 @@ static void copies_are_noted(void **state)
 #undef NOTED
 }
 
-// A queue's numbers differ, each at one address; nothing added leaves them the same.
+// The results of a counter differ, at one address; where 0 is added, they are the same.
 static void atomics_are_noted(void **state)
 {
     (void)state;
@@ -581,7 +581,7 @@ static void atomics_are_noted(void **state)
     free(a.signalled);
 }
 
-// A warp that asks where it has signalled meets others; one that only passes something on does not.
+// A warp that polls a place where it has signalled meets others; one that only passes on a value does not.
 static void meetings_are_noted(void **state)
 {
     (void)state;
@@ -630,7 +630,7 @@ static void writers_are_noted(void **state)
     free(a.log);
 }
 
-// Of two CTAs one loads three sectors of the part that is looked at, by whatever asks it, the other one of these.
+// One CTA loads three sectors of the watched part, by a load, a copy and an atomic; the other loads only one of them.
 static void the_busiest_is_known(void **state)
 {
     (void)state;
@@ -654,8 +654,8 @@ static void the_busiest_is_known(void **state)
     free(a.signalled);
 }
 
-// What a load brings that other threads have stored: words from the next lane, its own, one for all; and fragments of
-// which each lane gets what it has stored, or what others have.
+// How many bytes of a load other threads have stored: of words from the next lane, of the lane's own, of one word for
+// all; and of fragments, in which a lane gets what it has stored itself, or what others have.
 static void passages_are_noted(void **state)
 {
     (void)state;
@@ -677,7 +677,7 @@ static void passages_are_noted(void **state)
     free(a.log);
 }
 
-// Those of one CTA, also where an address could be of any space; and no store to shared memory.
+// Spoils the stores of one CTA, also those with generic addresses, but no store to shared memory.
 static void stores_are_spoiled(void **state)
 {
     (void)state;
@@ -710,7 +710,7 @@ static void loads_are_spoiled(void **state)
     assert_int_equal(out[96 + 5], 5 ^ 0x80808080);
 }
 
-// Sectors that a warp has loaded belong to one that multiplies as soon as it does.
+// All sectors that a warp loads count as a multiplying warp's if it multiplies, before or after.
 static void who_loads_is_noted(void **state)
 {
     (void)state;
@@ -733,7 +733,7 @@ static void who_loads_is_noted(void **state)
 #undef PRODUCT
 }
 
-// Loads, the parameter's first, atomic operations, copies, shuffles and chosen bytes; the same places have the same hash.
+// Notes loads (the parameter's first), shuffles, atomics, copies and chosen bytes; the same places have the same hash.
 static void lookups_are_noted(void **state)
 {
     (void)state;
