@@ -17,7 +17,7 @@ long_tests := $(wildcard code/test/test_make.bats labs/test/test_grade.bats labs
 # are watched for use after return: only on the real stack such a frame is moved to fit.
 build/san/%avx512.o: private sanitize += --param asan-use-after-return=0
 
-# Tests that run for many seconds are optimised all the same: compiling that takes one more.
+# Sanitized tests that run for many seconds are optimised, which takes a second more to compile.
 $(patsubst %,build/san/code/workbench/%.o,test_workbench reference inputs gates): private sanitize += -O2
 
 build/san/flags: force

@@ -267,7 +267,7 @@ struct grade_case {
 
 // 64 bits that depend on the secret, on the current submission and on their purpose: what one
 // submission was asked tells nothing about what another, or the same one changed, will be asked.
-const char *secret_draw_for(const char *hash); // of the submission's text, kept; that of before
+const char *secret_draw_for(const char *hash); // of the submission's text; returns the last one
 const char *secret_name(void);                 // distinguishes secrets, tells nothing else
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 64 bits that depend on the secret and on their purpose: the same for all submissions.

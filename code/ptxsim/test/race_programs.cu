@@ -226,8 +226,8 @@ struct past {
         });
     }
 
-    // Whether a step would be a race, among its own warps or with earlier steps. A cell keeps one
-    // strong store: a race with others that no barrier orders with that one may not be reported.
+    // Whether a step would be a race, among its own warps or with earlier steps. A cell keeps only one
+    // strong store: races with others that are not ordered with it may go unreported.
     verdict races(const step &s)
     {
         verdict is = NONE;
@@ -311,8 +311,8 @@ static step draw_step(bool words, int blocks, const int place[], int places)
     return s;
 }
 
-// A program ends with its first race; most steps that would be one are drawn again, since else one
-// of the first few would be. Returns whether it has one.
+// A program ends with its first race. Most steps with a race are drawn again, since programs would
+// otherwise end after a few steps. Returns whether it has a race.
 static bool draw(program *p, bool words, int blocks)
 {
     past before(blocks);

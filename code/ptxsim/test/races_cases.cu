@@ -1039,7 +1039,7 @@ template <bool WRONG> __global__ void last_lane(int *out, const int *in)
     out[t] = *word; // <- last_lane
 }
 
-// All blocks store the same values, odd ones as vectors: whoever comes first.
+// All blocks store the same values, in any order; odd blocks store them as vectors.
 __device__ int4 same[1000][N / 4];
 template <bool WRONG> __global__ void same_values(int *, const int *)
 {

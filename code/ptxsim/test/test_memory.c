@@ -121,7 +121,7 @@ static void test_untouched_memory_costs_nothing(void **state)
     for (size_t at = 0; at < bytes; at += (size_t)37 << 20)
         assert_int_equal(block[at], 0xff);
     assert_int_equal(block[bytes - 1], 0xff);
-    block[100 << 20] = 7; // is no other piece's byte
+    block[100 << 20] = 7; // must not show in other pieces
     for (size_t at = 4 << 20; at < bytes; at += (size_t)16 << 20)
         assert_int_equal(block[at], at == 100 << 20 ? 7 : 0xff);
     struct allocation *a = (struct allocation *)memory_find(address_of(block), bytes, NULL);
