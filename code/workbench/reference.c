@@ -168,6 +168,8 @@ static double raised(struct p_rounding p, double maximum, double highest, double
 static bool carries(struct p_rounding p, const double *weights, int keys, double maximum,
                     double highest, double mean)
 {
+    if (p.offset + log2(mean / maximum) <= -7)
+        return false;
     double sum = -7 * (p.tile - keys); // places of the tile past the last key
     for (int j = 0; j < keys; ++j)
         sum += fmax(p.offset + log2(weights[j] / maximum), -7);

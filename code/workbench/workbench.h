@@ -131,6 +131,8 @@ enum input_kind {
     INPUT_SINK = INPUT_KINDS, // 12 for key 0, as in language models
     INPUT_RISING,  // from 0 for key 0, linearly, to 40 for the last: each tile has a new maximum
     INPUT_FALLING, // from 40 for key 0, linearly, to 0 for the last: the first tile has the maximum
+    INPUT_KINDS_DRAWN,
+    INPUT_MODEL = INPUT_KINDS_DRAWN, // a language model's own, from a file; the seed is the layer
     INPUT_KINDS_ALL
 };
 
@@ -237,9 +239,9 @@ struct p_rounding {
     // the tile's weights, so that P is at most 1 where a score is the tile's mean.
     bool mean;
     // A tile that raises the maximum leaves `room` powers of two before the next rise; but P of the
-    // first tile's mean stays at 2^kept or more, unless it is below 2^lost already. If it is not, a
-    // score of more than 2^heavy times its tile's mean (with P of 2^-7 at least) raises the maximum
-    // to itself, as the first tile does. room = 0: every rise does.
+    // first tile's mean stays at 2^kept or more, unless it is below 2^lost already. While that P is
+    // above 2^-7, the smallest in the kernel, a score of more than 2^heavy times its tile's mean
+    // raises the maximum to itself, as the first tile does. room = 0: every rise does.
     double room, kept, lost, heavy;
 };
 

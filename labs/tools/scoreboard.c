@@ -51,7 +51,7 @@ struct entry {
 static struct entry entries[MAX_ENTRIES];
 static struct shape shapes[MAX_SHAPES];
 static const char
-    *kinds[INPUT_KINDS_ALL]; // kinds of inputs; for all but the first, only graph replays are timed
+    *kinds[INPUT_KINDS_DRAWN]; // for all but the first, only replayed graphs are timed
 static int entry_count, shape_count, kind_count, kind, rounds = 9, wrong_ones;
 static struct process pytorch;
 static bool pytorch_here, causal;

@@ -709,8 +709,7 @@ static struct variable *parse_variable(struct parser *p, enum space space)
     size_t element = 0;
     bool vector2 = false, vector4 = false, pointer = false;
     for (;;) {
-        if (accept(p,
-                   ".align")) { // for a parameter's .ptr this is the alignment of what it points to
+        if (accept(p, ".align")) { // of what a parameter's .ptr points to
             size_t align = size(p);
             if (!pointer)
                 v->align = align;
