@@ -185,7 +185,9 @@ struct worker { // one host thread
     struct global_races *global_races; // of the launch
     struct page *pages[LAST_PAGES]; // the last ones of its pages, each at its number % LAST_PAGES
     struct series_log *series;      // its series of reads (races/cells.h)
-    struct child_entry *children;   // what device code has launched (ops/extra/children.c)
+    struct global_place *place;     // where an atomic was last
+    struct snapshot *free_snapshots;
+    struct child_entry *children; // what device code has launched (ops/extra/children.c)
     size_t child_count, child_capacity;
 };
 

@@ -73,9 +73,8 @@ static struct clock *shown_by(struct warp *w, int lane, enum fence_scope scope, 
     if (releases || !s->fenced[scope])
         return clock;
     clock_join(&clock, f->known);
-    struct snapshots *g = &w->cta->worker->global_races->snapshots;
-    clock_join(&clock, world_clock(snapshot_world(g, f->last), w->cta->number));
-    clock_join(&clock, world_clock(snapshot_world(g, f->before), w->cta->number));
+    clock_join(&clock, world_clock(snapshot_world(w->cta->worker, f->last), w->cta->number));
+    clock_join(&clock, world_clock(snapshot_world(w->cta->worker, f->before), w->cta->number));
     clock_own(&clock, s->threads);
     clock->base = f->base > clock->base ? f->base : clock->base;
     for (int i = 0; i < WARP; ++i)
@@ -101,19 +100,21 @@ static struct clock **shared_place(struct races *s, uint32_t at, bool make)
     return &s->places[s->place_count++].clock;
 }
 
-static struct global_place *global_place(struct global_races *g, uint64_t at, bool make)
+static struct global_place *global_place(struct worker *worker, uint64_t at, bool make)
 {
-    struct global_place **list = &g->places[scatter(at) % PLACES];
-    for (struct global_place *p = *list; p; p = p->next)
+    struct place_list *list = place_list(worker->global_races, at);
+    if (worker->place && worker->place->at == at)
+        return worker->place;
+    for (struct global_place *p = list->first; p; p = p->next)
         if (p->at == at)
-            return p;
+            return worker->place = p;
     if (!make)
         return NULL;
     struct global_place *p = need(calloc(1, sizeof *p));
     p->at = at;
-    p->next = *list;
-    __atomic_add_fetch(&g->place_count, 1, __ATOMIC_RELAXED);
-    return *list = p;
+    p->next = list->first;
+    __atomic_add_fetch(&worker->global_races->place_count, 1, __ATOMIC_RELAXED);
+    return worker->place = list->first = p;
 }
 
 // The clocks of proxy fences stand among the places, at addresses that no access has.
@@ -124,22 +125,24 @@ static uint64_t place_of_fences(uint64_t cta)
 
 void race_tell_fenced(struct warp *w, struct clock *clock)
 {
-    struct global_races *g = w->cta->worker->global_races;
+    struct worker *worker = w->cta->worker;
+    struct global_races *g = worker->global_races;
     uint64_t at = place_of_fences(w->cta->number);
-    int *lock = &g->lock[scatter(at) % PLACES];
+    int *lock = &place_list(g, at)->lock;
     struct world *mine = world_of(w->cta->number, clock);
     lock_on(lock);
-    world_join(&global_place(g, at, true)->gpu, mine);
+    world_join(&global_place(worker, at, true)->gpu, mine);
     lock_off(lock);
     world_drop(&mine);
 }
 
-bool race_told_fenced(struct global_races *g, const struct party *p)
+bool race_told_fenced(struct worker *worker, const struct party *p)
 {
+    struct global_races *g = worker->global_races;
     uint64_t at = place_of_fences(p->cta);
-    int *lock = &g->lock[scatter(at) % PLACES];
+    int *lock = &place_list(g, at)->lock;
     lock_on(lock);
-    const struct global_place *place = global_place(g, at, false);
+    const struct global_place *place = global_place(worker, at, false);
     const struct clock *known = place ? world_clock(place->gpu, p->cta) : NULL;
     bool told = known && clock_knows(known, p->thread, p->stamp);
     lock_off(lock);
@@ -152,14 +155,15 @@ static void tell_completed(struct warp *w, int lane, uint64_t at)
 {
     enum { ENOUGH = 1 << 16 }; // places: an array of volatile elements is no array of flags
     struct races *s = w->cta->races;
-    struct global_races *g = w->cta->worker->global_races;
+    struct worker *worker = w->cta->worker;
+    struct global_races *g = worker->global_races;
     uint32_t base = w->clock->base[lane];
     if (base <= s->start && !s->seen.count)
         return;
-    int *lock = &g->lock[scatter(at) % PLACES];
+    int *lock = &place_list(g, at)->lock;
     lock_on(lock);
     bool room = __atomic_load_n(&g->place_count, __ATOMIC_RELAXED) < ENOUGH;
-    struct global_place *p = global_place(g, at, room);
+    struct global_place *p = global_place(worker, at, room);
     if (p) {
         struct completed mine = {.count = base > s->start, .of = NULL};
         mine.of = need(malloc(sizeof *mine.of));
@@ -175,7 +179,7 @@ static void tell_completed(struct warp *w, int lane, uint64_t at)
 int *race_turn(const struct warp *w, uint64_t at)
 {
     struct global_races *g = w->clock ? w->cta->worker->global_races : NULL;
-    int *turn = g ? &g->turn[scatter(at) % PLACES] : NULL;
+    int *turn = g ? &place_list(g, at)->turn : NULL;
     if (turn)
         lock_on(turn);
     return turn;
@@ -191,6 +195,7 @@ void race_turn_ends(int *turn)
 static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot *released)
 {
     struct warp_clock *c = w->clock;
+    struct worker *worker = w->cta->worker;
     struct met *met = &c->met[lane];
     bool deferred = c->deferred >> lane & 1;
     if (!released || met->last == released)
@@ -200,13 +205,13 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
         struct snapshot *both = met->last;
         if (met->before) {
             struct snapshot joined = {.of = {met->last, met->before}};
-            both = snapshot_new(&w->cta->worker->global_races->snapshots, joined);
-            snapshot_drop(&met->last);
-            snapshot_drop(&met->before);
+            both = snapshot_new(worker, joined);
+            snapshot_drop(worker, &met->last);
+            snapshot_drop(worker, &met->before);
         }
         met->before = both;
     } else {
-        snapshot_drop(&met->last);
+        snapshot_drop(worker, &met->last);
     }
     met->at = at;
     met->last = released;
@@ -218,10 +223,12 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
 static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool releases)
 {
     struct warp_clock *c = w->clock;
-    struct global_races *g = w->cta->worker->global_races;
+    struct worker *worker = w->cta->worker;
+    struct global_races *g = worker->global_races;
     const struct fenced *f = &c->fenced[FENCE_GPU][lane];
     struct met *met = &c->met[lane];
     struct clock *shown = NULL;
+    bool deferred = c->deferred >> lane & 1;
     if (!releases && !w->cta->races->fenced[FENCE_GPU])
         return;
     struct snapshot new = {.cta = (uint32_t)w->cta->number,
@@ -238,24 +245,26 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
         new.known = shown = shown_by(w, lane, FENCE_GPU, false);
     }
     new.world = c->world[lane];
-    if (c->deferred >> lane & 1) {
+    if (deferred) {
         new.of[1] = met->last;
         new.of[2] = met->before;
     }
     if (!new.stamp && !new.known && !new.world && !new.of[1])
         return;
-    int *lock = &g->lock[scatter(at) % PLACES];
+    int *lock = &place_list(g, at)->lock;
     lock_on(lock);
-    struct global_place *p = global_place(g, at, true);
+    struct global_place *p = global_place(worker, at, true);
     if (p->released != new.of[1])
         new.of[0] = p->released;
-    struct snapshot *released = snapshot_new(&g->snapshots, new);
-    snapshot_drop(&p->released);
+    else if (!new.of[2])
+        snapshot_takes_place(&g->snapshots, &new, new.of[1]);
+    struct snapshot *released = snapshot_new(worker, new);
+    snapshot_drop(worker, &p->released);
     p->released = released;
-    if (new.of[1]) { // it has all that the lane had met
+    if (deferred) { // it has all that the lane had met
         snapshot_share(released);
-        snapshot_drop(&met->last);
-        snapshot_drop(&met->before);
+        snapshot_drop(worker, &met->last);
+        snapshot_drop(worker, &met->before);
         met->at = at;
         met->last = released;
     }
@@ -266,7 +275,8 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home)
 {
     struct warp_clock *c = w->clock;
-    struct global_races *g = w->cta->worker->global_races;
+    struct worker *worker = w->cta->worker;
+    struct global_races *g = worker->global_races;
     if (!c || !(op->order & ORDER_STRONG))
         return;
     bool wide = !home && !w->cta->program->narrow;
@@ -294,9 +304,9 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
         clock_tell(home, shared_place(home->races, (uint32_t)at, true), mine);
         world_drop(&mine);
     } else if (!home && to_cta) {
-        int *lock = &g->lock[scatter(at) % PLACES];
+        int *lock = &place_list(g, at)->lock;
         lock_on(lock);
-        struct global_place *p = global_place(g, at, true);
+        struct global_place *p = global_place(worker, at, true);
         struct met *met = &c->met[lane];
         bool covered =
             met->at == at && met->gpu == p->gpu && met->cta == world_clock(p->cta, w->cta->number);
@@ -342,7 +352,8 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
                   enum race_strong by)
 {
     struct warp_clock *c = w->clock;
-    struct global_races *g = w->cta->worker->global_races;
+    struct worker *worker = w->cta->worker;
+    struct global_races *g = worker->global_races;
     if (!c || !(op->order & ORDER_STRONG))
         return;
     bool now = (by != RACE_LOAD && !w->cta->launch->strict) || op->order & ORDER_ACQUIRE;
@@ -364,9 +375,9 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
     } else {
         if (!__atomic_load_n(&g->place_count, __ATOMIC_RELAXED))
             return;
-        int *lock = &g->lock[scatter(at) % PLACES];
+        int *lock = &place_list(g, at)->lock;
         lock_on(lock);
-        struct global_place *p = global_place(g, at, false);
+        struct global_place *p = global_place(worker, at, false);
         struct clock *own = p ? clock_share(world_clock(p->cta, w->cta->number)) : NULL;
         struct world *gpu = p ? world_share(p->gpu) : NULL;
         struct snapshot *released = p ? snapshot_share(p->released) : NULL;
@@ -379,7 +390,7 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         if (wide && now) {
             meet_snapshot(w, lane, at, released);
         } else if (wide) {
-            world_join(&c->seen[lane], snapshot_world(&g->snapshots, released));
+            world_join(&c->seen[lane], snapshot_world(worker, released));
         } else if (now && !(op->order & ORDER_CTA)) {
             meet(w, lane, at, gpu, own);
             if (by != RACE_ATOMIC_IN_VAIN)
@@ -398,18 +409,19 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         }
         world_drop(&gpu);
         clock_drop(&own);
-        snapshot_drop(&released);
+        snapshot_drop(worker, &released);
     }
 }
 
 static void note_fence(struct warp *w, int lane, enum fence_scope scope)
 {
     struct warp_clock *c = w->clock;
+    struct worker *worker = w->cta->worker;
     struct fenced *f = &c->fenced[scope][lane];
     bool deferred = c->deferred >> lane & 1;
     clock_drop(&f->known);
-    snapshot_drop(&f->last);
-    snapshot_drop(&f->before);
+    snapshot_drop(worker, &f->last);
+    snapshot_drop(worker, &f->before);
     *f = (struct fenced){.known = clock_share(c->known[lane]),
                          .stamp = c->now[lane],
                          .base = c->base[lane],

@@ -304,8 +304,8 @@ struct page {
         SERIES_NONE,
         SERIES_OPEN,
         SERIES_OVER
-    } series;     // whether series stand for some of its reads
-    bool written; // some cell has a write
+    } series;           // whether series stand for some of its reads
+    bool written, read; // some cell has had a write; a reading
     struct crowd *crowd;
     uint32_t cells;
     uint32_t words[];
@@ -321,6 +321,24 @@ static inline size_t page_stride(uint32_t cells)
 static inline uint32_t *page_words(struct page *p, enum cell_party party, enum party_word word)
 {
     return p->words + ((unsigned)party * PARTY_WORDS + (unsigned)word) * page_stride(p->cells);
+}
+
+// Whether any cell of the page may have such a party. Before that its words are not set.
+static inline bool page_has(const struct page *p, enum cell_party party)
+{
+    return party == CELL_WRITE ? p->written : p->read;
+}
+
+// Before a cell of a page gets such a party.
+static inline void page_prepare(struct page *p, enum cell_party party)
+{
+    if (page_has(p, party))
+        return;
+    for (enum cell_party i = 0; i < CELL_PARTIES; ++i)
+        if ((i == CELL_WRITE) == (party == CELL_WRITE))
+            memset(page_words(p, i, PARTY_STAMP), 0, p->cells * sizeof(uint32_t));
+    p->written |= party == CELL_WRITE;
+    p->read |= party != CELL_WRITE;
 }
 
 static inline void lock_on(int *lock)

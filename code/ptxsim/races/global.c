@@ -13,12 +13,14 @@ static struct party party_at(struct page *page, enum cell_party which, uint32_t 
 // The same where only the stamp counts if it is 0: then the other words are not read.
 static struct party some_party_at(struct page *page, enum cell_party which, uint32_t cell)
 {
-    return page_words(page, which, PARTY_STAMP)[cell] ? party_at(page, which, cell)
-                                                      : (struct party){0};
+    if (!page_has(page, which) || !page_words(page, which, PARTY_STAMP)[cell])
+        return (struct party){0};
+    return party_at(page, which, cell);
 }
 
 static void set_party(struct page *page, enum cell_party which, uint32_t cell, struct party p)
 {
+    page_prepare(page, which);
     page_words(page, which, PARTY_CTA)[cell] = p.cta;
     page_words(page, which, PARTY_STAMP)[cell] = p.stamp;
     page_words(page, which, PARTY_WHO)[cell] = p.who;
@@ -50,6 +52,7 @@ void global_races_free(struct global_races *g)
     if (!g)
         return;
     series_forget(g);
+    snapshots_forget(&g->snapshots);
     for (struct page *p = g->last_page, *next; p; p = next) {
         next = p->next;
         *p->slot = NULL;
@@ -58,11 +61,10 @@ void global_races_free(struct global_races *g)
     }
     g->last_page = NULL;
     g->page_count = 0;
-    for (int i = 0; i < PLACES; ++i) {
-        while (g->places[i]) {
-            struct global_place *p = g->places[i];
-            g->places[i] = p->next;
-            snapshot_drop(&p->released);
+    for (int i = 0; i < PLACE_LISTS; ++i) {
+        while (g->places[i].first) {
+            struct global_place *p = g->places[i].first;
+            g->places[i].first = p->next;
             world_drop(&p->gpu);
             world_drop(&p->cta);
             world_drop(&p->narrow);
@@ -119,15 +121,17 @@ static uint32_t cells_alike(struct page *page, uint32_t cell, uint32_t n,
 {
     uint32_t count = n < MOST_ALIKE ? n : MOST_ALIKE;
     for (enum cell_party which = 0; which < CELL_PARTIES; ++which) {
+        if (!page_has(page, which))
+            continue;
         const uint32_t *stamp = page_words(page, which, PARTY_STAMP) + cell;
-        uint32_t some = 0;
-        for (uint32_t j = 0; j < count; ++j)
+        uint32_t some = stamp[0] | stamp[1]; // mostly these are all
+        for (uint32_t j = 2; j < count; ++j)
             some |= stamp[j];
         for (enum party_word word = 0; some && word < PARTY_WORDS; ++word) {
             const uint32_t *of = page_words(page, which, word) + cell;
-            uint32_t first = of[0], any = 0;
+            uint32_t first = of[0], any = of[1] ^ first;
             parties[which * PARTY_WORDS + word] = first;
-            for (uint32_t j = 1; j < count; ++j)
+            for (uint32_t j = 2; j < count; ++j)
                 any |= of[j] ^ first;
             for (uint32_t j = 1; any && j < count; ++j)
                 if (of[j] != first)
@@ -144,11 +148,14 @@ static void cells_follow(struct page *page, uint32_t cell, uint32_t n,
     for (enum cell_party which = 0; which < CELL_PARTIES; ++which) {
         const uint32_t *was = parties + which * PARTY_WORDS;
         bool is_new = !was[PARTY_STAMP];
-        if (is_new && !page_words(page, which, PARTY_STAMP)[cell])
+        if (!page_has(page, which) || (is_new && !page_words(page, which, PARTY_STAMP)[cell]))
             continue;
         for (enum party_word word = 0; word < PARTY_WORDS; ++word) {
             uint32_t *of = page_words(page, which, word) + cell, now = of[0];
-            for (uint32_t j = 1; (is_new || now != was[word]) && j < n; ++j)
+            if (!is_new && now == was[word])
+                continue;
+            of[1] = now;
+            for (uint32_t j = 2; j < n; ++j)
                 of[j] = now;
         }
     }
@@ -182,10 +189,10 @@ void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t a
 // Whether what a party did comes before what the lane does, with all that the lane has met.
 static bool knows_by_now(struct warp *w, int lane, const struct party *p)
 {
-    struct snapshots *g = &w->cta->worker->global_races->snapshots;
+    struct worker *worker = w->cta->worker;
     const struct met *met = &w->clock->met[lane];
-    if (w->clock->deferred >> lane & 1 && ((met->last && snapshot_shows(g, met->last, p)) ||
-                                           (met->before && snapshot_shows(g, met->before, p))))
+    if (w->clock->deferred >> lane & 1 && ((met->last && snapshot_shows(worker, met->last, p)) ||
+                                           (met->before && snapshot_shows(worker, met->before, p))))
         return true;
     race_settle_lanes(w, 1u << lane);
     return party_before(w, lane, p);
@@ -274,7 +281,6 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         set_party(page, CELL_WRITE, cell, me);
         if (alike > 1)
             cells_follow(page, cell, alike, parties);
-        page->written = true;
         if (access == RACE_WRITE && value && me.kind == RACE_PLAIN)
             memcpy((uint8_t *)(uintptr_t)at + part.first, (const uint8_t *)value + part.first,
                    part.count);

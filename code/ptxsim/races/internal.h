@@ -210,14 +210,15 @@ bool crowd_races(const struct warp *w, const struct op *op, int lane, const stru
 // ---- Snapshots (snapshots.c) --------------------------------------------------------------------
 
 enum { SNAPSHOTS_OF = 3 };
-struct snapshot { // small, for a kernel with locks has two for each lock that it takes
+struct
+    snapshot { // small, for a kernel with locks has one for each lock that it takes; refs 0: free
     uint32_t refs, mark;
     // What a lane showed, as its fence had it; stamp 0: nothing.
     union {
         struct {
             uint32_t stamp, base;
         };
-        struct snapshot *next; // of those to be freed
+        struct snapshot *next; // of those to be freed, and of those that are
     };
     uint32_t wbase, cta;
     uint16_t thread, threads, depth;
@@ -227,7 +228,8 @@ struct snapshot { // small, for a kernel with locks has two for each lock that i
     struct snapshot *of[SNAPSHOTS_OF]; // what is shown besides; or NULL
 };
 struct snapshots { // of a launch
-    int lock;      // of `flat`, `mark`, and what changes with them
+    struct snapshot_block *blocks;
+    int lock; // of `flat`, `mark`, and what changes with them
     uint32_t mark;
     struct snapshot **walk;
     size_t capacity;
@@ -240,34 +242,41 @@ static inline struct snapshot *snapshot_share(struct snapshot *s)
     return s;
 }
 
-void snapshot_drop(struct snapshot **snapshot);
+void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
 // A snapshot as it is given: it takes references of its own.
-struct snapshot *snapshot_new(struct snapshots *g, struct snapshot shown);
+struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
+// What a lane shows where only its own snapshot `before` was: a later one has all that this one itself shows, and is made
+// of what this one is made of. So one stays of those that a lane makes when it takes a lock and when it gives it back.
+void snapshot_takes_place(struct snapshots *g, struct snapshot *shown,
+                          const struct snapshot *before);
+// Frees all snapshots of a launch, whoever holds them.
+void snapshots_forget(struct snapshots *g);
 // All that a snapshot shows. It is the snapshot's.
-struct world *snapshot_world(struct snapshots *g, struct snapshot *s);
+struct world *snapshot_world(struct worker *worker, struct snapshot *s);
 struct party;
 // Whether a snapshot shows what a party did, for all that the nearest snapshots say: false may be untrue.
-bool snapshot_shows(struct snapshots *g, struct snapshot *s, const struct party *p);
+bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct party *p);
 
 // ---- Global memory (global.c) -------------------------------------------------------------------
 
-enum { PLACES = 1024 };
 struct global_place { // an address at which atomics and strong accesses meet
     uint64_t at;
+    struct global_place *next;
     struct snapshot *released; // in programs without narrow scopes; in others these three:
     struct world *gpu, *cta;   // what was released to the GPU; to the CTA only
     struct world *narrow; // cta, of the CTAs that have executed fences for themselves only; or NULL
     struct completed completed; // whose reads are complete
-    struct global_place *next;
 };
 
-enum { SLOTS = 1 << 18 };
+enum { SLOTS = 1 << 18, PLACE_LISTS = 1024 };
 struct global_races {
     unsigned shift; // log2 of a cell's bytes
     struct page *pages[SLOTS], *last_page;
     size_t page_count, most_pages;
-    int lock[PLACES], turn[PLACES]; // turn: of atomics, which come one after another
-    struct global_place *places[PLACES];
+    struct place_list { // of the places whose addresses fall into it
+        int lock, turn; // turn: of atomics, which come one after another
+        struct global_place *first;
+    } places[PLACE_LISTS];
     size_t place_count;
     struct snapshots snapshots;
     uint64_t *open; // numbers of pages that are open to series
@@ -283,10 +292,15 @@ static inline uint64_t scatter(uint64_t x)
     return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 }
 
+static inline struct place_list *place_list(struct global_races *g, uint64_t at)
+{
+    return &g->places[scatter(at) % PLACE_LISTS];
+}
+
 // race_tell_fenced: notes for other CTAs what a CTA's proxy fences for global memory have shown. race_told_fenced:
 // whether they have shown what a party did.
 void race_tell_fenced(struct warp *w, struct clock *clock);
-bool race_told_fenced(struct global_races *g, const struct party *p);
+bool race_told_fenced(struct worker *worker, const struct party *p);
 
 // ---- What is told (report.c) --------------------------------------------------------------------
 

@@ -168,7 +168,7 @@ RULE bool is_fenced_global(const struct warp *w, int lane, const struct party *p
     for (int i = 0; i < w->cta->warps; ++i)
         if (is_shown_by(w, lane, w->cta, (uint32_t)i, PROXY_GLOBAL, p->cta, p->thread, p->stamp))
             return true;
-    return p->cta != (uint32_t)w->cta->number && race_told_fenced(w->cta->worker->global_races, p);
+    return p->cta != (uint32_t)w->cta->number && race_told_fenced(w->cta->worker, p);
 }
 
 // ---- A race, although the lane knows of it ---------------------------------------------------------

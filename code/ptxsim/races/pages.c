@@ -15,10 +15,9 @@ struct page *race_page_find(struct worker *worker, uint64_t number)
         if (!p) {
             if (__atomic_load_n(&g->page_count, __ATOMIC_RELAXED) >= g->most_pages)
                 return NULL;
-            struct page *fresh = need(calloc(1, race_page_bytes(g->shift)));
-            fresh->number = number;
-            fresh->slot = &g->pages[i];
-            fresh->cells = PAGE >> g->shift;
+            struct page *fresh = need(malloc(race_page_bytes(g->shift)));
+            *fresh =
+                (struct page){.number = number, .slot = &g->pages[i], .cells = PAGE >> g->shift};
             if (__atomic_compare_exchange_n(&g->pages[i], &p, fresh, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_ACQUIRE)) {
                 __atomic_add_fetch(&g->page_count, 1, __ATOMIC_RELAXED);

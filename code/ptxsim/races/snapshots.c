@@ -6,7 +6,13 @@
 enum {
     MOST_DEPTH = 1 << 14, // of snapshots that are not worked out, one from another
     MOST = 1 << 20,       // of all: from then on each new one is worked out
-    MOST_ASKED = 24       // that are looked at, before one is worked out
+    MOST_ASKED = 24,      // that are looked at, before one is worked out
+    BLOCK = 256           // snapshots that are allocated at a time
+};
+
+struct snapshot_block {
+    struct snapshot_block *next;
+    struct snapshot of[BLOCK];
 };
 
 static size_t snapshots; // all that there are
@@ -20,7 +26,45 @@ static struct snapshot *let_go(struct snapshot *s, struct snapshot *list)
     return s;
 }
 
-void snapshot_drop(struct snapshot **snapshot)
+// A free snapshot, of those that this host thread has.
+static struct snapshot *take_free(struct worker *worker)
+{
+    if (!worker->free_snapshots) {
+        struct snapshots *g = &worker->global_races->snapshots;
+        struct snapshot_block *fresh = need(malloc(sizeof *fresh));
+        for (int i = BLOCK; i-- > 0;) {
+            fresh->of[i].refs = 0;
+            fresh->of[i].next = worker->free_snapshots;
+            worker->free_snapshots = &fresh->of[i];
+        }
+        fresh->next = __atomic_load_n(&g->blocks, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n(&g->blocks, &fresh->next, fresh, false,
+                                            __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+            ;
+    }
+    struct snapshot *s = worker->free_snapshots;
+    worker->free_snapshots = s->next;
+    return s;
+}
+
+void snapshots_forget(struct snapshots *g)
+{
+    for (struct snapshot_block *block = g->blocks, *next; block; block = next) {
+        next = block->next;
+        for (int i = 0; i < BLOCK; ++i) {
+            struct snapshot *s = &block->of[i];
+            if (!s->refs)
+                continue;
+            clock_drop(&s->known);
+            world_drop(&s->world);
+            snapshots--;
+        }
+        free(block);
+    }
+    g->blocks = NULL;
+}
+
+void snapshot_drop(struct worker *worker, struct snapshot **snapshot)
 {
     struct snapshot *list = let_go(*snapshot, NULL);
     *snapshot = NULL;
@@ -31,7 +75,8 @@ void snapshot_drop(struct snapshot **snapshot)
             list = let_go(s->of[i], list);
         clock_drop(&s->known);
         world_drop(&s->world);
-        free(s);
+        s->next = worker->free_snapshots;
+        worker->free_snapshots = s;
         __atomic_sub_fetch(&snapshots, 1, __ATOMIC_RELAXED);
     }
 }
@@ -91,8 +136,9 @@ static void add_shown(struct world **world, const struct snapshot *s)
 }
 
 // Works a snapshot out: what it and all that it is made of show.
-static void work_out(struct snapshots *g, struct snapshot *s)
+static void work_out(struct worker *worker, struct snapshot *s)
 {
+    struct snapshots *g = &worker->global_races->snapshots;
     struct world *all = NULL;
     size_t count = 0, done = 0;
     g->mark++;
@@ -120,24 +166,25 @@ static void work_out(struct snapshots *g, struct snapshot *s)
     s->world = all;
     s->flat = true;
     for (int i = 0; i < SNAPSHOTS_OF; ++i)
-        snapshot_drop(&s->of[i]);
+        snapshot_drop(worker, &s->of[i]);
     __atomic_store_n(&s->depth, 0, __ATOMIC_RELAXED);
 }
 
-struct world *snapshot_world(struct snapshots *g, struct snapshot *s)
+struct world *snapshot_world(struct worker *worker, struct snapshot *s)
 {
+    struct snapshots *g = &worker->global_races->snapshots;
     if (!s)
         return NULL;
     lock_on(&g->lock);
     if (!s->flat)
-        work_out(g, s);
+        work_out(worker, s);
     lock_off(&g->lock);
     return s->world;
 }
 
-struct snapshot *snapshot_new(struct snapshots *g, struct snapshot shown)
+struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
 {
-    struct snapshot *s = need(malloc(sizeof *s));
+    struct snapshot *s = take_free(worker);
     *s = shown;
     s->refs = 1;
     for (int i = 0; i < SNAPSHOTS_OF; ++i) {
@@ -149,8 +196,18 @@ struct snapshot *snapshot_new(struct snapshots *g, struct snapshot shown)
     clock_share(s->known);
     world_share(s->world);
     if (__atomic_add_fetch(&snapshots, 1, __ATOMIC_RELAXED) > MOST || s->depth >= MOST_DEPTH)
-        snapshot_world(g, s);
+        snapshot_world(worker, s);
     return s;
+}
+
+void snapshot_takes_place(struct snapshots *g, struct snapshot *shown,
+                          const struct snapshot *before)
+{
+    lock_on(&g->lock);
+    if (before && !before->flat && before->stamp && before->cta == shown->cta &&
+        before->thread == shown->thread && before->stamp <= shown->stamp)
+        memcpy(shown->of, before->of, sizeof shown->of);
+    lock_off(&g->lock);
 }
 
 // Whether a snapshot itself shows what a party did.
@@ -166,8 +223,9 @@ static bool shows_itself(const struct snapshot *s, const struct party *p)
            (s->known && clock_knows(s->known, p->thread, p->stamp));
 }
 
-bool snapshot_shows(struct snapshots *g, struct snapshot *s, const struct party *p)
+bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct party *p)
 {
+    struct snapshots *g = &worker->global_races->snapshots;
     struct snapshot *walk[MOST_ASKED];
     int count = 0;
     bool shown = false;

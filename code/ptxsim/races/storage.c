@@ -29,12 +29,12 @@ void races_create(struct cta *cta)
     }
 }
 
-static void forget_fences(struct warp_clock *c, int lane)
+static void forget_fences(struct worker *worker, struct warp_clock *c, int lane)
 {
     for (int scope = 0; scope < FENCE_SCOPES; ++scope) {
         clock_drop(&c->fenced[scope][lane].known);
-        snapshot_drop(&c->fenced[scope][lane].last);
-        snapshot_drop(&c->fenced[scope][lane].before);
+        snapshot_drop(worker, &c->fenced[scope][lane].last);
+        snapshot_drop(worker, &c->fenced[scope][lane].before);
         c->fenced[scope][lane] = (struct fenced){0};
     }
 }
@@ -48,7 +48,7 @@ static void forget_proxies(struct warp_clock *c)
     c->proxy.count = 0;
 }
 
-static void forget_known(struct warp_clock *c, int lane)
+static void forget_known(struct worker *worker, struct warp_clock *c, int lane)
 {
     clock_drop(&c->known[lane]);
     world_drop(&c->world[lane]);
@@ -56,8 +56,8 @@ static void forget_known(struct warp_clock *c, int lane)
     world_drop(&c->narrow[lane]);
     world_drop(&c->met[lane].gpu);
     clock_drop(&c->met[lane].cta);
-    snapshot_drop(&c->met[lane].last);
-    snapshot_drop(&c->met[lane].before);
+    snapshot_drop(worker, &c->met[lane].last);
+    snapshot_drop(worker, &c->met[lane].before);
     c->met[lane].at = 0;
     c->deferred = 0;
 }
@@ -104,8 +104,8 @@ void races_destroy(struct cta *cta)
         for (int kind = 0; kind < RACE_KINDS; ++kind)
             free(s->read[i].strong[kind]);
         for (int lane = 0; lane < WARP; ++lane) {
-            forget_known(cta->warp[i].clock, lane);
-            forget_fences(cta->warp[i].clock, lane);
+            forget_known(cta->worker, cta->warp[i].clock, lane);
+            forget_fences(cta->worker, cta->warp[i].clock, lane);
         }
         forget_proxies(cta->warp[i].clock);
         free(cta->warp[i].clock);
@@ -156,10 +156,10 @@ void races_start(struct cta *cta)
         struct warp_clock *c = cta->warp[i].clock;
         forget_proxies(c);
         for (int lane = 0; lane < WARP; ++lane) {
-            forget_known(c, lane);
+            forget_known(cta->worker, c, lane);
             c->base[lane] = c->wbase[lane] = base;
             c->now[lane] = s->time;
-            forget_fences(c, lane);
+            forget_fences(cta->worker, c, lane);
             for (int scope = 0; scope < FENCE_SCOPES; ++scope)
                 c->fenced[scope][lane].base = c->fenced[scope][lane].wbase = base;
         }

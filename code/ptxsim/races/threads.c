@@ -137,10 +137,10 @@ void race_settle_lanes(struct warp *w, uint32_t lanes)
         int i = __builtin_ctz(left);
         struct met *met = &c->met[i];
         if (met->last) {
-            struct snapshots *g = &w->cta->worker->global_races->snapshots;
-            race_acquire_world(w, i, snapshot_world(g, met->last), false);
-            race_acquire_world(w, i, snapshot_world(g, met->before), false);
-            snapshot_drop(&met->before);
+            struct worker *worker = w->cta->worker;
+            race_acquire_world(w, i, snapshot_world(worker, met->last), false);
+            race_acquire_world(w, i, snapshot_world(worker, met->before), false);
+            snapshot_drop(worker, &met->before);
         }
         if (met->cta)
             race_acquire_lane(c, i, met->cta);

@@ -260,7 +260,7 @@ static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t c
     uint32_t cta = (uint32_t)w->cta->number, far = 0;
     for (unsigned k = 0; k < CELL_PARTIES; ++k) {
         struct FN(party_at) p = FN(party_at)(page, (enum cell_party)k, cell);
-        for (uint32_t j = 0; j < n; ++j)
+        for (uint32_t j = 0; page_has(page, (enum cell_party)k) && j < n; ++j)
             far |= (p.stamp[j] != 0) & (p.cta[j] != cta);
     }
     return !far;
@@ -275,6 +275,7 @@ static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cel
     uint32_t base = w->clock->base_all, wbase = w->clock->wbase_all, now = w->clock->now_all;
     struct FN(party_at) a = FN(party_at)(page, CELL_READ, cell);
     struct FN(party_at) b = FN(party_at)(page, CELL_READ_2, cell);
+    page_prepare(page, CELL_READ);
     uint32_t some = 0, left = 0; // a cell of two other CTAs stays as it is
     for (uint32_t j = 0; j < n; ++j)
         some |= (a.stamp[j] == 0) | (b.stamp[j] == 0) | (a.cta[j] == cta) | (b.cta[j] == cta);
@@ -316,13 +317,16 @@ static void FN(note_writes)(const struct warp *w, struct page *page, uint32_t ce
     struct FN(party_at) p = FN(party_at)(page, CELL_WRITE, cell);
     uint32_t *a = page_words(page, CELL_READ, PARTY_STAMP) + cell;
     uint32_t *b = page_words(page, CELL_READ_2, PARTY_STAMP) + cell;
-    page->written = true;
+    page_prepare(page, CELL_WRITE);
 #pragma GCC ivdep
     for (uint32_t j = 0; j < n; ++j) {
         p.cta[j] = cta;
         p.stamp[j] = now;
         p.who[j] = (warp * WARP + ((j + skip) >> per)) | insn << THREAD_BITS;
-        a[j] = b[j] = 0;
+    }
+    if (page->read) {
+        memset(a, 0, n * sizeof *a);
+        memset(b, 0, n * sizeof *b);
     }
 }
 
@@ -351,8 +355,9 @@ static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at
              FN(parties_before)(w, FN(party_at)(page, CELL_WRITE, from), n, done, per)) &&
             (!lanes ||
              (!crowd_has(page->crowd, from, n) &&
-              FN(parties_before)(w, FN(party_at)(page, CELL_READ, from), n, done, per) &&
-              FN(parties_before)(w, FN(party_at)(page, CELL_READ_2, from), n, done, per)));
+              (!page->read ||
+               (FN(parties_before)(w, FN(party_at)(page, CELL_READ, from), n, done, per) &&
+                FN(parties_before)(w, FN(party_at)(page, CELL_READ_2, from), n, done, per)))));
         if (good && lanes) {
             FN(note_writes)(w, page, from, n, done, per, insn);
             memcpy((uint8_t *)(uintptr_t)at + ((size_t)done << shift),
