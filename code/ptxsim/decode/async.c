@@ -70,6 +70,7 @@ void decode_mbarrier_pending(struct decoder *d)
 
 void decode_copy_mbarrier(struct decoder *d)
 {
+    d->program->tells_mbarriers = true;
     emit_mbarrier(d, MBARRIER_COPIES);
 }
 
@@ -201,12 +202,14 @@ void decode_bulk(struct decoder *d)
 // ---- st.async, red.async ------------------------------------------------------------------------
 
 // [to], value, [mbarrier]: a store or an atomic operation, of whose bytes the mbarrier is told.
-static void tell_mbarrier(struct decoder *d, int bytes)
+static void tell_mbarrier(struct decoder *d, int bytes, bool stores)
 {
     struct told_operands *o = arena_alloc(&d->program->arena, sizeof *o);
     o->to = bulk_address(d, 0);
     o->barrier = bulk_address(d, 2);
     o->bytes = (uint32_t)bytes;
+    o->stores = stores;
+    d->program->tells_mbarriers = true;
     emit(d, told_op, 0)->operands = o;
 }
 
@@ -224,7 +227,7 @@ void decode_store_async(struct decoder *d)
 {
     int bytes = async_bytes(d) * (has(d, MOD_v2) ? 2 : has(d, MOD_v4) ? 4 : 1);
     decode_store(d);
-    tell_mbarrier(d, bytes);
+    tell_mbarrier(d, bytes, true);
 }
 
 // red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.op.type
@@ -234,7 +237,7 @@ void decode_red_async(struct decoder *d)
     if (need_atomic(d) >= ATOMIC_EXCHANGE)
         unsupported(d);
     decode_red(d);
-    tell_mbarrier(d, bytes);
+    tell_mbarrier(d, bytes, false);
 }
 
 // ---- cp.async -----------------------------------------------------------------------------------

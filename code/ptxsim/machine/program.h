@@ -165,6 +165,7 @@ struct program {
     bool starts_dependents; // has griddepcontrol.launch_dependents
     bool asks_reserved;     // for the shared memory that is kept for the system
     size_t dynamic_offset;  // where dynamic shared memory starts, past the padding that it asks for
+    bool tells_mbarriers;   // has copies of which an mbarrier is told when they have come
     bool narrow;            // a fence or a strong access of global memory is for one CTA only
     uint8_t cell_shift;     // log2 of the smallest access to memory, at most 4 bytes (races/)
     // With room for every frame once, and the stack that the launch gives (recursion, alloca).

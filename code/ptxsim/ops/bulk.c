@@ -75,13 +75,13 @@ void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
             cta->bulk[kept++] = *b;
             continue;
         }
-        stamp = stamp ? stamp : race_loads_come(cta, m->source, &m->complete);
+        stamp = stamp ? stamp : race_loads_come(cta, m->loads, &m->complete);
         for (uint32_t k = 0; k < b->count; ++k) {
             const struct piece *p = &b->pieces[k];
             if (b->from_shared)
                 read_shared(b, b->at + k * PIECE, PIECE, b->pieces[k].data);
             memcpy(cta->shared + p->at, p->data, b->piece_bytes);
-            race_arrived(cta, b->warp, b->lane, b->op->insn, p->at, b->piece_bytes, m->source,
+            race_arrived(cta, b->warp, b->lane, b->op->insn, p->at, b->piece_bytes, m->loads,
                          stamp);
         }
         note_effect(b->warp);
@@ -402,7 +402,7 @@ static bool deliver(struct warp *w, const struct op *op, int lane, struct cta *h
     if (!mbarrier_bind(w, op, lane, home, barrier, bytes, &bulk.meeting, &bulk.phase))
         return false;
     struct meeting *m = &home->meetings[bulk.meeting];
-    m->source = m->source ? m->source : race_load_source(home);
+    m->loads = m->loads ? m->loads : race_load_source(home, false);
     memcpy(need_pieces(&bulk, load->count), load->pieces, load->count * sizeof *load->pieces);
     if (w->cta->film)
         film_bulk(w->cta->film, op->insn, lane, to, bytes, w->cta->meetings[bulk.meeting].at,
@@ -714,15 +714,36 @@ void bulk_spoil(struct warp *w, const size_t open[CLUSTER_MOST])
     }
 }
 
+// What a lane has stored by st.async is a load of the mbarrier from now on: nothing shows yet that it has come.
+static void keep_stored(struct warp *w, const struct op *op, int lane, struct cta *home,
+                        uint32_t at, struct bulk *bulk)
+{
+    const struct told_operands *o = op->operands;
+    struct meeting *m = &home->meetings[bulk->meeting];
+    m->loads = m->loads ? m->loads : race_load_source(home, false);
+    race_under_way(w, lane, op->insn, home, at, o->bytes);
+    bulk->piece_bytes = o->bytes < PIECE ? o->bytes : PIECE;
+    bulk->count = o->bytes / bulk->piece_bytes;
+    struct piece *piece = need_pieces(bulk, bulk->count);
+    for (uint32_t k = 0; k < bulk->count; ++k) {
+        piece[k].at = at + k * PIECE;
+        memcpy(piece[k].data, home->shared + piece[k].at, bulk->piece_bytes);
+    }
+    keep(home, bulk);
+}
+
 // st.async and red.async: the store is made at once, and who does not wait for the mbarrier has a race.
 void told_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct told_operands *o = op->operands;
     for (uint32_t left = mask; left && !w->cta->faulted; left &= left - 1) {
         int lane = __builtin_ctz(left);
-        uint32_t at, meeting, phase;
+        uint32_t at;
+        struct bulk bulk = {.op = op, .lane = (uint8_t)lane, .warp = w};
         struct cta *home = cluster_home_wide(w, op, lane, lane_address(r, &o->to, lane), &at);
-        mbarrier_bind(w, op, lane, home, lane_address(r, &o->barrier, lane), o->bytes, &meeting,
-                      &phase);
+        if (mbarrier_bind(w, op, lane, home, lane_address(r, &o->barrier, lane), o->bytes,
+                          &bulk.meeting, &bulk.phase) &&
+            o->stores)
+            keep_stored(w, op, lane, home, at, &bulk);
     }
 }

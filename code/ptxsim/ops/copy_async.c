@@ -6,6 +6,7 @@
 // not wait computes with what was there before, and the race is reported (races/).
 #include "address.h"
 #include "async.h"
+#include "mbarrier.h"
 #include "scalars.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ struct copies {          // of a warp
     uint32_t open[WARP]; // number of the group that each lane fills
     size_t count, capacity;
     struct copy {
-        uint32_t at, bytes, insn, group, stamp;
+        uint32_t at, bytes, insn, group;
         uint32_t meeting; // 1 + the mbarrier's, 0: none
         uint32_t phase;   // complete when the mbarrier has completed more than these
         uint8_t lane, data[16];
@@ -40,13 +41,13 @@ static void copies_drop(struct warp *w)
     w->copies = NULL;
 }
 
-static void arrive_copy(struct warp *w, const struct copy *c, uint32_t stamp)
+static void arrive_copy(struct warp *w, const struct copy *c, uint32_t source, uint32_t stamp)
 {
     memcpy(w->cta->shared + c->at, c->data, c->bytes);
     if (c->execution)
         w->cta->launch->ablation->log[c->execution - 1].under_way +=
             (float)c->bytes * (float)(w->ran - c->issued);
-    race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, 0, stamp);
+    race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, source, stamp);
 }
 
 struct copy_places { // of each lane
@@ -142,6 +143,24 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
 }
 
+// The source of the copies that are bound to a phase of an mbarrier, for race checks.
+static uint32_t *source_of_copies(struct cta *cta, const struct copy *c)
+{
+    return &cta->meetings[c->meeting - 1].copies[c->phase % 2];
+}
+
+// The thread that has issued a copy has waited for it. Who will see the phase of an mbarrier that the copy is bound to,
+// or has, knows that it has come, too.
+static void arrive_awaited(struct warp *w, const struct copy *c)
+{
+    struct meeting *m = c->meeting ? &w->cta->meetings[c->meeting - 1] : NULL;
+    uint32_t source = m ? *source_of_copies(w->cta, c) : 0,
+             stamp = w->clock ? w->clock->now[c->lane] : 0;
+    if (m)
+        race_loads_known(w->cta, source, stamp, c->phase < m->phases ? &m->complete : &m->pending);
+    arrive_copy(w, c, source, stamp);
+}
+
 // imm: groups that may be left; -1: commit only.
 void copy_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
@@ -155,12 +174,12 @@ void copy_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             return;
     }
     size_t kept = 0;
+    if (w->cta->program->tells_mbarriers)
+        race_copies_awaited(w, mask);
     for (size_t i = 0; i < copies->count; ++i) {
         const struct copy *c = &copies->list[i];
         if (mask >> c->lane & 1 && c->group + (uint64_t)op->imm < copies->open[c->lane])
-            // Threads that see the phase of an mbarrier know of the copies bound to it, whether
-            // they have waited for the copies or not.
-            arrive_copy(w, c, c->meeting ? c->stamp : w->clock ? w->clock->now[c->lane] : 0);
+            arrive_awaited(w, c);
         else
             copies->list[kept++] = *c;
     }
@@ -174,20 +193,24 @@ void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase)
         if (c->lane == lane && !c->meeting) {
             c->meeting = 1 + meeting;
             c->phase = phase;
-            c->stamp = w->clock ? w->clock->now[lane] : 0;
+            uint32_t *source = source_of_copies(w->cta, c);
+            *source = *source ? *source : race_load_source(w->cta, true);
         }
     }
 }
 
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
 {
+    uint32_t stamp[2] = {0};
     for (int k = 0; k < cta->warps; ++k) {
         struct warp *w = &cta->warp[k];
         size_t kept = 0;
         for (size_t i = 0; w->copies && i < w->copies->count; ++i) {
             struct copy *c = &w->copies->list[i];
             if (c->meeting == meeting + 1 && c->phase < phases) {
-                arrive_copy(w, c, c->stamp);
+                uint32_t *at = &stamp[c->phase % 2], source = *source_of_copies(cta, c);
+                *at = *at ? *at : race_loads_come(cta, source, &cta->meetings[meeting].complete);
+                arrive_copy(w, c, source, *at);
                 note_effect(w);
             } else
                 w->copies->list[kept++] = *c;

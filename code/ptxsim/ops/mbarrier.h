@@ -28,7 +28,9 @@ static inline struct mbarrier_state mbarrier_unpack(uint64_t word)
 
 struct meeting { // what is known of an mbarrier beside its object
     uint32_t at, phases;
-    uint32_t source; // of the bulk loads that it is told of, for race checks; 0: none yet
+    // For race checks: the sources of what it is told of, of bulk loads and st.async, and of cp.async, of which one that
+    // belongs to the phase under way may come before those of the phase before; 0: none yet.
+    uint32_t loads, copies[2];        // by the phase's parity
     struct clock *pending, *complete; // what those know who arrived in this phase; in all before
 };
 

@@ -311,6 +311,7 @@ op_fn bulk_op; // operands: a struct bulk_operands
 struct told_operands {
     struct bulk_address to, barrier;
     uint32_t bytes;
+    bool stores; // st.async
 };
 op_fn told_op; // after a store to `to`: its bytes are taken off those that the mbarrier expects
 op_fn bulk_group_op; // imm: groups of stores that may be left by a wait, -1: commit

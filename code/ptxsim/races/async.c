@@ -8,7 +8,7 @@ void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t ins
     struct races *s = home->races;
     if (!s || !bytes)
         return;
-    uint32_t thread = (uint32_t)w->index * WARP + (uint32_t)lane;
+    uint32_t thread = issuer_in(home, w, lane);
     uint32_t writer = source ? writer_by_load(source, thread) : thread;
     uint32_t first = at >> s->shift, count = ((at + bytes - 1) >> s->shift) - first + 1;
     uint32_t *restrict stamps = s->write_stamp + first, *restrict threads = s->write_thread + first;
@@ -21,12 +21,31 @@ void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t ins
     }
 }
 
-uint32_t race_load_source(struct cta *home)
+void race_under_way(const struct warp *w, int lane, uint32_t insn, struct cta *home, uint32_t at,
+                    uint32_t bytes)
+{
+    struct races *s = home->races;
+    if (!s)
+        return;
+    uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
+    for (uint32_t cell = first; cell <= last; ++cell) {
+        if (s->write_stamp[cell] == RACE_FOREIGN)
+            s->foreign->of[FOREIGN_WRITE][cell] = (struct party){0};
+        s->write_stamp[cell] = RACE_PENDING;
+        s->write_thread[cell] = issuer_in(home, w, lane) | RACE_ASYNC_THREAD;
+        s->write_insn[cell] = insn;
+        s->writes[cell >> LINE_SHIFT].stamp = RACE_PENDING;
+    }
+    s->pending = true;
+}
+
+uint32_t race_load_source(struct cta *home, bool copies)
 {
     struct races *s = home->races;
     if (!s)
         return 0;
     uint32_t source = LOADS + s->load_sources++ % LOAD_SOURCES;
+    s->of_copies |= (uint32_t)copies << (source - LOADS);
     for (int i = 0; i < home->warps; ++i)
         home->warp[i].clock->least[source] = 0;
     return source;
@@ -37,9 +56,27 @@ uint32_t race_loads_come(struct cta *home, uint32_t source, struct clock **clock
     if (!home->races)
         return 0;
     uint32_t stamp = race_tick(home);
-    struct clock *c = clock_own(clock, home->races->threads);
-    c->at[loads_of(home->races, source)] = c->most = stamp;
+    race_loads_known(home, source, stamp, clock);
     return stamp;
+}
+
+void race_loads_known(struct cta *home, uint32_t source, uint32_t stamp, struct clock **clock)
+{
+    if (!home->races)
+        return;
+    struct clock *c = clock_own(clock, home->races->threads);
+    uint32_t *at = &c->at[loads_of(home->races, source)];
+    *at = stamp > *at ? stamp : *at;
+    c->most = stamp > c->most ? stamp : c->most;
+}
+
+void race_copies_awaited(struct warp *w, uint32_t lanes)
+{
+    if (!w->clock)
+        return;
+    race_move(w, lanes);
+    for (uint32_t left = lanes; left; left &= left - 1)
+        w->clock->waited[__builtin_ctz(left)] = w->clock->now[__builtin_ctz(left)];
 }
 
 uint32_t race_issue(struct warp *w)
@@ -150,7 +187,7 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta 
         if (stamp <= s->start || stamp >= RACE_FOREIGN ||
             (stamp == good_stamp && thread == good_thread) || is_bulk(w, s->write_insn[cell]))
             continue;
-        if (is_fenced(w, lane, home, thread, stamp)) {
+        if (is_write_fenced(w, lane, home, thread, stamp)) {
             good_stamp = stamp, good_thread = thread;
             continue;
         }

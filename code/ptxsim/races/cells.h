@@ -24,17 +24,33 @@ enum { LINE = 32, LINE_SHIFT = 5 }; // cells
 
 // ---- Who has written a cell (write_thread) ------------------------------------------------------
 
-enum { ISSUER_SHIFT = 12 }; // above the source of loads: the warp that issued the load
+// Above the source of loads: the warp that issued the load. Above that of a copy that another CTA of the cluster issued:
+// 1 + its rank.
+enum { ISSUER_SHIFT = 12, ISSUER_RANK_SHIFT = 17 };
+
+// A lane as the writer of a copy to the shared memory of `home`.
+static inline uint32_t issuer_in(const struct cta *home, const struct warp *w, int lane)
+{
+    uint32_t thread = (uint32_t)w->index * WARP + (uint32_t)lane;
+    return home == w->cta ? thread : thread | (uint32_t)(w->cta->rank + 1) << ISSUER_RANK_SHIFT;
+}
+
+static inline const struct cta *issuing_cta(const struct cta *home, uint32_t writer)
+{
+    int rank = (int)(writer >> ISSUER_RANK_SHIFT & 31);
+    return rank ? home->cluster->cta[rank - 1] : home;
+}
 
 static inline uint32_t source_of(uint32_t writer)
 {
     return writer / WARP % SOURCES;
 }
 
-// How a cell names its writer if that was a load: the source of loads, and the thread that issued it.
-static inline uint32_t writer_by_load(uint32_t source, uint32_t thread)
+// How a cell names its writer if that was a load: the source of loads, and who issued it (issuer_in).
+static inline uint32_t writer_by_load(uint32_t source, uint32_t issuer)
 {
-    return thread / WARP << ISSUER_SHIFT | source * WARP | thread % WARP;
+    uint32_t rank = issuer >> ISSUER_RANK_SHIFT, warp = issuer / WARP % WARP;
+    return rank << ISSUER_RANK_SHIFT | warp << ISSUER_SHIFT | source * WARP | issuer % WARP;
 }
 
 // The thread that has written, or has issued the copy.

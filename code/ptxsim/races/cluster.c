@@ -64,7 +64,8 @@ static struct party own_write(const struct cta *home, uint32_t cell)
         return s->foreign->of[FOREIGN_WRITE][cell];
     if (s->write_stamp[cell] <= s->start)
         return (struct party){0};
-    return party_of((uint32_t)home->number, s->write_stamp[cell], issuer_of(s->write_thread[cell]),
+    const struct cta *cta = issuing_cta(home, s->write_thread[cell]);
+    return party_of((uint32_t)cta->number, s->write_stamp[cell], issuer_of(s->write_thread[cell]),
                     s->write_insn[cell], s->write_insn[cell] >> RACE_KIND_SHIFT);
 }
 
@@ -77,7 +78,8 @@ static bool own_write_before(const struct warp *w, int lane, const struct cta *h
     if (s->write_stamp[cell] == RACE_FOREIGN || source < LOADS)
         return party_before(w, lane, p);
     const struct clock *known = world_clock(w->clock->world[lane], home->number);
-    return known && clock_knows(known, loads_of(s, source), p->stamp);
+    return (known && clock_knows(known, loads_of(s, source), p->stamp)) ||
+           (issuer_has_waited(home, s->write_thread[cell], p->stamp) && party_before(w, lane, p));
 }
 
 // A thread of `home` that has read a cell, in no order with the lane's write to it; stamp 0: there is no such thread.
@@ -180,7 +182,7 @@ void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home
         foreign_forget(s->foreign, cell);
         s->foreign->of[FOREIGN_WRITE][cell] = access == RACE_ASYNC ? (struct party){0} : me;
         s->write_stamp[cell] = access == RACE_ASYNC ? RACE_PENDING : RACE_FOREIGN;
-        s->write_thread[cell] = me.thread | RACE_ASYNC_THREAD;
+        s->write_thread[cell] = issuer_in(home, w, lane) | RACE_ASYNC_THREAD;
         s->write_insn[cell] = op->insn | race_kind(op) << RACE_KIND_SHIFT;
         if (access == RACE_ASYNC)
             line->stamp = RACE_PENDING;

@@ -39,18 +39,33 @@ RULE struct party party_by(const struct warp *w, int lane, const struct op *op)
 
 // ---- In order, because the lane knows of it -------------------------------------------------------
 
-// Whether what `thread` did up to `stamp` comes before what the lane does now. It may be a writer by loads (cells.h):
-// then whether the lane knows that they have come.
-RULE bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
+// Whether a write was by a cp.async, and the thread that has issued it has waited for it by now.
+RULE bool issuer_has_waited(const struct cta *home, uint32_t writer, uint32_t stamp)
+{
+    uint32_t issuer = issuer_of(writer), source = source_of(writer);
+    return home->races->of_copies >> (source - LOADS) & 1 &&
+           home->warp[issuer / WARP].clock->waited[issuer % WARP] >= stamp;
+}
+
+// Whether what has that place in a clock did up to `stamp` comes before what the lane does now.
+RULE bool knows(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     const struct warp_clock *c = w->clock;
-    if (source_of(thread) >= LOADS)
-        thread = loads_of(w->cta->races, source_of(thread));
     uint32_t mine = (uint32_t)w->index * WARP;
     return stamp <= c->base[lane] || thread == mine + (uint32_t)lane ||
            (thread / WARP == mine / WARP && stamp <= c->wbase[lane]) ||
            (c->known[lane] && thread < c->known[lane]->threads &&
             stamp <= c->known[lane]->at[thread]);
+}
+
+// Whether what `thread` did up to `stamp` comes before what the lane does now. It may be a writer by loads (cells.h):
+// then whether the lane knows that they have come.
+RULE bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
+{
+    if (source_of(thread) < LOADS)
+        return knows(w, lane, thread, stamp);
+    return knows(w, lane, loads_of(w->cta->races, source_of(thread)), stamp) ||
+           (issuer_has_waited(w->cta, thread, stamp) && knows(w, lane, issuer_of(thread), stamp));
 }
 
 // Whether what a party did, of this CTA or another one, comes before what the lane does now.
@@ -151,8 +166,9 @@ RULE bool is_shown_by(const struct warp *w, int lane, const struct cta *by, uint
 RULE bool is_fenced(const struct warp *w, int lane, const struct cta *home, uint32_t thread,
                     uint32_t stamp)
 {
-    if (is_shown_by(w, lane, home, thread / WARP, PROXY_SHARED, home->number, thread, stamp))
-        return true; // mostly its own warp's
+    uint32_t own = thread / WARP < (uint32_t)home->warps ? thread / WARP : 0; // mostly by this warp
+    if (is_shown_by(w, lane, home, own, PROXY_SHARED, home->number, thread, stamp))
+        return true;
     for (int i = 0; i < home->warps; ++i)
         if (is_shown_by(w, lane, home, (uint32_t)i, PROXY_SHARED, home->number, thread, stamp))
             return true;
@@ -160,6 +176,17 @@ RULE bool is_fenced(const struct warp *w, int lane, const struct cta *home, uint
         if (is_shown_by(w, lane, w->cta, (uint32_t)i, PROXY_SHARED, home->number, thread, stamp))
             return true;
     return false;
+}
+
+// The same of a write, which may be by loads (cells.h).
+RULE bool is_write_fenced(const struct warp *w, int lane, const struct cta *home, uint32_t writer,
+                          uint32_t stamp)
+{
+    if (source_of(writer) < LOADS)
+        return is_fenced(w, lane, home, writer, stamp);
+    return is_fenced(w, lane, home, loads_of(home->races, source_of(writer)), stamp) ||
+           (issuer_has_waited(home, writer, stamp) &&
+            is_fenced(w, lane, home, issuer_of(writer), stamp));
 }
 
 // In global memory. Of other CTAs' own fences it is not asked whether the lane knows of them.

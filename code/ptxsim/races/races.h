@@ -113,8 +113,9 @@ struct proxy_fences {
 
 // Sources of writes: a warp (0 to 31), several warps, or the bulk loads of an mbarrier (from LOADS on). What a bulk load
 // writes is not the issuing thread's: only who has seen the mbarrier's phase complete knows that it has come, and who
-// has met such a thread since. So the loads of each mbarrier have a place of their own in a clock. Where a CTA has
-// more than LOAD_SOURCES such mbarriers, some share one.
+// has met such a thread since. So the loads of each mbarrier have a place of their own in a clock. So have st.async and
+// the cp.async that an mbarrier is told of; of these the issuing thread may wait, too, and who meets it after that knows
+// of them by its place. Where a CTA has more than LOAD_SOURCES, some share one.
 enum { SEVERAL = WARP, LOADS, LOAD_SOURCES = 32, SOURCES = 128 };
 
 // The series that a warp's loads of global memory have under way (cells.h), by the load's number.
@@ -144,6 +145,7 @@ struct warp_clock { // of each lane: its time, and what it knows
         uint32_t stamp, base, wbase;
         struct snapshot *last, *before; // met by then, and not yet acquired
     } fenced[FENCE_SCOPES][WARP];
+    uint32_t waited[WARP];        // when it last waited for copies of its own
     uint32_t now_all;             // when all lanes agree, else 0
     uint32_t base_all, wbase_all; // the least
     bool plain;                   // no lane knows more of its own CTA than base and wbase say
@@ -179,6 +181,7 @@ struct races {                            // of a CTA
     int warps;
     bool bulk;                                         // there are bulk copies
     uint32_t load_sources;                             // of the CTA, so far
+    uint32_t of_copies;                                // a bit of each source: of cp.async
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
     struct read_plane {                                // of plain reads
         uint32_t *stamp, *lanes, *insn;
@@ -237,10 +240,16 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
 // The bytes of a copy have come to the shared memory of `home`: a write by its lane; source: of loads, or 0.
 void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
                   uint32_t bytes, uint32_t source, uint32_t stamp);
-// race_load_source: the source of the loads that the next mbarrier of a CTA is told of. race_loads_come: loads of a
-// source come now: the stamp of these writes, which know those who acquire the mbarrier's clock.
-uint32_t race_load_source(struct cta *home);
+// What a lane has just stored to the shared memory of `home` is on its way from now on.
+void race_under_way(const struct warp *w, int lane, uint32_t insn, struct cta *home, uint32_t at,
+                    uint32_t bytes);
+// race_load_source: the next source of loads of a CTA; copies: of cp.async. race_loads_come: loads of a source come now:
+// the stamp of these writes. race_loads_known: who acquires the mbarrier's clock knows of those up to a stamp.
+uint32_t race_load_source(struct cta *home, bool copies);
 uint32_t race_loads_come(struct cta *home, uint32_t source, struct clock **clock);
+void race_loads_known(struct cta *home, uint32_t source, uint32_t stamp, struct clock **clock);
+// Lanes have waited for copies of theirs: those that come by that have the lanes' time, which moves on.
+void race_copies_awaited(struct warp *w, uint32_t lanes);
 // A warp issues an operation that goes on by itself and reads shared memory until it is waited for: the CTA's time.
 // What the warp writes from now on is later.
 uint32_t race_issue(struct warp *w);

@@ -183,9 +183,10 @@ static struct other_party name_thread(const struct warp *w, const unsigned block
 static struct other_party name_party(const struct warp *w, const struct cta *cta, uint32_t thread,
                                      uint32_t insn, uint32_t at)
 {
-    const struct warp *other = &cta->warp[issuer_of(thread) / WARP];
+    const struct cta *issuing = issuing_cta(cta, thread);
+    const struct warp *other = &issuing->warp[issuer_of(thread) / WARP];
     uint32_t lane = thread % WARP;
-    struct other_party p = name_thread(w, cta->index, other->tid[0][lane], other->tid[1][lane],
+    struct other_party p = name_thread(w, issuing->index, other->tid[0][lane], other->tid[1][lane],
                                        other->tid[2][lane], insn);
     shared_name(cta->program, at, p.variable, sizeof p.variable);
     return p;
@@ -224,14 +225,15 @@ void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, u
     if (pending)
         report_pair(
             w, op, lane, insn, &p,
-            "%s %u bytes of shared memory at %u%s that a %.*s of %s at %s is still writing: "
+            "%s %u bytes of shared memory at %u%s that a %.*s of %s%s at %s is still writing: "
             "nothing has waited for it",
-            verb, bytes, at, p.variable, NAME_OF(insn_of(w, insn)), p.who, p.where);
+            verb, bytes, at, p.variable, NAME_OF(insn_of(w, insn)), p.who, p.block, p.where);
     else if (by_load)
         report_pair(w, op, lane, insn, &p,
-                    "%s %u bytes of shared memory at %u%s that a %.*s of %s at %s has written: "
+                    "%s %u bytes of shared memory at %u%s that a %.*s of %s%s at %s has written: "
                     "this thread has not waited for it, nor met one that had",
-                    verb, bytes, at, p.variable, NAME_OF(insn_of(w, insn)), p.who, p.where);
+                    verb, bytes, at, p.variable, NAME_OF(insn_of(w, insn)), p.who, p.block,
+                    p.where);
     else
         report_pair(w, op, lane, insn, &p,
                     "%s %u bytes of shared memory at %u%s that %s %s at %s with no %s in "

@@ -14,7 +14,8 @@ void races_create(struct cta *cta)
     s->warps = cta->warps;
     for (size_t i = 0; i < cta->program->insn_count; ++i)
         s->bulk |= cta->program->insns[i].family == FAMILY_BULK;
-    s->threads = (uint32_t)cta->warps * (WARP + 1) + (s->bulk ? LOAD_SOURCES : 0);
+    s->threads = (uint32_t)cta->warps * (WARP + 1) +
+                 (s->bulk || cta->program->tells_mbarriers ? LOAD_SOURCES : 0);
     s->write_stamp = plane(s->cells);
     s->write_thread = plane(s->cells);
     s->write_insn = plane(s->cells);
@@ -123,7 +124,7 @@ void races_start(struct cta *cta)
     forget_places(s);
     s->seen.count = s->completed.count = 0;
     s->init_count = 0;
-    s->load_sources = 0;
+    s->load_sources = s->of_copies = 0;
     if (s->time > UINT32_MAX / 2) {
         uint32_t lines = s->cells / LINE + 1;
         memset(s->write_stamp, 0, s->cells * sizeof *s->write_stamp);
@@ -155,6 +156,7 @@ void races_start(struct cta *cta)
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;
         forget_proxies(c);
+        memset(c->waited, 0, sizeof c->waited);
         for (int lane = 0; lane < WARP; ++lane) {
             forget_known(cta->worker, c, lane);
             c->base[lane] = c->wbase[lane] = base;

@@ -425,6 +425,36 @@ template <bool WRONG> __global__ void told(int *out)
     cluster.sync();
 }
 
+// One thread waits for what the other block has stored, and others read that have met both behind the stores only. The
+// flag has no fence and orders nothing: it only lets the read come late.
+template <bool WRONG> __global__ void told_one(int *out)
+{
+    __shared__ int mine[N];
+    __shared__ uint64_t full;
+    __shared__ volatile int seen;
+    cg::cluster_group cluster = cg::this_cluster();
+    init(&full, 1);
+    if (threadIdx.x == 0) {
+        seen = 0;
+        expect(&full, BYTES);
+    }
+    cluster.sync();
+    uint32_t other = cluster.block_rank() ^ 1, t = threadIdx.x;
+    TELL(in_block(&mine[t], other), t, in_block(&full, other));
+    cluster.sync();
+    if (t == 0) {
+        wait_for(&full, 0);
+        seen = 1;
+    }
+    if (!WRONG)
+        __syncthreads();
+    while (t >= 32 && !seen)
+        ;
+    if (t >= 32)
+        out[blockIdx.x * N + t] = mine[N - 1 - t]; // <- told_one
+    cluster.sync();
+}
+
 template <bool WRONG> __global__ void added(int *out)
 {
     __shared__ int sum;
@@ -521,6 +551,7 @@ static const struct {
     CASE(outside),   CASE(not_its_own), CASE(no_such_rank), CASE(handed_over),  CASE(multicast),
     CASE(reused),    CASE(unwaited),    CASE(sent),         CASE(told),         CASE(added),
     CASE(astray),    CASE(initialised), CASE(partly),       CASE(third_reader), CASE(read_there),
+    CASE(told_one),
 };
 
 int main(int argc, char **argv)

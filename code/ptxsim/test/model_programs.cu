@@ -31,9 +31,11 @@ enum kind {
     SEND,      // a volatile store of a flag
     RECEIVE,   // waits for the flag of step `of`
     COPY,      // cp.async to shared memory
+    COPY_TOLD, // the same with an mbarrier of its own, which is told of all of the thread's
     COPY_WAIT, // for all of the thread's
+    TELL,      // st.async, with an mbarrier of its own
     PULL,      // a bulk copy to shared memory, with an mbarrier of its own
-    PULL_WAIT, // for that of step `of`
+    PULL_WAIT, // for the mbarrier of step `of`
     PUSH,      // a bulk copy from shared memory
     PUSH_WAIT, // for all of the thread's
     KINDS,
@@ -49,9 +51,11 @@ static const char *const names[] = {"load",
                                     "send",
                                     "receive",
                                     "cp.async",
+                                    "cp.async on an mbarrier",
                                     "wait for cp.async",
+                                    "st.async",
                                     "bulk load",
-                                    "wait for bulk load",
+                                    "wait for the mbarrier",
                                     "bulk store",
                                     "wait for bulk stores"};
 
@@ -64,6 +68,12 @@ struct step {
 struct program {
     step steps[STEPS];
 };
+
+// Whether an mbarrier is told when the copy has come.
+__host__ __device__ bool tells(int kind)
+{
+    return kind == COPY_TOLD || kind == TELL || kind == PULL;
+}
 
 // ---- In the simulator ---------------------------------------------------------------------------
 
@@ -83,11 +93,26 @@ __device__ void pull_wait(uint64_t *barrier)
                      : "memory");
 }
 
-__device__ void pull(void *to, const void *from, uint64_t *barrier)
+__device__ void expect(uint64_t *barrier, unsigned bytes)
 {
     asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 16;" ::"r"(shared_address(barrier))
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+        "r"(bytes)
         : "memory");
+}
+
+__device__ void tell(void *to, int value, uint64_t *barrier)
+{
+    expect(barrier, 4);
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(
+                     shared_address(to)),
+                 "r"(value), "r"(shared_address(barrier))
+                 : "memory");
+}
+
+__device__ void pull(void *to, const void *from, uint64_t *barrier)
+{
+    expect(barrier, 16);
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];" ::
             "r"(shared_address(to)),
@@ -127,10 +152,16 @@ __device__ void act(const step &s, int i, char *at, uint64_t *barriers, int *fla
             ;
         break;
     case COPY:
+    case COPY_TOLD:
         asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(at)),
                      "l"(mine + UNIT)
                      : "memory");
+        if (s.kind == COPY_TOLD)
+            asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(
+                             shared_address(barriers + i))
+                         : "memory");
         break;
+    case TELL: tell(at, 1000 * (i + 1), barriers + i); break;
     case COPY_WAIT: asm volatile("cp.async.wait_all;" ::: "memory"); break;
     case PULL: pull(at, mine + UNIT, barriers + i); break;
     case PULL_WAIT: pull_wait(barriers + s.of); break;
@@ -173,7 +204,7 @@ __global__ void follow(program p, char *global, int *flags, char *private_places
     }
     __syncthreads();
     for (int i = 0; i < STEPS; ++i) // nothing is under way at the end
-        if (p.steps[i].actor == actor && p.steps[i].kind == PULL)
+        if (p.steps[i].actor == actor && tells(p.steps[i].kind))
             pull_wait(barriers + i);
     asm volatile("cp.async.bulk.wait_group 0; cp.async.wait_all;" ::: "memory");
 }
@@ -215,7 +246,7 @@ static int block_of(int actor)
 }
 static bool is_copy(const step &s)
 {
-    return s.kind == COPY || s.kind == PULL || s.kind == PUSH;
+    return s.kind == COPY || s.kind == PUSH || tells(s.kind);
 }
 static bool is_bulk(const step &s)
 {
@@ -236,8 +267,33 @@ static bool reaches(const step &fence, int a, int b) // its scope, both
     return !fence.cta || block_of(a) == block_of(b);
 }
 
-// Program order. A copy comes after its issue and before a wait of the right kind.
-static void order_threads(graph &g, const program &p)
+// Whether the mbarrier of step j is told of the cp.async of step i, which its thread has issued before. In the simulator one
+// mbarrier is told of a cp.async and no second: lenient.
+static bool is_told_later(const program &p, int i, int j, bool lenient)
+{
+    const step &a = p.steps[i], &b = p.steps[j];
+    bool told_before = a.kind == COPY_TOLD;
+    for (int k = i + 1; k < j; ++k)
+        told_before |= p.steps[k].kind == COPY_TOLD && p.steps[k].actor == a.actor;
+    return (a.kind == COPY || a.kind == COPY_TOLD) && b.kind == COPY_TOLD && a.actor == b.actor &&
+           i < j && (!told_before || lenient);
+}
+
+// A cp.async that some thread waits for by its mbarrier, and its own thread, too: who has met that thread between the two
+// waits knows of it in the simulator.
+static bool is_awaited_twice(const program &p, int i)
+{
+    bool own = false, seen = false;
+    for (int j = i + 1; p.steps[i].kind <= COPY_TOLD && j < STEPS; ++j) {
+        own |= p.steps[j].kind == COPY_WAIT && p.steps[j].actor == p.steps[i].actor;
+        seen |= p.steps[j].kind == PULL_WAIT &&
+                (p.steps[j].of == i || is_told_later(p, i, p.steps[j].of, true));
+    }
+    return own && seen;
+}
+
+// Program order, and copies: after their issue, and before a wait of the right kind.
+static void order_threads(graph &g, const program &p, bool lenient)
 {
     for (int actor = 0; actor < ACTORS; ++actor)
         for (int i = 0, last = -1; i < STEPS; ++i)
@@ -249,17 +305,21 @@ static void order_threads(graph &g, const program &p)
     for (int i = 0; i < STEPS; ++i)
         for (int j = i + 1; is_copy(p.steps[i]) && j < STEPS; ++j) {
             const step &c = p.steps[i], &w = p.steps[j];
-            bool own = w.actor == c.actor && ((c.kind == COPY && w.kind == COPY_WAIT) ||
-                                              (c.kind == PUSH && w.kind == PUSH_WAIT));
-            if (own || (c.kind == PULL && w.kind == PULL_WAIT && w.of == i)) {
-                g.edge(g.node(i, c.actor),
-                       g.node(j, w.actor)); // the mbarrier's arrival releases, too
+            bool own = w.actor == c.actor &&
+                       (((c.kind == COPY || c.kind == COPY_TOLD) && w.kind == COPY_WAIT) ||
+                        (c.kind == PUSH && w.kind == PUSH_WAIT));
+            bool seen = w.kind == PULL_WAIT && tells(c.kind) && w.of == i;
+            if (seen && (c.kind != COPY_TOLD || lenient)) // the mbarrier's arrival releases, too
+                g.edge(g.node(i, c.actor), g.node(j, w.actor));
+            if (own || seen || (w.kind == PULL_WAIT && is_told_later(p, i, w.of, lenient)))
                 g.edge(g.copied(i), g.node(j, w.actor));
-            }
         }
     for (int i = 0; i < STEPS; ++i)
-        if (is_copy(p.steps[i]))
+        if (is_copy(p.steps[i])) {
             g.edge(g.node(i, p.steps[i].actor), g.copied(i));
+            if (lenient && is_awaited_twice(p, i))
+                g.edge(g.copied(i), g.node(i, p.steps[i].actor));
+        }
 }
 
 // Threads that meet at a barrier know what the others did before it.
@@ -308,7 +368,7 @@ static void order_messages(graph &g, const program &p, bool lenient, bool raw, i
 static graph order(const program &p, bool lenient, bool raw, int but = -1)
 {
     graph g;
-    order_threads(g, p);
+    order_threads(g, p, lenient);
     order_barriers(g, p);
     order_messages(g, p, lenient, raw, but);
     g.close();
@@ -317,7 +377,7 @@ static graph order(const program &p, bool lenient, bool raw, int but = -1)
 
 static bool writes(const step &s)
 {
-    return s.kind == STORE || s.kind == ADD || s.kind == COPY || s.kind == PULL;
+    return s.kind == STORE || s.kind == ADD || (is_copy(s) && s.kind != PUSH);
 }
 static bool accesses(const step &s)
 {
@@ -397,9 +457,10 @@ static int below(int n)
 static step draw_step(const program &p, int i)
 {
     static const int8_t often[] = {
-        LOAD,        LOAD,        LOAD,      STORE,    STORE,       ADD,         FENCE, FENCE,
-        PROXY_FENCE, PROXY_FENCE, SYNCWARP,  SYNCWARP, SYNCTHREADS, SYNCTHREADS, SEND,  RECEIVE,
-        RECEIVE,     COPY,        COPY_WAIT, PULL,     PULL_WAIT,   PULL_WAIT,   PUSH,  PUSH_WAIT};
+        LOAD,      LOAD,        LOAD,        STORE,     STORE,     ADD,         FENCE,
+        FENCE,     PROXY_FENCE, PROXY_FENCE, SYNCWARP,  SYNCWARP,  SYNCTHREADS, SYNCTHREADS,
+        SEND,      RECEIVE,     RECEIVE,     COPY,      COPY_WAIT, PULL,        PULL_WAIT,
+        PULL_WAIT, PUSH,        PUSH_WAIT,   COPY_TOLD, TELL,      PULL_WAIT};
     step s = {};
     s.kind = often[below(sizeof often)];
     s.actor = below(ACTORS);
@@ -408,7 +469,7 @@ static step draw_step(const program &p, int i)
     s.cta = below(3) == 0;
     s.of = i ? below(i) : 0;
     bool of_send = s.kind == RECEIVE, of_pull = s.kind == PULL_WAIT;
-    if ((of_send && p.steps[s.of].kind != SEND) || (of_pull && p.steps[s.of].kind != PULL))
+    if ((of_send && p.steps[s.of].kind != SEND) || (of_pull && !tells(p.steps[s.of].kind)))
         s.kind = NOTHING;
     if (of_pull && block_of(p.steps[s.of].actor) != block_of(s.actor))
         s.kind = NOTHING;
@@ -513,15 +574,16 @@ static int draw_copied(step *s, bool pull)
     return n;
 }
 
-// A bulk load, a barrier, a wait for the load by one thread, and an access by another one: which has met the one that has
-// waited, or has not.
+// A copy of which an mbarrier is told, a barrier, a wait for it by one thread, and an access by another one: which has met
+// the one that has waited, or has not.
 static int draw_awaited(step *s)
 {
     int block = below(BLOCKS), n = 0;
     int waits = block * OF_BLOCK + below(OF_BLOCK), other = block * OF_BLOCK + below(OF_BLOCK);
-    s[n++] = access_of(PULL, block * OF_BLOCK + below(OF_BLOCK), 0);
+    static const int8_t kinds[] = {PULL, COPY_TOLD, TELL};
+    s[n++] = access_of(kinds[below(3)], block * OF_BLOCK + below(OF_BLOCK), 0);
     s[n++] = {SYNCTHREADS, -1};
-    s[n++] = {PULL_WAIT, (int8_t)waits};
+    s[n++] = {(int8_t)(s[0].kind == COPY_TOLD && !below(4) ? COPY_WAIT : PULL_WAIT), (int8_t)waits};
     if (below(2))
         s[n++] = {SYNCTHREADS, -1};
     s[n++] = access_of(below(2) ? LOAD : STORE, other, 0);

@@ -285,6 +285,57 @@ template <bool WRONG> __global__ void copy_mbarrier(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_mbarrier
 }
 
+// One thread waits for the mbarrier, and others that have met it behind the issue only read. The flag has no fence and
+// orders nothing: it only lets the read come late.
+template <bool WRONG> __global__ void copy_seen(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    __shared__ unsigned long long full;
+    __shared__ volatile int seen;
+    int t = threadIdx.x;
+    if (t == 0) {
+        init(&full, N);
+        seen = 0;
+    }
+    __syncthreads();
+    __pipeline_memcpy_async(&tile[t], &in[t], 4);
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&full))
+                 : "memory");
+    __syncthreads();
+    if (t == 0) {
+        while (!passed(&full, 0))
+            ;
+        seen = 1;
+    }
+    if (!WRONG)
+        __syncthreads();
+    while (t >= 32 && !seen)
+        ;
+    if (t >= 32)
+        out[t] = tile[N - 1 - t]; // <- copy_seen
+}
+
+// Each thread waits for its own copies, of which an mbarrier is told, too, and reads those of others that it has met
+// before that wait only.
+template <bool WRONG> __global__ void copy_own_wait(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    __shared__ unsigned long long full;
+    int t = threadIdx.x;
+    if (t == 0)
+        init(&full, N);
+    __syncthreads();
+    __pipeline_memcpy_async(&tile[t], &in[t], 4);
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&full))
+                 : "memory");
+    if (WRONG)
+        __syncthreads();
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    if (!WRONG)
+        __syncthreads();
+    out[t] = tile[N - 1 - t]; // <- copy_own_wait
+}
+
 // The producers drain their copies after they have handed them over; the wrong consumers take them
 // unasked.
 template <bool WRONG> __global__ void copy_drained(int *out, const int *in)
@@ -1320,6 +1371,8 @@ static const struct {
     CASE(twice_locked, 4),
     CASE(header, 1),
     CASE(missed_end, 1),
+    CASE(copy_seen, 1),
+    CASE(copy_own_wait, 1),
     CASE(copy_drained, 1),
     CASE(wmma_in_place, 1),
     CASE(wmma_looked_at, 1),

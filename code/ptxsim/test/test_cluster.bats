@@ -52,6 +52,10 @@ setup() {
 @test "a copy to one block with the mbarrier of another" { expect sent "with the mbarrier of another"; }
 
 @test "st.async: the other block does not wait" { expect told "in between"; }
+@test "st.async: one thread waits, and others that have met both blocks behind the stores only read" {
+    expect told_one "has written: this thread has not waited for it, nor met one that had"
+    [[ "$output" == *"a st.async of thread (31,0,0) of block (1,0,0) at $CASES:"* ]]
+}
 @test "red.async: nobody waits for the sum" { expect added "in between"; }
 @test "st.async to one block with the mbarrier of another" { expect astray "with the mbarrier of another"; }
 

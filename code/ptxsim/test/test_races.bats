@@ -31,6 +31,10 @@ setup() {
     expect copy_source_again "read at"
 }
 @test "a cp.async whose mbarrier nobody waits for" { expect copy_mbarrier "is still writing"; }
+@test "a cp.async for which one thread waits, by its mbarrier or by itself, and that others read which it met before only" {
+    expect copy_seen "has written: this thread has not waited for it, nor met one that had"
+    expect copy_own_wait "that a cp.async of thread"
+}
 @test "no barrier before reading" { expect read_early "with no barrier in between"; }
 @test "no barrier before overwriting" { expect overwrite "with no barrier in between"; }
 @test "no __syncwarp" { expect warp_step "with no __syncwarp or barrier in between"; }
