@@ -206,8 +206,6 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
         if (met->before) {
             struct snapshot joined = {.of = {met->last, met->before}};
             both = snapshot_new(worker, joined);
-            snapshot_drop(worker, &met->last);
-            snapshot_drop(worker, &met->before);
         }
         met->before = both;
     } else {
@@ -225,7 +223,7 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
     struct warp_clock *c = w->clock;
     struct worker *worker = w->cta->worker;
     struct global_races *g = worker->global_races;
-    const struct fenced *f = &c->fenced[FENCE_GPU][lane];
+    struct fenced *f = &c->fenced[FENCE_GPU][lane];
     struct met *met = &c->met[lane];
     struct clock *shown = NULL;
     bool deferred = c->deferred >> lane & 1;
@@ -245,28 +243,33 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
         new.known = shown = shown_by(w, lane, FENCE_GPU, false);
     }
     new.world = c->world[lane];
-    if (deferred) {
-        new.of[1] = met->last;
-        new.of[2] = met->before;
-    }
-    if (!new.stamp && !new.known && !new.world && !new.of[1])
+    if (!new.stamp && !new.known && !new.world && !deferred)
         return;
     int *lock = &place_list(g, at)->lock;
     lock_on(lock);
     struct global_place *p = global_place(worker, at, true);
-    if (p->released != new.of[1])
+    struct snapshot *own = deferred && p->released == met->last && !met->before ? met->last : NULL;
+    bool follows = own && snapshot_follows(&g->snapshots, &new, own);
+    if (!follows && deferred) { // it has all that the lane had met
+        new.of[1] = met->last;
+        new.of[2] = met->before;
+        met->last = met->before = NULL;
+    }
+    if (!follows && p->released != new.of[1]) {
         new.of[0] = p->released;
-    else if (!new.of[2])
-        snapshot_takes_place(&g->snapshots, &new, new.of[1]);
+        p->released = NULL;
+    }
     struct snapshot *released = snapshot_new(worker, new);
+    if (follows && !releases && f->last == own) { // which adds what the fence itself shows
+        snapshot_drop(worker, &f->last);
+        f->last = snapshot_share(released);
+    }
     snapshot_drop(worker, &p->released);
     p->released = released;
-    if (deferred) { // it has all that the lane had met
-        snapshot_share(released);
+    if (deferred) {
         snapshot_drop(worker, &met->last);
-        snapshot_drop(worker, &met->before);
         met->at = at;
-        met->last = released;
+        met->last = snapshot_share(released);
     }
     lock_off(lock);
     clock_drop(&shown);

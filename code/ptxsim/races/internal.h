@@ -243,12 +243,11 @@ static inline struct snapshot *snapshot_share(struct snapshot *s)
 }
 
 void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
-// A snapshot as it is given: it takes references of its own.
+// A snapshot as it is given. The references to what it is made of (of) are its own from then on.
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
-// What a lane shows where only its own snapshot `before` was: a later one has all that this one itself shows, and is made
-// of what this one is made of. So one stays of those that a lane makes when it takes a lock and when it gives it back.
-void snapshot_takes_place(struct snapshots *g, struct snapshot *shown,
-                          const struct snapshot *before);
+// Whether what a lane shows where only its own snapshot was has all that this one itself shows. Then it is made of what this
+// one is made of, and takes its place: so one stays of those that a lane makes when it takes a lock and gives it back.
+bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
 // Frees all snapshots of a launch, whoever holds them.
 void snapshots_forget(struct snapshots *g);
 // All that a snapshot shows. It is the snapshot's.

@@ -191,7 +191,6 @@ struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
         uint16_t depth =
             s->of[i] ? (uint16_t)(__atomic_load_n(&s->of[i]->depth, __ATOMIC_RELAXED) + 1) : 0;
         s->depth = depth > s->depth ? depth : s->depth;
-        snapshot_share(s->of[i]);
     }
     clock_share(s->known);
     world_share(s->world);
@@ -200,14 +199,15 @@ struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
     return s;
 }
 
-void snapshot_takes_place(struct snapshots *g, struct snapshot *shown,
-                          const struct snapshot *before)
+bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own)
 {
-    lock_on(&g->lock);
-    if (before && !before->flat && before->stamp && before->cta == shown->cta &&
-        before->thread == shown->thread && before->stamp <= shown->stamp)
-        memcpy(shown->of, before->of, sizeof shown->of);
+    lock_on(&g->lock); // or another host thread might work it out
+    bool follows = !own->flat && own->stamp && own->cta == shown->cta &&
+                   own->thread == shown->thread && own->stamp <= shown->stamp;
+    for (int i = 0; follows && i < SNAPSHOTS_OF; ++i)
+        shown->of[i] = snapshot_share(own->of[i]);
     lock_off(&g->lock);
+    return follows;
 }
 
 // Whether a snapshot itself shows what a party did.
