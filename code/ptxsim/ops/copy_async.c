@@ -11,8 +11,9 @@
 
 #include <stdlib.h>
 
-struct copies {          // of a warp
-    uint32_t open[WARP]; // number of the group that each lane fills
+struct copies {              // of a warp
+    uint32_t open[WARP];     // number of the group that each lane fills
+    uint32_t bound_to[WARP]; // a bit for each source (races/) of what a lane has bound to mbarriers
     size_t count, capacity;
     struct copy {
         uint32_t at, bytes, insn, group;
@@ -143,21 +144,41 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
 }
 
-// The source of the copies that are bound to a phase of an mbarrier, for race checks.
+// The source of the copies that are bound to a phase of an mbarrier, for race checks, and the clock that those acquire
+// who see that phase.
 static uint32_t *source_of_copies(struct cta *cta, const struct copy *c)
 {
     return &cta->meetings[c->meeting - 1].copies[c->phase % 2];
 }
 
-// The thread that has issued a copy has waited for it. Who will see the phase of an mbarrier that the copy is bound to,
-// or has, knows that it has come, too.
-static void arrive_awaited(struct warp *w, const struct copy *c)
+static struct clock **clock_of_copies(struct cta *cta, const struct copy *c)
 {
-    struct meeting *m = c->meeting ? &w->cta->meetings[c->meeting - 1] : NULL;
-    uint32_t source = m ? *source_of_copies(w->cta, c) : 0,
-             stamp = w->clock ? w->clock->now[c->lane] : 0;
-    if (m)
-        race_loads_known(w->cta, source, stamp, c->phase < m->phases ? &m->complete : &m->pending);
+    struct meeting *m = &cta->meetings[c->meeting - 1];
+    return c->phase < m->phases ? &m->complete : &m->pending;
+}
+
+// An mbarrier that is told of a thread's copies is told of all that the thread has issued before. So of a copy that has come
+// those know, too, who see the phases that later copies of its lane are bound to.
+static void tell_later(struct warp *w, size_t from, int lane, uint32_t source, uint32_t stamp)
+{
+    for (size_t i = from; i < w->copies->count; ++i) {
+        const struct copy *c = &w->copies->list[i];
+        if (c->lane == lane && c->meeting && *source_of_copies(w->cta, c) != source)
+            race_loads_known(w->cta, source, stamp, clock_of_copies(w->cta, c));
+    }
+}
+
+// The thread that has issued copy i has waited for it. Who will see the phase of an mbarrier that the copy is bound to, or
+// has, knows that it has come, too.
+static void arrive_awaited(struct warp *w, size_t i)
+{
+    const struct copy *c = &w->copies->list[i];
+    uint32_t source = c->meeting ? *source_of_copies(w->cta, c) : 0;
+    uint32_t stamp = w->clock ? w->clock->now[c->lane] : 0;
+    if (source) {
+        race_loads_known(w->cta, source, stamp, clock_of_copies(w->cta, c));
+        tell_later(w, i + 1, c->lane, source, stamp);
+    }
     arrive_copy(w, c, source, stamp);
 }
 
@@ -179,7 +200,7 @@ void copy_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     for (size_t i = 0; i < copies->count; ++i) {
         const struct copy *c = &copies->list[i];
         if (mask >> c->lane & 1 && c->group + (uint64_t)op->imm < copies->open[c->lane])
-            arrive_awaited(w, c);
+            arrive_awaited(w, i);
         else
             copies->list[kept++] = *c;
     }
@@ -188,36 +209,62 @@ void copy_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase)
 {
-    for (size_t i = 0; w->copies && i < w->copies->count; ++i) {
-        struct copy *c = &w->copies->list[i];
-        if (c->lane == lane && !c->meeting) {
-            c->meeting = 1 + meeting;
-            c->phase = phase;
-            uint32_t *source = source_of_copies(w->cta, c);
-            *source = *source ? *source : race_load_source(w->cta, true);
-        }
+    struct copies *copies = copies_of(w);
+    race_loads_told(w->cta, copies->bound_to[lane], &w->cta->meetings[meeting].pending);
+    for (size_t i = 0; i < copies->count; ++i) {
+        struct copy *c = &copies->list[i];
+        if (c->lane != lane || c->meeting)
+            continue;
+        c->meeting = 1 + meeting;
+        c->phase = phase;
+        uint32_t *source = source_of_copies(w->cta, c);
+        *source = *source ? *source : race_load_source(w->cta, true);
+        copies->bound_to[lane] |= race_source_bit(*source);
     }
+}
+
+// The copies of a warp that are bound to a phase that is complete come, and those that their threads have issued before.
+static void arrive_bound(struct warp *w, uint32_t meeting, uint32_t phases, uint32_t stamp[2])
+{
+    struct copies *copies = w->copies;
+    struct cta *cta = w->cta;
+    size_t last[WARP] = {0}, kept = 0; // 1 + the last of each lane's
+    uint32_t lanes = 0;
+    for (size_t i = 0; i < copies->count; ++i) {
+        const struct copy *c = &copies->list[i];
+        if (c->meeting != meeting + 1 || c->phase >= phases)
+            continue;
+        uint32_t *at = &stamp[c->phase % 2], source = *source_of_copies(cta, c);
+        *at = *at ? *at : race_loads_come(cta, source, &cta->meetings[meeting].complete);
+        if (!(lanes >> c->lane & 1))
+            tell_later(w, i + 1, c->lane, source, *at);
+        lanes |= 1u << c->lane;
+        last[c->lane] = i + 1;
+    }
+    for (size_t i = 0; lanes && i < copies->count; ++i) {
+        const struct copy *c = &copies->list[i];
+        if (i >= last[c->lane]) {
+            copies->list[kept++] = *c;
+            continue;
+        }
+        uint32_t source = *source_of_copies(cta, c), at = stamp[c->phase % 2];
+        if (c->meeting != meeting + 1) {
+            at = race_loads_come(cta, source, clock_of_copies(cta, c));
+            race_loads_known(cta, source, at, &cta->meetings[meeting].complete);
+            tell_later(w, i + 1, c->lane, source, at);
+        }
+        arrive_copy(w, c, source, at);
+        note_effect(w);
+    }
+    copies->count = lanes ? kept : copies->count;
 }
 
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
 {
-    uint32_t stamp[2] = {0};
-    for (int k = 0; k < cta->warps; ++k) {
-        struct warp *w = &cta->warp[k];
-        size_t kept = 0;
-        for (size_t i = 0; w->copies && i < w->copies->count; ++i) {
-            struct copy *c = &w->copies->list[i];
-            if (c->meeting == meeting + 1 && c->phase < phases) {
-                uint32_t *at = &stamp[c->phase % 2], source = *source_of_copies(cta, c);
-                *at = *at ? *at : race_loads_come(cta, source, &cta->meetings[meeting].complete);
-                arrive_copy(w, c, source, *at);
-                note_effect(w);
-            } else
-                w->copies->list[kept++] = *c;
-        }
-        if (w->copies)
-            w->copies->count = kept;
-    }
+    uint32_t stamp[2] = {0}; // by the phase's parity
+    for (int k = 0; k < cta->warps; ++k)
+        if (cta->warp[k].copies)
+            arrive_bound(&cta->warp[k], meeting, phases, stamp);
 }
 
 size_t copies_open(const struct warp *w)
@@ -261,6 +308,7 @@ void copies_start(struct cta *cta)
         if (copies) {
             copies->count = 0;
             memset(copies->open, 0, sizeof copies->open);
+            memset(copies->bound_to, 0, sizeof copies->bound_to);
         }
     }
 }

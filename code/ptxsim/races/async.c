@@ -45,7 +45,7 @@ uint32_t race_load_source(struct cta *home, bool copies)
     if (!s)
         return 0;
     uint32_t source = LOADS + s->load_sources++ % LOAD_SOURCES;
-    s->of_copies |= (uint32_t)copies << (source - LOADS);
+    s->of_copies |= copies ? race_source_bit(source) : 0;
     for (int i = 0; i < home->warps; ++i)
         home->warp[i].clock->least[source] = 0;
     return source;
@@ -67,7 +67,19 @@ void race_loads_known(struct cta *home, uint32_t source, uint32_t stamp, struct 
     struct clock *c = clock_own(clock, home->races->threads);
     uint32_t *at = &c->at[loads_of(home->races, source)];
     *at = stamp > *at ? stamp : *at;
+    uint32_t *came = &home->races->came[source - LOADS];
+    *came = stamp > *came ? stamp : *came;
     c->most = stamp > c->most ? stamp : c->most;
+}
+
+void race_loads_told(struct cta *home, uint32_t sources, struct clock **clock)
+{
+    struct races *s = home->races;
+    for (uint32_t left = s ? sources : 0; left; left &= left - 1) {
+        uint32_t source = LOADS + (uint32_t)__builtin_ctz(left);
+        if (s->came[source - LOADS])
+            race_loads_known(home, source, s->came[source - LOADS], clock);
+    }
 }
 
 void race_copies_awaited(struct warp *w, uint32_t lanes)

@@ -43,7 +43,7 @@ RULE struct party party_by(const struct warp *w, int lane, const struct op *op)
 RULE bool issuer_has_waited(const struct cta *home, uint32_t writer, uint32_t stamp)
 {
     uint32_t issuer = issuer_of(writer), source = source_of(writer);
-    return home->races->of_copies >> (source - LOADS) & 1 &&
+    return home->races->of_copies & race_source_bit(source) &&
            home->warp[issuer / WARP].clock->waited[issuer % WARP] >= stamp;
 }
 

@@ -116,7 +116,7 @@ struct proxy_fences {
 // has met such a thread since. So the loads of each mbarrier have a place of their own in a clock. So have st.async and
 // the cp.async that an mbarrier is told of; of these the issuing thread may wait, too, and who meets it after that knows
 // of them by its place. Where a CTA has more than LOAD_SOURCES, some share one.
-enum { SEVERAL = WARP, LOADS, LOAD_SOURCES = 32, SOURCES = 128 };
+enum { SEVERAL = WARP, LOADS, LOAD_SOURCES = 32, SOURCES = 128 }; // LOAD_SOURCES: bits of a word
 
 // The series that a warp's loads of global memory have under way (cells.h), by the load's number.
 enum { SERIES_PLACES = 16 };
@@ -182,6 +182,7 @@ struct races {                            // of a CTA
     bool bulk;                                         // there are bulk copies
     uint32_t load_sources;                             // of the CTA, so far
     uint32_t of_copies;                                // a bit of each source: of cp.async
+    uint32_t came[LOAD_SOURCES];                       // of each source: when its last loads came
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
     struct read_plane {                                // of plain reads
         uint32_t *stamp, *lanes, *insn;
@@ -248,6 +249,12 @@ void race_under_way(const struct warp *w, int lane, uint32_t insn, struct cta *h
 uint32_t race_load_source(struct cta *home, bool copies);
 uint32_t race_loads_come(struct cta *home, uint32_t source, struct clock **clock);
 void race_loads_known(struct cta *home, uint32_t source, uint32_t stamp, struct clock **clock);
+// A clock knows of all that has come of some sources, a bit each.
+void race_loads_told(struct cta *home, uint32_t sources, struct clock **clock);
+static inline uint32_t race_source_bit(uint32_t source)
+{
+    return source ? 1u << (source - LOADS) : 0;
+}
 // Lanes have waited for copies of theirs: those that come by that have the lanes' time, which moves on.
 void race_copies_awaited(struct warp *w, uint32_t lanes);
 // A warp issues an operation that goes on by itself and reads shared memory until it is waited for: the CTA's time.

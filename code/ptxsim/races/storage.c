@@ -125,6 +125,7 @@ void races_start(struct cta *cta)
     s->seen.count = s->completed.count = 0;
     s->init_count = 0;
     s->load_sources = s->of_copies = 0;
+    memset(s->came, 0, sizeof s->came);
     if (s->time > UINT32_MAX / 2) {
         uint32_t lines = s->cells / LINE + 1;
         memset(s->write_stamp, 0, s->cells * sizeof *s->write_stamp);

@@ -267,16 +267,12 @@ static bool reaches(const step &fence, int a, int b) // its scope, both
     return !fence.cta || block_of(a) == block_of(b);
 }
 
-// Whether the mbarrier of step j is told of the cp.async of step i, which its thread has issued before. In the simulator one
-// mbarrier is told of a cp.async and no second: lenient.
-static bool is_told_later(const program &p, int i, int j, bool lenient)
+// Whether the mbarrier of step j is told of the cp.async of step i, which its thread has issued before.
+static bool is_told_later(const program &p, int i, int j)
 {
     const step &a = p.steps[i], &b = p.steps[j];
-    bool told_before = a.kind == COPY_TOLD;
-    for (int k = i + 1; k < j; ++k)
-        told_before |= p.steps[k].kind == COPY_TOLD && p.steps[k].actor == a.actor;
     return (a.kind == COPY || a.kind == COPY_TOLD) && b.kind == COPY_TOLD && a.actor == b.actor &&
-           i < j && (!told_before || lenient);
+           i < j;
 }
 
 // A cp.async that some thread waits for by its mbarrier, and its own thread, too: who has met that thread between the two
@@ -287,7 +283,7 @@ static bool is_awaited_twice(const program &p, int i)
     for (int j = i + 1; p.steps[i].kind <= COPY_TOLD && j < STEPS; ++j) {
         own |= p.steps[j].kind == COPY_WAIT && p.steps[j].actor == p.steps[i].actor;
         seen |= p.steps[j].kind == PULL_WAIT &&
-                (p.steps[j].of == i || is_told_later(p, i, p.steps[j].of, true));
+                (p.steps[j].of == i || is_told_later(p, i, p.steps[j].of));
     }
     return own && seen;
 }
@@ -311,7 +307,7 @@ static void order_threads(graph &g, const program &p, bool lenient)
             bool seen = w.kind == PULL_WAIT && tells(c.kind) && w.of == i;
             if (seen && (c.kind != COPY_TOLD || lenient)) // the mbarrier's arrival releases, too
                 g.edge(g.node(i, c.actor), g.node(j, w.actor));
-            if (own || seen || (w.kind == PULL_WAIT && is_told_later(p, i, w.of, lenient)))
+            if (own || seen || (w.kind == PULL_WAIT && is_told_later(p, i, w.of)))
                 g.edge(g.copied(i), g.node(j, w.actor));
         }
     for (int i = 0; i < STEPS; ++i)
@@ -592,9 +588,26 @@ static int draw_awaited(step *s)
     return n;
 }
 
+// A thread copies to two places, with an mbarrier each: who waits for the second one knows of the first copy, too, whether
+// another thread has waited for that or not.
+static int draw_told_twice(step *s)
+{
+    int block = below(BLOCKS), n = 0;
+    int copies = block * OF_BLOCK + below(OF_BLOCK), waits = block * OF_BLOCK + below(OF_BLOCK);
+    for (int place = 0; place < 2; ++place)
+        s[n++] = access_of(COPY_TOLD, copies, place);
+    if (below(2))
+        s[n++] = {PULL_WAIT, (int8_t)(block * OF_BLOCK + below(OF_BLOCK)), 0, (int8_t)below(2)};
+    s[n++] = {PULL_WAIT, (int8_t)waits, 0, (int8_t)below(2)};
+    s[n++] = access_of(LOAD, waits, below(2));
+    for (int i = 0; i < n; ++i)
+        s[i].shared = true;
+    return n;
+}
+
 static int draw_beginning(step *s)
 {
-    switch (below(10)) {
+    switch (below(11)) {
     case 0: return draw_message(s);
     case 1: return draw_early_fence(s);
     case 2: return draw_two_adds(s);
@@ -602,6 +615,7 @@ static int draw_beginning(step *s)
     case 4: return draw_copied(s, true);
     case 5: return draw_copied(s, false);
     case 6: return draw_awaited(s);
+    case 7: return draw_told_twice(s);
     }
     return 0;
 }
