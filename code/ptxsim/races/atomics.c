@@ -383,7 +383,8 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         struct global_place *p = global_place(worker, at, false);
         struct clock *own = p ? clock_share(world_clock(p->cta, w->cta->number)) : NULL;
         struct world *gpu = p ? world_share(p->gpu) : NULL;
-        struct snapshot *released = p ? snapshot_share(p->released) : NULL;
+        bool is_new = p && !(wide && now && p->released == c->met[lane].last);
+        struct snapshot *released = is_new ? snapshot_share(p->released) : NULL;
         if (p) {
             completed_join(&w->cta->races->seen, &p->completed);
             world_join(&c->narrow[lane], p->narrow);
@@ -422,15 +423,23 @@ static void note_fence(struct warp *w, int lane, enum fence_scope scope)
     struct worker *worker = w->cta->worker;
     struct fenced *f = &c->fenced[scope][lane];
     bool deferred = c->deferred >> lane & 1;
-    clock_drop(&f->known);
-    snapshot_drop(worker, &f->last);
-    snapshot_drop(worker, &f->before);
-    *f = (struct fenced){.known = clock_share(c->known[lane]),
-                         .stamp = c->now[lane],
-                         .base = c->base[lane],
-                         .wbase = c->wbase[lane],
-                         .last = deferred ? snapshot_share(c->met[lane].last) : NULL,
-                         .before = deferred ? snapshot_share(c->met[lane].before) : NULL};
+    struct snapshot *last = deferred ? c->met[lane].last : NULL;
+    struct snapshot *before = deferred ? c->met[lane].before : NULL;
+    if (f->known != c->known[lane]) {
+        clock_drop(&f->known);
+        f->known = clock_share(c->known[lane]);
+    }
+    if (f->last != last) {
+        snapshot_drop(worker, &f->last);
+        f->last = snapshot_share(last);
+    }
+    if (f->before != before) {
+        snapshot_drop(worker, &f->before);
+        f->before = snapshot_share(before);
+    }
+    f->stamp = c->now[lane];
+    f->base = c->base[lane];
+    f->wbase = c->wbase[lane];
     w->cta->races->fenced[scope] = true;
 }
 

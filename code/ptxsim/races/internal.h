@@ -229,6 +229,7 @@ struct
 };
 struct snapshots { // of a launch
     struct snapshot_block *blocks;
+    size_t block_count;
     int lock; // of `flat`, `mark`, and what changes with them
     uint32_t mark;
     struct snapshot **walk;

@@ -5,7 +5,7 @@
 
 enum {
     MOST_DEPTH = 1 << 14, // of snapshots that are not worked out, one from another
-    MOST = 1 << 20,       // of all: from then on each new one is worked out
+    MOST = 1 << 20,       // of all: from then on one is worked out where none is free
     MOST_ASKED = 24,      // that are looked at, before one is worked out
     BLOCK = 256           // snapshots that are allocated at a time
 };
@@ -14,8 +14,6 @@ struct snapshot_block {
     struct snapshot_block *next;
     struct snapshot of[BLOCK];
 };
-
-static size_t snapshots; // all that there are
 
 // A reference goes; with the last, the snapshot comes to a list of those to be freed.
 static struct snapshot *let_go(struct snapshot *s, struct snapshot *list)
@@ -37,6 +35,7 @@ static struct snapshot *take_free(struct worker *worker)
             fresh->of[i].next = worker->free_snapshots;
             worker->free_snapshots = &fresh->of[i];
         }
+        __atomic_add_fetch(&g->block_count, 1, __ATOMIC_RELAXED);
         fresh->next = __atomic_load_n(&g->blocks, __ATOMIC_RELAXED);
         while (!__atomic_compare_exchange_n(&g->blocks, &fresh->next, fresh, false,
                                             __ATOMIC_RELEASE, __ATOMIC_RELAXED))
@@ -57,11 +56,11 @@ void snapshots_forget(struct snapshots *g)
                 continue;
             clock_drop(&s->known);
             world_drop(&s->world);
-            snapshots--;
         }
         free(block);
     }
     g->blocks = NULL;
+    g->block_count = 0;
 }
 
 void snapshot_drop(struct worker *worker, struct snapshot **snapshot)
@@ -77,7 +76,6 @@ void snapshot_drop(struct worker *worker, struct snapshot **snapshot)
         world_drop(&s->world);
         s->next = worker->free_snapshots;
         worker->free_snapshots = s;
-        __atomic_sub_fetch(&snapshots, 1, __ATOMIC_RELAXED);
     }
 }
 
@@ -184,6 +182,9 @@ struct world *snapshot_world(struct worker *worker, struct snapshot *s)
 
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
 {
+    struct snapshots *g = &worker->global_races->snapshots;
+    bool many = !worker->free_snapshots &&
+                __atomic_load_n(&g->block_count, __ATOMIC_RELAXED) >= MOST / BLOCK;
     struct snapshot *s = take_free(worker);
     *s = shown;
     s->refs = 1;
@@ -194,7 +195,7 @@ struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
     }
     clock_share(s->known);
     world_share(s->world);
-    if (__atomic_add_fetch(&snapshots, 1, __ATOMIC_RELAXED) > MOST || s->depth >= MOST_DEPTH)
+    if (many || s->depth >= MOST_DEPTH)
         snapshot_world(worker, s);
     return s;
 }
