@@ -25,6 +25,25 @@ typed_rows() { # FILE...
     [ "$output" = "" ]
 }
 
+# Lines of a paragraph that begin with a sign and a space: Pandoc ends the paragraph there, and begins a list. The first
+# line of a list follows a blank line or a box's opening.
+torn_paragraphs() { # FILE...
+    awk 'FNR == 1 { fence = 0; inside = 1 }
+        /^ *```/ { fence = !fence; inside = 1; next }
+        fence { next }
+        /^$/ || /^(:::|#|\||[0-9]+\. )/ { inside = 1 }
+        /^[-+*] / { if (!inside) print FILENAME ":" FNR ": a paragraph breaks off, and a list begins"; inside = 1; next }
+        /^[^ :#|0-9]/ || /^[0-9]+[^.0-9]/ { inside = 0 }' "$@"
+}
+
+@test "no paragraph breaks off because one of its lines begins like a list" {
+    run torn_paragraphs "${chapters[@]:0:${#chapters[@]}-1}" "$BATS_TEST_DIRNAME"/../../chapters/solutions/*.md
+    [ "$output" = "" ]
+    printf '%s\n' 'The columns 2*g* and 2*g*' '+ 1 of keys.' '' '- one' '- two,' '  and more' '+ three' '```' 'x' '- y' '```' > x.md
+    run torn_paragraphs x.md
+    [ "$output" = "x.md:2: a paragraph breaks off, and a list begins" ]
+}
+
 @test "tables of numbers are in the notation" {
     run typed_rows "${chapters[@]}"
     [ "$output" = "" ]
