@@ -2,6 +2,7 @@
 -- first run does not know. If the second run then breaks lines and pages where the first did, no
 -- third is needed.
 local HEADINGS_PER_PAGE = 95 -- of the contents
+local NOT_THERE = { ["Exercises"] = true, ["What was learned"] = true, ["Further reading"] = true } -- book.latex
 local LINES_PER_PAGE = 61 -- of book.tex, in the chapters that have pages of two digits
 local file = ...
 local place, line, begun, headings = {}, 0, nil, 0
@@ -15,7 +16,8 @@ for text in io.lines(file) do
         place[label] = place[label] or line
       end
     end
-    if text:find("^\\chapter{") or text:find("^\\section{") then
+    local title = text:match("^\\chapter{([^}]*)") or text:match("^\\section{([^}]*)")
+    if title and not NOT_THERE[title] then
       headings = headings + 1
     end
   end
