@@ -107,42 +107,154 @@ function blocks.chart(div, book)
 end
 
 local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefault = "l" }
-local TABLE_WIDTH = 84 -- characters of table text in a line, roughly
+local TABLE_WIDTH = 87 -- characters of table text in a line, roughly
+local BETWEEN = 2.2 -- of them between two columns
 
--- Pandoc would set a wide table at its natural width; here columns of prose share what the narrow
--- ones leave. A cell that cannot be broken is not narrowed.
-local function set_table_latex(el)
-    local simple = pandoc.utils.to_simple_table(el)
-    local width, breakable, total = {}, {}, 0
-    local function measure(row)
-        for i, cell in ipairs(row) do
-            local text = pandoc.utils.stringify(cell)
-            local length = utf8.len(text) or #text
-            width[i] = math.max(width[i] or 1, length)
-            breakable[i] = math.max(breakable[i] or 0, text:find(" ", 1, true) and length or 0)
+-- What TeX is given, as it will be read, roughly: numbers of pages and sections are not known yet, and code may be
+-- broken where it has a penalty.
+local function as_read(tex)
+    return (tex:gsub("\\pageref%b{}", "123"):gsub("\\ref%*?%b{}", "12.3"):gsub("\\hyperref%b[]", "")
+        :gsub("\\cbk ?", " "):gsub("\\text%w+ ?", "x"):gsub("\\%a+ ?", ""):gsub("\\(.)", "%1"):gsub("[{}]", "")
+        :gsub("~", "\u{A0}"))
+end
+
+-- A word of code, whose letters are wider.
+local function wider(word)
+    return word .. ("x"):rep(#word // 8)
+end
+
+-- The words of a cell by their lengths, and how many lines they take in a column. TeX hyphenates long ones.
+local LONG_WORD, SYLLABLES = 16, 12
+
+local function word_lengths(cell)
+    local lengths = {}
+    local read_so = pandoc.Blocks(cell):walk {
+        Str = function(el)
+            if #el.text > LONG_WORD then
+                return pandoc.Str((el.text:gsub("%-", "- "):gsub(("[%w/]"):rep(SYLLABLES), "%0 ")))
+            end
+        end,
+        RawInline = function(el)
+            local text = as_read(el.text)
+            return pandoc.Str(el.text:find("^\\code") and text:gsub("%S+", wider) or text)
+        end,
+    }
+    local text = pandoc.utils.stringify(read_so):gsub(" × ", "\u{A0}×\u{A0}"):gsub("([≤≥]) ", "%1\u{A0}")
+        :gsub("(%[%S+,) ", "%1\u{A0}") -- numbers, limits and intervals stay in a line
+    for word in text:gmatch("%S+") do
+        table.insert(lengths, utf8.len(word) or #word)
+    end
+    return lengths
+end
+
+local function lines_of(lengths, width)
+    local lines, used = 1, -1
+    for _, length in ipairs(lengths) do
+        if used + 1 + length > width and used > 0 then
+            lines, used = lines + 1, -1
+        end
+        used = used + 1 + length
+    end
+    return lines
+end
+
+-- The width of each column, in characters, and the width of its longest cell. A table that is too wide gives
+-- characters away one by one, always where that adds the fewest lines to the table, and among such columns in the
+-- widest; then one column gives up to MOST_MOVED of them to another, as long as that saves lines. No column gets
+-- narrower than its longest word. Of two tables with as many lines the one is shorter whose cells have fewer.
+local MOST_MOVED = 12
+local CELL = 0.01 -- what a line of a cell counts beside one of the table
+local function column_widths(rows)
+    local width, widest, least, total = {}, {}, {}, 0
+    for _, row in ipairs(rows) do
+        for i, lengths in ipairs(row) do
+            local length = math.max(#lengths - 1, 0)
+            for _, word in ipairs(lengths) do
+                length = length + word
+                least[i] = math.max(least[i] or 1, word)
+            end
+            widest[i] = math.max(widest[i] or 1, length)
         end
     end
-    measure(simple.headers)
-    for _, row in ipairs(simple.rows) do
-        measure(row)
-    end
-    for _, w in ipairs(width) do
-        total = total + w + 3
-    end
-    local spec, share, flexible = {}, 0, 0
-    local limit = TABLE_WIDTH / #width
-    if total > TABLE_WIDTH then
-        for i, w in ipairs(width) do
-            if breakable[i] > limit then
-                share, flexible = share + math.sqrt(w), flexible + 1
+    local function height()
+        local lines = 0
+        for _, row in ipairs(rows) do
+            local most = 1
+            for i, lengths in ipairs(row) do
+                local needed = lines_of(lengths, width[i])
+                most, lines = math.max(most, needed), lines + CELL * needed
             end
+            lines = lines + most
+        end
+        return lines
+    end
+    for i, w in ipairs(widest) do
+        width[i], total = w, total + w + (i > 1 and BETWEEN or 0)
+    end
+    while total > TABLE_WIDTH do
+        local best, fewest
+        for i, w in ipairs(width) do
+            if w > (least[i] or 1) then
+                width[i] = w - 1
+                local lines = height()
+                width[i] = w
+                if not best or lines < fewest - CELL / 2 or lines < fewest + CELL / 2 and w > width[best] then
+                    best, fewest = i, lines
+                end
+            end
+        end
+        if not best then
+            break
+        end
+        width[best], total = width[best] - 1, total - 1
+    end
+    local fewest, again = height(), true
+    while again do
+        local from, to, moved
+        for i, w in ipairs(width) do
+            for j, v in ipairs(width) do
+                for n = 1, i ~= j and math.min(MOST_MOVED, w - (least[i] or 1), widest[j] - v) or 0 do
+                    width[i], width[j] = w - n, v + n
+                    local lines = height()
+                    if lines < fewest - CELL / 2 then
+                        fewest, from, to, moved = lines, i, j, n
+                    end
+                end
+                width[i], width[j] = w, v
+            end
+        end
+        again = moved
+        if again then
+            width[from], width[to] = width[from] - moved, width[to] + moved
+        end
+    end
+    return width, widest
+end
+
+-- Pandoc would set a wide table at its natural width; here the columns that have to be narrower share what the
+-- others leave.
+local function set_table_latex(el)
+    local simple = pandoc.utils.to_simple_table(el)
+    local rows = {}
+    for _, row in ipairs { simple.headers, table.unpack(simple.rows) } do
+        local cells = {}
+        for i, cell in ipairs(row) do
+            cells[i] = word_lengths(cell)
+        end
+        table.insert(rows, cells)
+    end
+    local width, widest = column_widths(rows)
+    local spec, share, flexible = {}, 0, 0
+    for i, w in ipairs(width) do
+        if w < widest[i] then
+            share, flexible = share + w, flexible + 1
         end
     end
     for i, w in ipairs(width) do
         local align = ALIGN[simple.aligns[i]] or "l"
-        if flexible > 0 and breakable[i] > limit then
+        if w < widest[i] then
             spec[i] = string.format(">{\\hsize=%.3f\\hsize\\ragged%s\\arraybackslash}X",
-                math.sqrt(w) / share * flexible, align == "r" and "left" or "right")
+                w / share * flexible, align == "r" and "left" or "right")
         else
             spec[i] = align
         end
