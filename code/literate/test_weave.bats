@@ -99,6 +99,15 @@ line_of() { # FILE PATTERN
     grep -q 'four elements a thread\.$' rest.txt
 }
 
+@test "pdf: of more than three chunks in the appendix a place names two, and how many more" {
+    sed -i '/^return 1;$/,/^```$/s/^```$/&\n\n``` {.cuda .later #ch02-wait}\nreturn 2;\n```\n\n``` {.cuda .later #ch02-wait}\nreturn 3;\n```/' \
+        chapters/02-scale-faster.md
+    pandoc --from commonmark_x-emoji+sourcepos --lua-filter "$literate/weave.lua" --citeproc --to latex-smart book.md |
+        grep -F laterline >line
+    [[ $(<line) == *'appendix A: \laterpart{later:'*'Wait until'*', \laterpart{later:'*'Wait until'*' and 2 more}'* ]]
+    [ "$(grep -o 'laterpart{[^}]*}{}' line | wc -l)" -eq 2 ]
+}
+
 @test "pdf: the rest is a volume of its own, links lead from one to the other, and page numbers go on" {
     /usr/bin/python3 - "$made/build" <<'EOF'
 import sys
@@ -518,6 +527,7 @@ EOF
     {
         printf '\\label{before}\n\\begin{document}\n\\chunkhead{near}\n'
         yes '\section{One}' | head -300
+        yes '\section{Exercises}' | head -100
         yes text | head -1000
         printf '\\laterpart{middle}\n'
         yes text | head -6000

@@ -381,31 +381,43 @@ end
 local function pointer(part)
     local text = string.format(LATEX and "\\laterpart{%s}{%s}" or '<span id="%s">%s</span>', told_at(part),
         chunk_link(part))
-    return pandoc.Div({ pandoc.Plain { common.raw(text) } }, pandoc.Attr("", { "later" }))
+    return pandoc.Div({ pandoc.Plain { common.raw(text) } }, pandoc.Attr("", { "later" }, { told = told_at(part) }))
 end
 
--- Merges pointers that follow each other into one line.
+-- Pointers that follow each other become one line. On paper it names three at most: the index of chunks has them all.
+local MOST_POINTERS = LATEX and not HANDOUT and 3 or math.huge
 function listings.join_later(list)
     local out, before = pandoc.List(), nil
     for _, block in ipairs(list) do
         local later = block.t == "Div" and block.classes:includes("later")
-        if later and before then
-            before:insert(common.raw(", "))
-            before:extend(block.content[1].content)
-        elseif later then
-            before = pandoc.List(block.content[1].content)
+        if later and not before then
+            before = pandoc.List()
             out:insert(before)
-        else
+        elseif not later then
             before = nil
             out:insert(block)
         end
+        if later then
+            before:insert(block)
+        end
     end
-    for i, block in ipairs(out) do
-        if pandoc.utils.type(block) == "List" then
+    for i, pointers in ipairs(out) do
+        if pandoc.utils.type(pointers) == "List" then
             local first = LATEX and "\\laterline{" or '<p class="later">'
-            block:insert(1, common.raw(first .. "Printed in appendix " .. (listings.rest_number or "?") .. ": "))
-            block:insert(common.raw(LATEX and "}" or "</p>"))
-            out[i] = pandoc.Plain(block)
+            first = first .. "Printed in appendix " .. (listings.rest_number or "?") .. ": "
+            local line = pandoc.List { common.raw(first) }
+            local named = #pointers > MOST_POINTERS and MOST_POINTERS - 1 or #pointers
+            for j, place in ipairs(pointers) do
+                if j <= named then
+                    line:insert(common.raw(j > 1 and ", " or ""))
+                    line:extend(place.content[1].content)
+                else
+                    line:insert(common.raw("\\laterpart{" .. place.attributes.told .. "}{}"))
+                end
+            end
+            line:insert(common.raw(named < #pointers and " and " .. #pointers - named .. " more" or ""))
+            line:insert(common.raw(LATEX and "}" or "</p>"))
+            out[i] = pandoc.Plain(line)
         end
     end
     return out
