@@ -136,6 +136,15 @@ $(cuda_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 $(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
+# Chapter 23's reads a model's file, which is brought with it; ./talk is a link as ./labN is.
+chapter23: build/smollm2.gguf build/ptxsim/libcudart.so.13 talk
+build/smollm2.gguf:
+	$(Q)mkdir -p build && code/model/fetch $@
+talk:
+	$(Q)ln -sfn code/model/talk $@
+build/ch23_talk: build/libmodel.a build/libhost.a
+build/ch23_talk: LIBS := build/libmodel.a build/libhost.a build/libworkbench.a $(MODEL_LIBS) $(LIBS)
+
 # ---- Chapters ------------------------------------------------------------------------------------
 
 # Makes a chapter's program, the other programs that its lab names, and what a lab needs to run
