@@ -14,7 +14,9 @@
 
 #include "workbench/workbench.h"
 
+#include <algorithm>
 #include <csignal>
+#include <type_traits>
 #include <unistd.h>
 
 extern "C" {
@@ -749,6 +751,24 @@ constexpr int WARPS = 4;       // that share a tile's columns
 constexpr int THREADS = 32 * WARPS;
 constexpr int PAGE = 64;       // tokens of a page of the cache
 
+// ---- Begin when the kernel before has ended ----
+constexpr char NAME[] = "ch23_talk";
+constexpr bool EARLY = false;
+
+__device__ void await_previous()
+{
+}
+
+__device__ void prefetch(const uint8_t *)
+{
+}
+
+// ---- Name what a step is about ----
+struct step {
+    int ids[TOKENS];
+    int lengths[TOKENS]; // of the sequence with the token
+};
+
 // [rows / 16][columns / 32] tiles of 16 rows by 32 columns. A lane has rows
 // lane / 4 and + 8 of it, and of each columns 8 (lane % 4) to + 7.
 struct weights {
@@ -795,14 +815,14 @@ static void pack_row(const weights &w, uint8_t *codes, __half *scales,
 }
 
 // Where a row of the matrix comes from.
-struct source {
+struct row_source {
     const tensor *of; // NULL: a row of zeros
     int row;
 };
 
 // Rows are those of the tensors, one after the other; or, of two tensors whose
 // rows belong together, eight of one and eight of the other.
-static source source_of(const tensor *const *parts, int count, bool paired,
+static row_source source_of(const tensor *const *parts, int count, bool paired,
                         int row)
 {
     if (paired)
@@ -839,7 +859,7 @@ static weights repack(const struct model *m, const tensor *const *parts,
     uint8_t *codes = (uint8_t *)need(calloc(tiles, tile_bytes));
     __half *scales = (__half *)need(calloc(tiles, tile_scales * 2));
     for (int row = 0; row < w.rows; ++row) {
-        source from = source_of(parts, count, paired, row);
+        row_source from = source_of(parts, count, paired, row);
         for (int b = 0; from.of && b < blocks; ++b) {
             size_t tile = (size_t)(row / TILE_ROWS) * blocks + b;
             pack_row(w, codes + tile * tile_bytes, scales + tile * tile_scales,
@@ -855,8 +875,16 @@ static weights repack(const struct model *m, const tensor *const *parts,
 
 // ---- Name the vectors of a product ----
 struct operand {
-    __half *halves; // [COLUMNS][columns]: token t's in 2 t, the rest in 2 t + 1
+    __half *halves; // token t's in row 2 t, and the rest in row 2 t + 1
     float *sums;    // [TOKENS][columns / 32]: of each block
+    int stride;     // of a row
+};
+
+enum from { NORMED, FLOATS, HALVES };
+struct source { // of an operand: vectors, [TOKENS][columns]
+    const void *x;
+    const float *weight; // of a norm
+    float epsilon;
 };
 
 __device__ float sum_of_warp(float x)
@@ -866,23 +894,21 @@ __device__ float sum_of_warp(float x)
     return x;
 }
 
-// ---- Prepare vectors for a product ----
-enum from { NORMED, FLOATS, HALVES };
+// ---- Prepare a vector for a product ----
 
-// A CTA a token; of one that is not there, zeros. NORMED: RMSNorm first.
+// Of a CTA. NORMED: RMSNorm first.
 template <from FROM>
-__global__ void __launch_bounds__(THREADS)
-prepare(operand to, const void *from, const float *weight, float epsilon,
-        int columns, int count)
+__device__ void prepare_vector(const operand &to, const source &from,
+                               int columns, int token)
 {
     __shared__ float squares[WARPS];
-    int token = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const float *x = (const float *)from + (size_t)token * columns;
-    const __half *h = (const __half *)from + (size_t)token * columns;
-    bool there = token < count;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const float *x = (const float *)from.x + (size_t)token * columns;
+    const __half *h = (const __half *)from.x + (size_t)token * columns;
+    __half *halves = to.halves + 2 * token * to.stride;
     float factor = 1;
 
-    if (FROM == NORMED && there) {
+    if (FROM == NORMED) {
         float sum = 0;
         for (int c = threadIdx.x; c < columns; c += THREADS)
             sum += x[c] * x[c];
@@ -893,21 +919,27 @@ prepare(operand to, const void *from, const float *weight, float epsilon,
         sum = 0;
         for (int w = 0; w < WARPS; ++w)
             sum += squares[w];
-        factor = rsqrtf(sum / columns + epsilon);
+        factor = rsqrtf(sum / columns + from.epsilon);
     }
     for (int c = threadIdx.x; c < columns; c += THREADS) {
-        float value = !there           ? 0
-                      : FROM == HALVES ? __half2float(h[c])
-                      : FROM == NORMED ? x[c] * factor * weight[c]
+        float value = FROM == HALVES   ? __half2float(h[c])
+                      : FROM == NORMED ? x[c] * factor * from.weight[c]
                                        : x[c];
         __half high = __float2half_rn(value);
-        to.halves[2 * token * columns + c] = high;
-        to.halves[(2 * token + 1) * columns + c] =
-            __float2half_rn(value - __half2float(high));
+        halves[c] = high;
+        halves[to.stride + c] = __float2half_rn(value - __half2float(high));
         float sum = sum_of_warp(value);
         if (lane == 0)
             to.sums[token * (columns / QUANT_BLOCK) + c / QUANT_BLOCK] = sum;
     }
+}
+
+template <from FROM>
+__global__ void __launch_bounds__(THREADS)
+prepare(operand to, source from, int columns)
+{
+    await_previous();
+    prepare_vector<FROM>(to, from, columns, blockIdx.x);
 }
 
 // ---- Make halves of whole numbers ----
@@ -973,27 +1005,49 @@ __device__ void halves_of(uint32_t (&h)[4], uint2 words)
 }
 
 // ---- Multiply a tile of weights by four tokens ----
-enum to { STORED, ADDED, GATED };
+enum to { STORED, ADDED, GATED, TURNED };
+struct result { // [TOKENS][rows]
+    float *y;
 
-// y[TOKENS][rows] = W x. ADDED: y is added to. GATED: of the tile's first eight
-// rows a and the others b, silu(a) b; y has half as many rows.
-template <bool FOUR, to TO>
+    // Name what is turned by which angles
+    __half *turned;      // TURNED: instead of y
+    const float2 *turns; // [place][32] cosines and sines
+    const step *now;
+    int turned_rows;     // of queries and keys; of values none is
+};
+
+// y = W x. ADDED: y is added to. GATED: of the tile's first eight rows a and
+// the others b, silu(a) b; y has half as many rows. TURNED: queries, keys and
+// values as chapter 21 wants them. OWN: of one token, which each CTA prepares.
+template <bool FOUR, bool OWN, from FROM, to TO>
 __global__ void __launch_bounds__(THREADS)
-product(weights w, operand x, float *y, int count)
+product(weights w, operand x, source from, result to, int count)
 {
+    extern __shared__ __half own[];
     __shared__ float2 parts[WARPS][32];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int group = lane / 4, token = lane % 4, blocks = w.columns / QUANT_BLOCK;
-    const __half *column = x.halves + group * w.columns + 8 * token;
-    const float *sums = x.sums + token * blocks;
     size_t tile = (size_t)blockIdx.x * blocks + warp;
     const uint8_t *codes = w.codes + (tile * 32 + lane) * (FOUR ? 8 : 16);
     const uint8_t *scales = (const uint8_t *)w.scales +
                             (tile * 8 + group) * (FOUR ? 8 : 4);
     float sum[2] = {0, 0};
 
+    if (EARLY) // weights are there; the vectors are not yet
+        for (int b = warp; b < blocks; b += WARPS)
+            prefetch(codes + (b - warp) * 32 * (FOUR ? 8 : 16));
+    await_previous();
+    if (OWN) {
+        x = {own, (float *)(own + 2 * w.columns), w.columns};
+        prepare_vector<FROM>(x, from, w.columns, 0);
+        __syncthreads();
+    }
+    const __half *column = x.halves + group * x.stride + 8 * token;
+    const float *sums = x.sums + token * blocks;
     for (int b = warp; b < blocks; b += WARPS) {
-        uint4 v = *(const uint4 *)(column + QUANT_BLOCK * b);
+        uint4 v = {}; // of tokens that are not there: zeros
+        if (group / 2 < count)
+            v = *(const uint4 *)(column + QUANT_BLOCK * b);
         uint32_t low[4], high[4]; // rows lane / 4, and + 8
 
         // Load a tile's codes and scales
@@ -1019,7 +1073,7 @@ product(weights w, operand x, float *y, int count)
         mma(d, {low[2], high[2], low[3], high[3]}, v.z, v.w);
         sum[0] = fmaf(scale[0], d[0] + d[1], sum[0]);
         sum[1] = fmaf(scale[1], d[2] + d[3], sum[1]);
-        if (FOUR) {
+        if (FOUR && token < count) {
             float of_block = sums[b];
             sum[0] = fmaf(offset[0], of_block, sum[0]);
             sum[1] = fmaf(offset[1], of_block, sum[1]);
@@ -1027,51 +1081,48 @@ product(weights w, operand x, float *y, int count)
     }
     parts[warp][lane] = {sum[0], sum[1]};
     __syncthreads();
-    if (warp > 0 || token >= count)
+    if (warp > 0)
         return;
     for (int i = 1; i < WARPS; ++i) {
         sum[0] += parts[i][lane].x;
         sum[1] += parts[i][lane].y;
     }
-
-    // Store two rows of a token
     int row = blockIdx.x * TILE_ROWS + group;
-    if (TO == GATED) {
-        float gate = sum[0] / (1 + __expf(-sum[0]));
-        y[(size_t)token * (w.rows / 2) + blockIdx.x * 8 + group] = gate * sum[1];
-    } else {
-        float *at = y + (size_t)token * w.rows + row;
-        at[0] = sum[0] + (TO == ADDED ? at[0] : 0);
-        at[8] = sum[1] + (TO == ADDED ? at[8] : 0);
-    }
-}
 
-// What comes of Q, K and V, [TOKENS][heads + 2 key_heads][64] floats, as halves
-// for chapter 21. Columns 2 i and 2 i + 1 are turned by an angle that
-// turns[place][i] has the cosine and the sine of.
-__global__ void __launch_bounds__(THREADS)
-turn(__half2 *to, const float2 *from, const float2 *turns, int place,
-     int turned, int heads)
-{
-    int token = blockIdx.x, pairs = heads * HEAD_DIM / 2;
-    to += (size_t)token * pairs;
-    from += (size_t)token * pairs;
-    turns += (size_t)(place + token) * (HEAD_DIM / 2);
-    for (int i = threadIdx.x; i < pairs; i += THREADS) {
-        float2 x = from[i];
-        if (i < turned * HEAD_DIM / 2) { // not of V
-            float2 by = turns[i % (HEAD_DIM / 2)];
-            x = {x.x * by.x - x.y * by.y, x.x * by.y + x.y * by.x};
+    // Turn queries and keys by their places
+    if (TO == TURNED && row - group < to.turned_rows) {
+        int place = token < count ? to.now->lengths[token] - 1 : 0;
+        const float2 *by = to.turns + (size_t)place * (HEAD_DIM / 2);
+        for (int i = 0; i < 2; ++i) {
+            float other = __shfl_xor_sync(0xffffffff, sum[i], 4); // the pair's
+            float2 angle = by[(row + 8 * i) % HEAD_DIM / 2];
+            sum[i] = fmaf(sum[i], angle.x, (row % 2 ? other : -other) * angle.y);
         }
-        to[i] = __floats2half2_rn(x.x, x.y);
+    }
+
+    if (token < count) {
+        // Store two rows of a token
+        if (TO == GATED) {
+            float gate = sum[0] / (1 + __expf(-sum[0]));
+            to.y[(size_t)token * (w.rows / 2) + blockIdx.x * 8 + group] = gate * sum[1];
+        } else if (TO == TURNED) {
+            __half *at = to.turned + (size_t)token * w.rows + row;
+            at[0] = __float2half_rn(sum[0]);
+            at[8] = __float2half_rn(sum[1]);
+        } else {
+            float *at = to.y + (size_t)token * w.rows + row;
+            at[0] = sum[0] + (TO == ADDED ? at[0] : 0);
+            at[8] = sum[1] + (TO == ADDED ? at[8] : 0);
+        }
     }
 }
 
 // ---- Look up tokens in the embedding ----
 __global__ void __launch_bounds__(THREADS)
-embed(float *x, weights w, const int *ids)
+embed(float *x, weights w, const step *now)
 {
-    int row = ids[blockIdx.x], r = row / 8 % 2, group = row % 8;
+    await_previous();
+    int row = now->ids[blockIdx.x], r = row / 8 % 2, group = row % 8;
     int blocks = w.columns / QUANT_BLOCK, size = w.four ? 4 : 8;
     for (int c = threadIdx.x; c < w.columns; c += THREADS) {
         size_t tile = (size_t)(row / TILE_ROWS) * blocks + c / QUANT_BLOCK;
@@ -1110,12 +1161,14 @@ __device__ choice best_of_warp(choice a)
     return a;
 }
 
-// Leaves it where the next token is looked up. One CTA of 32 warps.
+// Behind the last of `count` tokens, whose logits these are. Makes it the next
+// step's token. One CTA of 32 warps.
 __global__ void __launch_bounds__(1024)
-choose(int *ids, const float *logits, int words)
+choose(step *now, const float *logits, int words, int count)
 {
     __shared__ choice best[32];
     choice mine = {-INFINITY, words};
+    await_previous();
     for (int i = threadIdx.x; i < words; i += 1024)
         mine = better(mine, {logits[i], i});
     mine = best_of_warp(mine);
@@ -1125,11 +1178,18 @@ choose(int *ids, const float *logits, int words)
     if (threadIdx.x >= 32)
         return;
     mine = best_of_warp(best[threadIdx.x]);
-    if (threadIdx.x == 0)
-        ids[0] = mine.id;
+    if (threadIdx.x == 0) {
+        now->ids[0] = mine.id;
+        now->lengths[0] = now->lengths[count - 1] + 1;
+    }
 }
 
 // ---- Bring the model onto the device ----
+struct step_graph {
+    cudaGraphExec_t exec;
+    int room; // tokens that the sequence may have
+};
+
 struct device_layer {
     const float *attention_norm, *mlp_norm;
     weights qkv, output, gate_up, down;
@@ -1142,14 +1202,18 @@ struct talker {
     weights embedding;
     const float *output_norm;
     const float2 *turns;           // [context][32]
-    int *ids, *table, *lengths;    // [TOKENS]; [pages]; [context]: 1, 2, 3, ...
+    int *table;                    // [pages]
+    step *now;                     // the step's tokens
     float *x, *y, *logits;         // [TOKENS] vectors
-    __half2 *heads;                // [TOKENS][heads + 2 key_heads][64]
+    __half *heads;                 // [TOKENS][heads + 2 key_heads][64]
     __half *attended;              // [TOKENS][heads][64]
     operand operand;               // of the product that comes next
     void *scratch;                 // of chapter 21's launches
     int place;                     // of the next token
     cudaStream_t stream;
+    bool graphs, early;            // launched as graphs; kernels begin early
+    step_graph reading, answering;
+    bool merged;                   // each CTA prepares an answer's vector
 };
 
 static const float *vector_on_device(const tensor &t)
@@ -1204,24 +1268,35 @@ static void load_layer(talker *t, int number)
     to->scales = zeros<uint8_t>(granules * GRANULE_SCALES);
 }
 
-static cache_args attention_args(const talker *t, int layer, int token)
+// How many tokens a sequence has for which launches are the same: chapter 21
+// divides keys by it. A power of two, from 256 up to what the model reads.
+static int room_for(const struct model *m, int length)
+{
+    int room = 256;
+    while (room < length)
+        room *= 2;
+    return min(room, m->context);
+}
+
+static cache_args attention_args(const talker *t, int layer, int token,
+                                 int room)
 {
     const struct model *m = t->model;
-    int heads = m->heads + 2 * m->key_heads, place = t->place + token;
-    const __half2 *from = t->heads + (size_t)token * heads * (HEAD_DIM / 2);
+    int heads = m->heads + 2 * m->key_heads;
+    const __half *from = t->heads + (size_t)token * heads * HEAD_DIM;
     cache_args args = {};
     args.q = from;
-    args.new_k = from + m->heads * (HEAD_DIM / 2);
-    args.new_v = from + (m->heads + m->key_heads) * (HEAD_DIM / 2);
+    args.new_k = from + m->heads * HEAD_DIM;
+    args.new_v = from + (m->heads + m->key_heads) * HEAD_DIM;
     args.codes = t->layer[layer].codes;
     args.scales = t->layer[layer].scales;
     args.table = t->table;
-    args.lengths = t->lengths + place;
+    args.lengths = t->now->lengths + token;
     args.out = t->attended + (size_t)token * m->width;
     args.scratch = t->scratch;
     args.shape.batch = 1;
     args.shape.heads = m->key_heads;
-    args.shape.seq_len = place + 1;
+    args.shape.seq_len = room;
     args.queries = m->heads / m->key_heads;
     args.page = PAGE;
     args.max_pages = pages_of(m);
@@ -1243,22 +1318,22 @@ static talker *load(const struct model *m)
     t->embedding = repack(m, &embedding, 1, false);
     t->output_norm = vector_on_device(m->output_norm);
     t->turns = make_turns(m);
-    int *numbers = (int *)need(malloc((m->context + 1) * sizeof *numbers));
-    for (int i = 0; i <= m->context; ++i)
+    int *numbers = (int *)need(malloc(pages_of(m) * sizeof *numbers));
+    for (int i = 0; i < pages_of(m); ++i)
         numbers[i] = i;
     t->table = (int *)to_device(numbers, pages_of(m) * sizeof *numbers);
-    t->lengths = (int *)to_device(numbers + 1, m->context * sizeof *numbers);
     free(numbers);
-    t->ids = zeros<int>(TOKENS);
+    t->now = zeros<step>(1);
+    t->graphs = true;
+    t->early = t->merged = EARLY;
     t->x = zeros<float>((size_t)TOKENS * m->width);
     t->y = zeros<float>((size_t)TOKENS * max(widest, heads * HEAD_DIM));
     t->logits = zeros<float>((size_t)TOKENS * t->embedding.rows);
-    t->heads = zeros<__half2>((size_t)TOKENS * heads * (HEAD_DIM / 2));
+    t->heads = zeros<__half>((size_t)TOKENS * heads * HEAD_DIM);
     t->attended = zeros<__half>((size_t)TOKENS * m->width);
     t->operand.halves = zeros<__half>((size_t)COLUMNS * widest);
     t->operand.sums = zeros<float>((size_t)TOKENS * widest / QUANT_BLOCK);
-    cache_args longest = attention_args(t, 0, 0);
-    longest.shape.seq_len = m->context;
+    cache_args longest = attention_args(t, 0, 0, m->context);
     size_t bytes = scratch_bytes(&longest);
     t->scratch = bytes ? zeros<uint8_t>(bytes) : NULL;
     CUDA_CHECK(cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking));
@@ -1267,99 +1342,125 @@ static talker *load(const struct model *m)
     return t;
 }
 
-// ---- Take tokens through a layer ----
-template <from FROM>
-static void prepare_for(talker *t, const void *from, const float *weight,
-                        int columns, int count)
+// ---- Start a kernel behind another ----
+template <class... P>
+static void start(const talker *t, void (*kernel)(P...), int ctas, int threads,
+                  size_t shared, std::type_identity_t<P>... args)
 {
-    prepare<FROM><<<TOKENS, THREADS, 0, t->stream>>>(
-        t->operand, from, weight, (float)t->model->epsilon, columns, count);
-    CUDA_CHECK(cudaGetLastError());
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = ctas;
+    config.blockDim = threads;
+    config.dynamicSmemBytes = shared;
+    config.stream = t->stream;
+    config.attrs = &early;
+    config.numAttrs = t->early;
+    CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
-template <to TO>
-static void multiply(talker *t, const weights &w, float *y, int count)
+// ---- Take tokens through a layer ----
+
+// y = W x, where x is made of `from`.
+template <from FROM, to TO>
+static void multiply(const talker *t, const weights &w, const source &from,
+                     const result &to, int count)
 {
-    auto kernel = w.four ? product<true, TO> : product<false, TO>;
-    kernel<<<w.rows / TILE_ROWS, THREADS, 0, t->stream>>>(w, t->operand, y,
-                                                          count);
-    CUDA_CHECK(cudaGetLastError());
+    int ctas = w.rows / TILE_ROWS;
+    operand x = {t->operand.halves, t->operand.sums, w.columns};
+    if (t->merged && count == 1) {
+        size_t bytes = 2 * w.columns * sizeof(__half) +
+                       w.columns / QUANT_BLOCK * sizeof(float);
+        start(t, w.four ? product<true, true, FROM, TO>
+                        : product<false, true, FROM, TO>,
+              ctas, THREADS, bytes, w, x, from, to, count);
+        return;
+    }
+    start(t, prepare<FROM>, count, THREADS, 0, x, from, w.columns);
+    start(t, w.four ? product<true, false, FROM, TO>
+                    : product<false, false, FROM, TO>,
+          ctas, THREADS, 0, w, x, from, to, count);
+}
+
+// Chapter 21's kernel, a token after the other: each sees the ones before it.
+static void attend(talker *t, int layer, int count)
+{
+    int room = room_for(t->model, t->place + count);
+    for (int i = 0; i < count; ++i) {
+        cache_args args = attention_args(t, layer, i, room);
+        CUDA_CHECK(launch(&args, t->stream));
+    }
 }
 
 static void run_layer(talker *t, int number, int count)
 {
     const struct model *m = t->model;
     const device_layer &l = t->layer[number];
-    int turned = m->heads + m->key_heads;
-    prepare_for<NORMED>(t, t->x, l.attention_norm, m->width, count);
-    multiply<STORED>(t, l.qkv, t->y, count);
-    turn<<<count, THREADS, 0, t->stream>>>(t->heads, (const float2 *)t->y,
-                                           t->turns, t->place, turned,
-                                           turned + m->key_heads);
-    CUDA_CHECK(cudaGetLastError());
-    for (int i = 0; i < count; ++i) {
-        cache_args args = attention_args(t, number, i);
-        CUDA_CHECK(launch(&args, t->stream));
-    }
-    prepare_for<HALVES>(t, t->attended, NULL, m->width, count);
-    multiply<ADDED>(t, l.output, t->x, count);
-    prepare_for<NORMED>(t, t->x, l.mlp_norm, m->width, count);
-    multiply<GATED>(t, l.gate_up, t->y, count);
-    prepare_for<FLOATS>(t, t->y, NULL, m->inner, count);
-    multiply<ADDED>(t, l.down, t->x, count);
+    float epsilon = (float)m->epsilon;
+    result qkv = {NULL, t->heads, t->turns, t->now,
+                  (m->heads + m->key_heads) * (int)HEAD_DIM};
+    multiply<NORMED, TURNED>(t, l.qkv, {t->x, l.attention_norm, epsilon}, qkv,
+                             count);
+    attend(t, number, count);
+    multiply<HALVES, ADDED>(t, l.output, {t->attended}, {t->x}, count);
+    multiply<NORMED, GATED>(t, l.gate_up, {t->x, l.mlp_norm, epsilon}, {t->y},
+                            count);
+    multiply<FLOATS, ADDED>(t, l.down, {t->y}, {t->x}, count);
 }
 
-// ---- Read tokens, and choose the next ----
+// ---- Take a step ----
 
-// The next tokens of the sequence, at most TOKENS, whose numbers are in t->ids.
-static void read_on(talker *t, int count)
-{
-    embed<<<count, THREADS, 0, t->stream>>>(t->x, t->embedding, t->ids);
-    CUDA_CHECK(cudaGetLastError());
-    for (int i = 0; i < t->model->layers; ++i)
-        run_layer(t, i, count);
-    t->place += count;
-}
-
-// What comes after the last of `count` tokens: its logits, and its number in
-// t->ids.
+// Of the last of `count` tokens: logits, and the token that comes next.
 static void score_next(talker *t, int count)
 {
     const struct model *m = t->model;
-    prepare_for<NORMED>(t, t->x, t->output_norm, m->width, count);
-    multiply<STORED>(t, t->embedding, t->logits, count);
-    choose<<<1, 1024, 0, t->stream>>>(
-        t->ids, t->logits + (size_t)(count - 1) * t->embedding.rows, m->words);
-    CUDA_CHECK(cudaGetLastError());
+    multiply<NORMED, STORED>(t, t->embedding,
+                             {t->x, t->output_norm, (float)m->epsilon},
+                             {t->logits}, count);
+    start(t, choose, 1, 1024, 0, t->now,
+          t->logits + (size_t)(count - 1) * t->embedding.rows, m->words, count);
 }
 
-// Reads tokens; returns how many were in the last step.
-static int read_all(talker *t, const int *tokens, int count)
+// Launches all kernels of a step, whose tokens are in t->now.
+static void launch_step(talker *t, int count, bool answers)
 {
-    int step = 0;
-    for (int i = 0; i < count; i += step) {
-        step = min(count - i, TOKENS);
-        doing("reading token %d of %d", i + step, count);
-        CUDA_CHECK(cudaMemcpyAsync(t->ids, tokens + i, step * sizeof *tokens,
-                                   cudaMemcpyHostToDevice, t->stream));
-        read_on(t, step);
-        CUDA_CHECK(cudaStreamSynchronize(t->stream));
+    start(t, embed, count, THREADS, 0, t->x, t->embedding, t->now);
+    for (int i = 0; i < t->model->layers; ++i)
+        run_layer(t, i, count);
+    if (answers)
+        score_next(t, count);
+}
+
+static void capture(talker *t, step_graph *to, int count, bool answers)
+{
+    cudaGraph_t graph;
+    if (to->exec)
+        CUDA_CHECK(cudaGraphExecDestroy(to->exec));
+    CUDA_CHECK(
+        cudaStreamBeginCapture(t->stream, cudaStreamCaptureModeThreadLocal));
+    launch_step(t, count, answers);
+    CUDA_CHECK(cudaStreamEndCapture(t->stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&to->exec, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    to->room = room_for(t->model, t->place + count);
+}
+
+// A full step of a prompt, and a step of an answer, are graphs.
+static void take_step(talker *t, int count, bool answers)
+{
+    step_graph *graph = answers ? &t->answering : &t->reading;
+    if (!t->graphs || (!answers && count < TOKENS)) {
+        launch_step(t, count, answers);
+    } else {
+        if (graph->room != room_for(t->model, t->place + count))
+            capture(t, graph, count, answers);
+        CUDA_CHECK(cudaGraphLaunch(graph->exec, t->stream));
     }
-    done();
-    return step;
+    t->place += count;
 }
 
-static int next_token(talker *t, int count)
-{
-    int id;
-    score_next(t, count);
-    CUDA_CHECK(cudaMemcpyAsync(&id, t->ids, sizeof id, cudaMemcpyDeviceToHost,
-                               t->stream));
-    CUDA_CHECK(cudaStreamSynchronize(t->stream));
-    return id;
-}
-
-// ---- Take turns ----
+// ---- Note Ctrl-C ----
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int)
@@ -1367,31 +1468,88 @@ static void interrupt(int)
     interrupted = 1;
 }
 
-// Generates up to `most` tokens behind `count` tokens that were read in steps,
-// prints them, and leaves in unread[] what the next turn reads first. Returns
-// how many that are.
-static int speak(talker *t, int step, int most, int (&unread)[2])
+// ---- Read tokens, and bring the next one to the host ----
+
+// Tokens of the next step, behind those that were read.
+static void set_step(talker *t, const int *tokens, int count)
 {
-    const struct model *m = t->model;
-    int id = next_token(t, step), end = m->chat.end;
-    for (int i = 1; id != end; ++i) {
-        span bytes = token_bytes(m->tokens, id);
-        fwrite(bytes.at, 1, bytes.bytes, stdout);
-        fflush(stdout);
-        if (i == most || interrupted)
-            break;
-        read_on(t, 1);
-        id = next_token(t, 1);
+    step now = {};
+    for (int i = 0; i < count; ++i) {
+        now.ids[i] = tokens[i];
+        now.lengths[i] = t->place + i + 1;
     }
-    putchar('\n');
-    unread[0] = id;
-    unread[1] = end;
-    return id == end ? 1 : 2;
+    CUDA_CHECK(cudaMemcpyAsync(t->now, &now, sizeof now, cudaMemcpyHostToDevice,
+                               t->stream));
 }
 
-// A question and its answer. unread: of the turn before, `left` of them.
-static int take_turn(talker *t, const char *question, int most,
-                     int (&unread)[2], int left)
+// Reads tokens; returns how many were in the last step, or 0 if interrupted.
+static int read_all(talker *t, const int *tokens, int count)
+{
+    int here = 0;
+    for (int i = 0; i < count && !interrupted; i += here) {
+        here = min(count - i, TOKENS);
+        doing("reading token %d of %d", i + here, count);
+        set_step(t, tokens + i, here);
+        take_step(t, here, false);
+        CUDA_CHECK(cudaStreamSynchronize(t->stream));
+    }
+    done();
+    return interrupted ? 0 : here;
+}
+
+static int chosen(talker *t)
+{
+    int id;
+    CUDA_CHECK(cudaMemcpyAsync(&id, t->now->ids, sizeof id,
+                               cudaMemcpyDeviceToHost, t->stream));
+    CUDA_CHECK(cudaStreamSynchronize(t->stream));
+    return id;
+}
+
+// ---- Take turns ----
+
+// How an answer is said, and what is left of it for the turn after it.
+struct turn_state {
+    int most;       // tokens of an answer
+    bool numbers;   // of tokens are said, not their texts
+    int unread[2], left; // tokens of the turn before that the next one reads
+};
+
+static void say_token(const talker *t, const turn_state *s, int id)
+{
+    span bytes = token_bytes(t->model->tokens, id);
+    if (s->numbers)
+        printf("%d\n", id);
+    else
+        fwrite(bytes.at, 1, bytes.bytes, stdout);
+    fflush(stdout);
+}
+
+// Generates tokens behind those that were read, `step` of them last, and says
+// them. Returns how many.
+static int speak(talker *t, turn_state *s, int step)
+{
+    int most = min(s->most, t->model->context - t->place);
+    int end = t->model->chat.end, said = 0;
+    score_next(t, step);
+    int id = chosen(t);
+    while (id != end) {
+        say_token(t, s, id);
+        if (++said == most || interrupted)
+            break;
+        take_step(t, 1, true);
+        id = chosen(t);
+    }
+    if (!s->numbers)
+        putchar('\n');
+    s->unread[0] = id;
+    s->unread[1] = end;
+    s->left = id == end ? 1 : 2;
+    return said;
+}
+
+// A question and its answer.
+static void take_turn(talker *t, turn_state *s, const char *question)
 {
     const struct model *m = t->model;
     size_t asked;
@@ -1399,27 +1557,34 @@ static int take_turn(talker *t, const char *question, int most,
         chat_question(&m->chat, m->tokens, t->place == 0, question, &asked);
     if (!tokens)
         fail(EXIT_USAGE, "the question is no UTF-8 at byte %zu", asked);
-    size_t all = t->place + left + asked;
+    size_t all = t->place + s->left + asked;
     if (all >= (size_t)m->context)
         fail(EXIT_USAGE, "with the template %zu tokens have been said; the "
                          "model reads %d", all, m->context);
-    if (left > 0)
-        read_all(t, unread, left);
+    int before = t->place;
+    double begin = now();
+    if (s->left > 0)
+        read_all(t, s->unread, s->left);
     int step = read_all(t, tokens, (int)asked);
     free(tokens);
-    return speak(t, step, min(most, m->context - t->place), unread);
+    if (step == 0) { // interrupted: as if it had not been asked
+        t->place = before;
+        return;
+    }
+    double read = now();
+    int said = speak(t, s, step);
+    fprintf(stderr, "talk: %d tokens read, %.3g s each; %d said, %.3g s each\n",
+            t->place - before - max(said - 1, 0),
+            (read - begin) / max((int)asked, 1), said,
+            (now() - read) / max(said, 1));
 }
 
 // A line a question, to the end of standard input. Ctrl-C ends an answer.
-static void talk(talker *t, int most)
+static void talk(talker *t, turn_state *s)
 {
     char *line = NULL;
     size_t room = 0;
-    int unread[2], left = 0;
     bool asked = isatty(STDIN_FILENO);
-    struct sigaction action = {};
-    action.sa_handler = interrupt;
-    sigaction(SIGINT, &action, NULL);
     for (;;) {
         if (asked)
             fputs("> ", stderr);
@@ -1429,9 +1594,179 @@ static void talk(talker *t, int most)
             break;
         if (line[length - 1] == '\n')
             line[length - 1] = '\0';
-        left = take_turn(t, line, most, unread, left);
+        take_turn(t, s, line);
     }
     free(line);
+}
+
+// ---- Measure ----
+enum { SAMPLES = 15 };
+
+// Times of something, in us.
+struct times {
+    double us[SAMPLES];
+};
+
+static json_t *times_json(times *all)
+{
+    std::sort(all->us, all->us + SAMPLES);
+    return json_pack("{s:f, s:f, s:f, s:i}", "p50_us", all->us[SAMPLES / 2],
+                     "min_us", all->us[0], "max_us", all->us[SAMPLES - 1],
+                     "samples", SAMPLES);
+}
+
+// Of what `work` puts into the stream, divided by `count`. Before each time
+// `prepare`, and once both of them untimed.
+template <class PREPARE, class WORK>
+static json_t *time_work(const talker *t, int count, PREPARE prepare, WORK work)
+{
+    cudaEvent_t begin, end;
+    times all;
+    CUDA_CHECK(cudaEventCreate(&begin));
+    CUDA_CHECK(cudaEventCreate(&end));
+    for (int i = -1; i < SAMPLES; ++i) {
+        float ms;
+        prepare();
+        CUDA_CHECK(cudaEventRecord(begin, t->stream));
+        work();
+        CUDA_CHECK(cudaEventRecord(end, t->stream));
+        CUDA_CHECK(cudaEventSynchronize(end));
+        CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
+        if (i >= 0)
+            all.us[i] = ms * 1e3 / count;
+    }
+    CUDA_CHECK(cudaEventDestroy(begin));
+    CUDA_CHECK(cudaEventDestroy(end));
+    return times_json(&all);
+}
+
+__global__ void __launch_bounds__(THREADS) nothing()
+{
+    await_previous();
+}
+
+// What `launches` launches, as a graph that is launched again and again.
+template <class LAUNCHES>
+static json_t *time_graph(talker *t, int count, LAUNCHES launches)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CUDA_CHECK(
+        cudaStreamBeginCapture(t->stream, cudaStreamCaptureModeThreadLocal));
+    launches();
+    CUDA_CHECK(cudaStreamEndCapture(t->stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    json_t *us = time_work(t, count, [] {}, [&] {
+        CUDA_CHECK(cudaGraphLaunch(exec, t->stream));
+    });
+    CUDA_CHECK(cudaGraphExecDestroy(exec));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    return us;
+}
+
+// A token's kernels of one kind alone; and as many that do nothing.
+static json_t *parts_json(talker *t)
+{
+    const struct model *m = t->model;
+    int kernels = m->layers * (t->merged ? 5 : 9) + (t->merged ? 3 : 4);
+    float epsilon = (float)m->epsilon;
+    result logits = {t->logits};
+    json_t *parts = json_pack("{s:i}", "kernels", kernels);
+    json_object_set_new(parts, "products", time_graph(t, 1, [&] {
+        for (int i = 0; i < m->layers; ++i) {
+            const device_layer &l = t->layer[i];
+            result stored = {t->y};
+            multiply<NORMED, GATED>(
+                t, l.qkv, {t->x, l.attention_norm, epsilon}, stored, 1);
+            multiply<HALVES, STORED>(t, l.output, {t->attended}, stored, 1);
+            multiply<NORMED, GATED>(t, l.gate_up, {t->x, l.mlp_norm, epsilon},
+                                    stored, 1);
+            multiply<FLOATS, STORED>(t, l.down, {t->y}, {t->logits}, 1);
+        }
+        multiply<NORMED, STORED>(
+            t, t->embedding, {t->x, t->output_norm, epsilon}, logits, 1);
+    }));
+    json_object_set_new(parts, "attention", time_graph(t, 1, [&] {
+        for (int i = 0; i < m->layers; ++i)
+            attend(t, i, 1);
+    }));
+    json_object_set_new(parts, "nothing", time_graph(t, 1, [&] {
+        for (int i = 0; i < kernels; ++i)
+            start(t, nothing, 1, THREADS, 0);
+    }));
+    return parts;
+}
+
+// Reads tokens of which it matters only how many there are.
+static void read_any(talker *t, int count)
+{
+    int *tokens = (int *)need(malloc(count * sizeof *tokens));
+    for (int i = 0; i < count; ++i)
+        tokens[i] = (1 + 7919 * i) % t->model->words;
+    t->place = 0;
+    read_all(t, tokens, count);
+    free(tokens);
+}
+
+static void add_context(talker *t, json_t *contexts, int context)
+{
+    enum { AT_ONCE = 16 };
+    struct rung {
+        const char *name;
+        bool graphs, merged, early;
+    } rungs[] = {{"launches", false, false, false},
+                 {"graph", true, false, false},
+                 {"graph_early", true, false, true},
+                 {"merged", true, true, false},
+                 {"merged_early", true, true, true}};
+    json_t *all = json_object();
+    for (const rung &r : rungs) {
+        if (r.early && !EARLY)
+            continue;
+        t->graphs = r.graphs;
+        t->merged = r.merged;
+        t->early = r.early;
+        t->answering.room = t->reading.room = 0; // captured anew
+        read_any(t, context);
+        json_t *us = time_work(t, AT_ONCE, [&] {
+            int any = 1;
+            t->place = context;
+            set_step(t, &any, 1);
+        }, [&] {
+            for (int i = 0; i < AT_ONCE; ++i)
+                take_step(t, 1, true);
+        });
+        t->place = context;
+        json_object_set_new(all, r.name, us);
+        if (r.graphs)
+            json_object_set_new(all, text("%s_parts", r.name), parts_json(t));
+    }
+    json_object_set_new(contexts, text("%d", context), all);
+}
+
+static void measure(talker *t, const char *path)
+{
+    cudaDeviceProp gpu;
+    if (!gpu_here())
+        fail(EXIT_MACHINE, "no GPU here, and the simulator has no time");
+    CUDA_CHECK(cudaGetDeviceProperties(&gpu, 0));
+    if (t->model->context < 2048)
+        fail(EXIT_USAGE, "%s: the model reads %d tokens; measured are 2048",
+             gguf_path(t->model->file), t->model->context);
+    json_t *contexts = json_object(), *prompts = json_object();
+    const int most[] = {128, 1000, 2000}, prompt[] = {36, 2000};
+    for (int context : most)
+        add_context(t, contexts, context);
+    for (int count : prompt)
+        json_object_set_new(prompts, text("%d", count),
+                            time_work(t, 1, [] {},
+                                      [&] { read_any(t, count); }));
+    json_t *record = json_pack(
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s}, s:o, s:o}", "record", 1,
+        "program", NAME, "source_hash", SOURCE_HASH, "flags", BUILD_FLAGS,
+        "git_commit", GIT_COMMIT, "date", date_now(), "runtime", "gpu",
+        "device", "name", gpu.name, "contexts", contexts, "prompts", prompts);
+    write_json(record, path, JSON_INDENT(1) | JSON_REAL_PRECISION(7), "\n");
 }
 
 // ---- Answer ----
@@ -1450,7 +1785,8 @@ static void print_logits(talker *t, const char *words)
         fail(EXIT_USAGE, "%d tokens; the model reads 1 to %d", count,
              m->context);
     int step = read_all(t, tokens, count);
-    next_token(t, step);
+    score_next(t, step);
+    chosen(t);
     float *logits = (float *)need(malloc(m->words * sizeof *logits));
     CUDA_CHECK(cudaMemcpy(logits,
                           t->logits + (size_t)(step - 1) * t->embedding.rows,
@@ -1463,27 +1799,39 @@ static void print_logits(talker *t, const char *words)
 
 int main(int argc, char **argv)
 {
-    int most = 1 << 20, unread[2];
+    turn_state s = {1 << 20, false, {}, 0};
     bool chat = false;
-    const char *of = NULL;
+    const char *of = NULL, *record = NULL;
     const option_row options[] = {
         {"chat", NULL, NULL, NULL, NULL, 0, 0, &chat, NULL},
-        {"most", "N", NULL, NULL, &most, 1, 1 << 20, NULL, NULL},
+        {"most", "N", NULL, NULL, &s.most, 1, 1 << 20, NULL, NULL},
+        {"numbers", NULL, NULL, NULL, NULL, 0, 0, &s.numbers, NULL},
         {"logits", "TOKENS", NULL, &of, NULL, 0, 0, NULL, NULL},
+        {"record", "FILE", NULL, &record, NULL, 0, 0, NULL, NULL},
         {}};
     speaker = "talk";
     int first = options_read(argc, argv, options, false);
-    if (argc - first != (of || chat ? 1 : 2) || (of && chat))
-        fail(EXIT_USAGE, "usage: talk FILE QUESTION [--most N] | "
-                         "FILE --chat [--most N] | FILE --logits TOKENS");
+    int modes = chat + (of != NULL) + (record != NULL);
+    if (argc - first != (modes ? 1 : 2) || modes > 1)
+        fail(EXIT_USAGE,
+             "usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | "
+             "FILE --record FILE; --most N, --numbers");
+    if (record)
+        must_be_writable(record);
+    struct sigaction action = {};
+    action.sa_handler = interrupt; // a second Ctrl-C ends the program
+    action.sa_flags = SA_RESETHAND;
+    sigaction(SIGINT, &action, NULL);
     talker *t = load(model_open(argv[first]));
     if (of)
         print_logits(t, of);
+    else if (record)
+        measure(t, record);
     else if (chat)
-        talk(t, most);
+        talk(t, &s);
     else
-        take_turn(t, argv[first + 1], most, unread, 0);
+        take_turn(t, &s, argv[first + 1]);
     if (fflush(stdout) != 0)
         fail(EXIT_MACHINE, "standard output cannot be written: %m");
-    return 0;
+    return interrupted ? 130 : 0;
 }

@@ -136,14 +136,16 @@ $(cuda_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 $(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-# Chapter 23's reads a model's file, which is brought with it; ./talk is a link as ./labN is.
-chapter23: build/smollm2.gguf build/ptxsim/libcudart.so.13 talk
+# Programs that run a language model: what they are linked with, and its file, which make chapterN brings; ./talk is a
+# link as ./labN is.
+talkers := $(patsubst code/%.cu,%,$(shell grep -ls '^#include "model/model.h"' $(filter %.cu,$(roots)) /dev/null))
+$(talkers:%=build/%): build/libmodel.a build/libhost.a
+$(talkers:%=build/%): LIBS := build/libmodel.a build/libhost.a build/libworkbench.a $(MODEL_LIBS) $(LIBS)
+$(patsubst chapter0%,chapter%,$(foreach p,$(talkers),chapter$(call chapter_of,$p))): build/smollm2.gguf build/ptxsim/libcudart.so.13 talk
 build/smollm2.gguf:
 	$(Q)mkdir -p build && code/model/fetch $@
 talk:
 	$(Q)ln -sfn code/model/talk $@
-build/ch23_talk: build/libmodel.a build/libhost.a
-build/ch23_talk: LIBS := build/libmodel.a build/libhost.a build/libworkbench.a $(MODEL_LIBS) $(LIBS)
 
 # ---- Chapters ------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 //   ask FILE --perplexity          of the text on standard input, in pieces of 512 tokens
 //   ask FILE --tensors FOLDER      of the text on standard input: queries, keys and values of each layer, for --tensors
 //                                  of the book's programs (code/workbench/workbench.h)
+//   --numbers                      with an answer: its tokens' numbers, a line each, not their texts
 //   --cache e4m3                   with these: keys and values are rounded as chapter 21's cache rounds them
 //   ask FILE --tokens              the numbers of the tokens of each line of standard input
 #include "model.h"
@@ -61,7 +62,8 @@ static void print_logits(const struct model *m, const char *words, enum kept kep
     reference_close(r);
 }
 
-static void answer(const struct model *m, const char *question, int most, enum kept kept)
+static void answer(const struct model *m, const char *question, int most, bool by_numbers,
+                   enum kept kept)
 {
     size_t count;
     int *tokens = chat_question(&m->chat, m->tokens, true, question, &count);
@@ -80,12 +82,16 @@ static void answer(const struct model *m, const char *question, int most, enum k
         if (token == m->chat.end)
             break;
         const struct span bytes = token_bytes(m->tokens, token);
-        fwrite(bytes.at, 1, bytes.bytes, stdout);
+        if (by_numbers)
+            printf("%d\n", token);
+        else
+            fwrite(bytes.at, 1, bytes.bytes, stdout);
         fflush(stdout);
         if (i + 1 < most)
             reference_run(r, &token, 1, 0, logits);
     }
-    putchar('\n');
+    if (!by_numbers)
+        putchar('\n');
     reference_close(r);
 }
 
@@ -195,11 +201,12 @@ static void print_perplexity(const struct model *m, enum kept kept)
 int main(int argc, char **argv)
 {
     int most = 1 << 20;
-    bool tokens = false, perplexity = false;
+    bool tokens = false, perplexity = false, by_numbers = false;
     const char *of = NULL, *cache = "exact", *tensors = NULL;
     const struct option_row options[] = {
         {.name = "most", .argument = "N", .number = &most, .least = 1, .most = 1 << 20},
         {.name = "tokens", .flag = &tokens},
+        {.name = "numbers", .flag = &by_numbers},
         {.name = "perplexity", .flag = &perplexity},
         {.name = "logits", .argument = "TOKENS", .word = &of},
         {.name = "tensors", .argument = "FOLDER", .word = &tensors},
@@ -226,7 +233,7 @@ int main(int argc, char **argv)
     else if (of)
         print_logits(m, of, kept);
     else
-        answer(m, argv[first + 1], most, kept);
+        answer(m, argv[first + 1], most, by_numbers, kept);
     if (fflush(stdout) != 0)
         fail(EXIT_MACHINE, "standard output cannot be written: %m");
     model_close(m);

@@ -1,0 +1,1836 @@
+// Tangled from chapters/23-talk.md; edit that, then `make tangle`.
+
+// Chapter 23 on Hopper: a kernel begins while the one before it is at work,
+// brings its weights into the L2 cache, and waits for the other's results.
+
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+
+#include "workbench/workbench.h"
+
+#include <algorithm>
+#include <csignal>
+#include <type_traits>
+#include <unistd.h>
+
+extern "C" {
+#include "host/host.h"
+}
+#include "model/model.h"
+
+// ---- Name the sizes ----
+constexpr int MMA_N = 8;              // keys of a product, columns of one
+constexpr int GRANULE = 16;           // tokens: one step of P V
+constexpr int GRANULE_CODES = 2 * GRANULE * HEAD_DIM; // bytes: K, then V
+constexpr int GRANULE_SCALES = 2 * GRANULE;
+constexpr int ROWS = 8;               // query heads of a block of rows
+constexpr int LEAST_SCALE = 95;       // 2^-32, of the smallest half
+constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
+constexpr float LOG2_E = 1.44269504f;
+constexpr float LEAST = -1e30f;       // below all scores, and finite
+constexpr float LARGEST_P = 8;        // of log2 P, before its reference rises
+
+// ---- Divide the work in four ways ----
+struct form {
+    int warps;  // that share a head's keys in a CTA
+    int stages; // granules of a warp on their way, and one at work
+};
+constexpr form SPLIT = {8, 4}; // few heads: several CTAs for each
+constexpr form WIDE = {6, 3};  // one CTA for each, two on an SM
+constexpr form MANY = {4, 2};  // four or five
+constexpr form MOST = {2, 3};  // more
+constexpr int SOME_AN_SM = 3, MANY_AN_SM = 5; // heads, up to which these are
+
+// ---- Lay out shared memory ----
+struct alignas(16) stage { // a granule, as its lanes copied it
+    uint4 k[2][32], v[2][32]; // [tile][lane]
+    uint2 scales[32];         // of a lane's four tokens: K's, V's
+};
+template <form F, int BLOCKS> union alignas(16) shared {
+    stage rings[F.warps][F.stages];
+    struct {
+        float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 4]; // no conflicts
+        float2 state[F.warps][BLOCKS * ROWS]; // reference, sum
+    } end;
+};
+
+// D += A B with A [16][16] and B [16][8] half, D [16][8] float. Volatile,
+// since the products of ch15_turns must stay between its barriers.
+__device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                    uint32_t b1)
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Codes 2 i and 2 i + 1 of a word of four, as two halves.
+template <int I> __device__ uint32_t two_halves(uint32_t codes)
+{
+    uint32_t halves;
+    asm("{ .reg .b16 two<2>;\n"
+        "mov.b32 {two0, two1}, %1;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, two%2; }"
+        : "=r"(halves)
+        : "r"(codes), "n"(I));
+    return halves;
+}
+
+// 2^x; 0 where the result would be denormal.
+__device__ float exp2_approx(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// The largest of lanes whose numbers differ in bits from FROM to below TO.
+template <int FROM, int TO> __device__ float lanes_max(float x)
+{
+    for (int i = FROM; i < TO; i *= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, i));
+    return x;
+}
+
+// ---- Copy without waiting ----
+
+// 16 bytes that nobody reads again: they are the first to leave the L2 cache.
+__device__ void copy_codes(uint32_t to, const uint8_t *from)
+{
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
+                 :
+                 : "r"(to), "l"(from), "l"(policy)
+                 : "memory");
+}
+
+__device__ void copy_scales(uint32_t to, const uint8_t *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;"
+                 :
+                 : "r"(to), "l"(from)
+                 : "memory");
+}
+
+__device__ void copy_commit()
+{
+    asm volatile("cp.async.commit_group;" : : : "memory");
+}
+
+template <int N> __device__ void copy_wait()
+{
+    asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+}
+
+// ---- Find the power of two that fits ----
+
+// E8M0: 2^(code - 127). 448 is 1.75 * 2^8: a mantissa past .75 carries.
+__device__ uint32_t scale_for(float largest)
+{
+    int code = (int)((__float_as_uint(largest) + 0x1fffff) >> 23) - 8;
+    return max(code, LEAST_SCALE);
+}
+
+__device__ float power(uint32_t code) { return __uint_as_float(code << 23); }
+
+// ---- Load the newest token ----
+
+// Of a lane: 16 elements of K, of its quarter, and every eighth of V.
+struct raw_token {
+    uint4 k[2];
+    __half v[8];
+};
+struct token { // the same as codes
+    uint4 k;
+    uint32_t v[2]; // byte t: d = 8 t + lane / 4
+    uint32_t k_scale, v_scale;
+};
+
+__device__ raw_token load_token(const cache_args &args, int pair)
+{
+    int lane = threadIdx.x % 32;
+    const __half *k = (const __half *)args.new_k + (size_t)pair * HEAD_DIM;
+    const __half *v = (const __half *)args.new_v + (size_t)pair * HEAD_DIM;
+    raw_token raw;
+    raw.k[0] = ((const uint4 *)k)[2 * (lane % 4)];
+    raw.k[1] = ((const uint4 *)k)[2 * (lane % 4) + 1];
+    for (int t = 0; t < 8; ++t)
+        raw.v[t] = v[8 * t + lane / 4];
+    return raw;
+}
+
+// ---- Quantise the newest token ----
+__device__ uint32_t two_codes(float low, float high)
+{
+    return __nv_cvt_float2_to_fp8x2(float2{low, high}, __NV_SATFINITE,
+                                    __NV_E4M3);
+}
+
+__device__ uint32_t four_codes(const float *x, float factor)
+{
+    return two_codes(x[0] * factor, x[1] * factor) |
+           two_codes(x[2] * factor, x[3] * factor) << 16;
+}
+
+__device__ token quantise(const raw_token &raw)
+{
+    const __half *halves = (const __half *)raw.k;
+    float k[16], v[8], k_max = 0, v_max = 0;
+    for (int i = 0; i < 16; ++i) {
+        k[i] = __half2float(halves[i]);
+        k_max = fmaxf(k_max, fabsf(k[i]));
+    }
+    for (int i = 0; i < 8; ++i) {
+        v[i] = __half2float(raw.v[i]);
+        v_max = fmaxf(v_max, fabsf(v[i]));
+    }
+    token t;
+    t.k_scale = scale_for(lanes_max<1, 4>(k_max));
+    t.v_scale = scale_for(lanes_max<4, 32>(v_max));
+    float k_inverse = power(254 - t.k_scale); // exact
+    float v_inverse = power(254 - t.v_scale);
+    t.k = {four_codes(k, k_inverse), four_codes(k + 4, k_inverse),
+           four_codes(k + 8, k_inverse), four_codes(k + 12, k_inverse)};
+    t.v[0] = four_codes(v, v_inverse);
+    t.v[1] = four_codes(v + 4, v_inverse);
+    return t;
+}
+
+// ---- Find a warp's granules ----
+
+// Every so many granules of a sequence: a warp's of a CTA's of all CTAs' that
+// share the head.
+struct walk {
+    const int *table;  // pages of the sequence
+    int first, stride; // of the warp's granules
+    int count;         // how many it has
+    int ids, next_ids; // pages of 32 of them: a lane has one
+};
+
+// The page of the warp's i-th granule from here on, i = lane.
+__device__ int page_of(const walk &w, const cache_args &args, int from)
+{
+    int lane = threadIdx.x % 32;
+    int token = (w.first + (from + lane) * w.stride) * GRANULE;
+    int page = token >> (31 - __clz(args.page)); // a power of two
+    return page < args.max_pages ? w.table[page] : 0;
+}
+
+// Where a granule is in the cache, of all heads' granules.
+__device__ size_t find(const walk &w, const cache_args &args, int granule,
+                       int page_id)
+{
+    int in_page = granule & (args.page / GRANULE - 1);
+    size_t page = (size_t)page_id * gridDim.y + blockIdx.y;
+    return page * (args.page / GRANULE) + in_page;
+}
+
+// `to`: the lane's place in a stage, k[0][lane].
+__device__ void fetch(uint32_t to, walk &w, const cache_args &args, int i)
+{
+    int lane = threadIdx.x % 32, row = lane / 4, quarter = lane % 4;
+    if (i < w.count) {
+        if (i % 32 == 0 && i > 0) { // the next 32 pages
+            w.ids = w.next_ids;
+            w.next_ids = page_of(w, args, i + 32);
+        }
+        int page_id = __shfl_sync(0xffffffff, w.ids, i % 32);
+        size_t at = find(w, args, w.first + i * w.stride, page_id);
+        const uint8_t *k = args.codes + at * GRANULE_CODES;
+        const uint8_t *v = k + GRANULE * HEAD_DIM;
+        const uint8_t *mine = k + (row / 2 * 4 + row % 2) * HEAD_DIM;
+        copy_codes(to, mine + quarter * 16);
+        copy_codes(to + 512, mine + 2 * HEAD_DIM + quarter * 16);
+        copy_codes(to + 1024, v + lane * 16);
+        copy_codes(to + 1536, v + 512 + lane * 16);
+        copy_scales(to + 2048 - 8 * lane,
+                    args.scales + at * GRANULE_SCALES + quarter * 8);
+    }
+    copy_commit(); // an empty group, too, so that the wait can count
+}
+
+// As mma.sync wants A; rows past the queries are zeros.
+template <int BLOCKS>
+__device__ void load_queries(uint4 (&q)[BLOCKS][2], const cache_args &args,
+                             int pair)
+{
+    int lane = threadIdx.x % 32;
+    for (int m = 0; m < BLOCKS; ++m) {
+        int row = m * ROWS + lane / 4;
+        bool there = row < args.queries;
+        size_t at = ((size_t)pair * args.queries + row) * (HEAD_DIM / 8);
+        const uint4 *from = (const uint4 *)args.q + at + lane % 4 * 2;
+        q[m][0] = there ? from[0] : uint4{};
+        q[m][1] = there ? from[1] : uint4{};
+    }
+}
+
+// ---- Insert the newest token ----
+struct granule {
+    uint4 k[2], v[2];
+    uint32_t k_scales, v_scales; // of the lane's four tokens
+};
+
+__device__ void insert_byte(uint32_t &word, int byte, uint32_t value)
+{
+    word = (word & ~(0xffu << 8 * byte)) | value << 8 * byte;
+}
+
+__device__ void insert(granule &g, const token &t, int slot)
+{
+    int lane = threadIdx.x % 32, row = lane / 4;
+    for (int tile = 0; tile < 2; ++tile)
+        if (row / 2 * 4 + row % 2 + 2 * tile == slot)
+            g.k[tile] = t.k;
+    if (slot / 4 != lane % 4)
+        return;
+    insert_byte(g.k_scales, slot % 4, t.k_scale);
+    insert_byte(g.v_scales, slot % 4, t.v_scale);
+    uint32_t *v = (uint32_t *)g.v;
+    for (int i = 0; i < 8; ++i)
+        insert_byte(v[i], slot % 4, t.v[i / 4] >> i % 4 * 8 & 0xff);
+}
+
+// `left`: tokens of the granule. V may be NaN there, and 0 NaN is NaN.
+__device__ void clear_past(granule &g, int left)
+{
+    int mine = left - 4 * (int)(threadIdx.x % 4);
+    uint32_t valid = mine >= 4   ? 0xffffffff
+                     : mine <= 0 ? 0
+                                 : (1u << 8 * mine) - 1;
+    g.v_scales &= valid;
+    uint32_t *v = (uint32_t *)g.v;
+    for (int i = 0; i < 8; ++i)
+        v[i] &= valid;
+}
+
+// s[tile]: keys 4 (lane % 4) + 2 tile, and + 1, of rows lane / 4 and + 8.
+template <int BLOCKS>
+__device__ void score(float (&s)[2][4], const uint4 (&q)[BLOCKS][2],
+                      const granule &g)
+{
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+#pragma unroll
+        for (int tile = 0; tile < 2; ++tile) {
+            uint32_t k = ((const uint32_t *)&g.k[tile])[j];
+            const uint32_t *low = (const uint32_t *)q[0] + 2 * j;
+            const uint32_t *high = (const uint32_t *)q[BLOCKS - 1] + 2 * j;
+            uint32_t a[4] = {low[0], BLOCKS > 1 ? high[0] : 0, low[1],
+                             BLOCKS > 1 ? high[1] : 0};
+            mma(s[tile], a, two_halves<0>(k), two_halves<1>(k));
+        }
+}
+
+// ---- Weigh 16 keys ----
+template <int BLOCKS> struct row_state { // of a lane, one of each block
+    float reference[BLOCKS], sum[BLOCKS]; // log2 of P's unit; of P / V's scale
+    float out[HEAD_DIM / MMA_N][4];
+};
+
+// Raises the references to the largest scores, and rescales.
+template <int BLOCKS>
+__device__ void raise(row_state<BLOCKS> &r, const float (&largest)[BLOCKS])
+{
+    for (int m = 0; m < BLOCKS; ++m) {
+        float reference = fmaxf(r.reference[m], lanes_max<1, 4>(largest[m]));
+        float factor = exp2_approx(r.reference[m] - reference);
+        r.reference[m] = reference;
+        r.sum[m] *= factor;
+        for (int n = 0; n < HEAD_DIM / MMA_N; ++n)
+            for (int i = 0; i < 2; ++i)
+                r.out[n][2 * m + i] *= factor;
+    }
+}
+
+template <int BLOCKS>
+__device__ void weigh(uint32_t (&p)[4], row_state<BLOCKS> &r,
+                      const float (&s)[2][4], const granule &g, float scale,
+                      int left)
+{
+    int lane = threadIdx.x % 32;
+    float y[BLOCKS][4], inverse[4], largest[BLOCKS];
+
+    // Add the exponent of V's scale to the score
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        float factor = power(g.k_scales >> 8 * i & 0xff) * scale;
+        uint32_t v_scale = g.v_scales >> 8 * i & 0xff;
+        inverse[i] = power(254 - v_scale);
+        for (int m = 0; m < BLOCKS; ++m)
+            y[m][i] = fmaf(s[i / 2][2 * m + i % 2], factor, (float)v_scale);
+    }
+    if (left < GRANULE)
+        for (int i = 0; i < 4; ++i)
+            if (4 * (lane % 4) + i >= left)
+                for (int m = 0; m < BLOCKS; ++m)
+                    y[m][i] = -INFINITY;
+
+    bool high = false;
+    for (int m = 0; m < BLOCKS; ++m) {
+        largest[m] = fmaxf(fmaxf(y[m][0], y[m][1]), fmaxf(y[m][2], y[m][3]));
+        high |= largest[m] > r.reference[m] + LARGEST_P;
+    }
+    if (__any_sync(0xffffffff, high))
+        raise<BLOCKS>(r, largest);
+    for (int m = 0; m < BLOCKS; ++m)
+        for (int tile = 0; tile < 2; ++tile) {
+            float p0 = exp2_approx(y[m][2 * tile] - r.reference[m]);
+            float p1 = exp2_approx(y[m][2 * tile + 1] - r.reference[m]);
+            r.sum[m] = fmaf(p0, inverse[2 * tile], r.sum[m]);
+            r.sum[m] = fmaf(p1, inverse[2 * tile + 1], r.sum[m]);
+            __half2 two = __floats2half2_rn(p0, p1);
+            p[2 * tile + m] = *(uint32_t *)&two;
+        }
+}
+
+// ---- Add P V of 16 keys ----
+template <int BLOCKS>
+__device__ void accumulate(row_state<BLOCKS> &r, const uint32_t (&p)[4],
+                           const granule &g)
+{
+    const uint32_t *v = (const uint32_t *)g.v;
+#pragma unroll
+    for (int n = 0; n < HEAD_DIM / MMA_N; ++n)
+        mma(r.out[n], p, two_halves<0>(v[n]), two_halves<1>(v[n]));
+}
+
+// `at`: its granule, of the cache's.
+__device__ void append(const cache_args &args, const token &t, size_t at,
+                       int slot)
+{
+    int lane = threadIdx.x % 32;
+    uint8_t *k = args.codes + at * GRANULE_CODES;
+    uint8_t *v = k + GRANULE * HEAD_DIM;
+    if (lane < 4)
+        *(uint4 *)(k + slot * HEAD_DIM + 16 * lane) = t.k;
+    if (lane % 4 == 0) // d = 8 i + lane / 4
+        for (int i = 0; i < 8; ++i)
+            v[i / 4 * 512 + (lane + slot / 4) * 16 + i % 4 * 4 + slot % 4] =
+                (uint8_t)(t.v[i / 4] >> i % 4 * 8);
+    if (lane < 2) // K's, V's
+        args.scales[at * GRANULE_SCALES + slot / 4 * 8 + lane * 4 + slot % 4] =
+            (uint8_t)(lane ? t.v_scale : t.k_scale);
+}
+
+// ---- Merge the warps ----
+
+// Columns 2 d and 2 d + 1 of a row, as a warp, a CTA or all have them.
+struct part {
+    float reference, sum;
+    float2 out;
+};
+
+template <form F, int BLOCKS>
+__device__ void put_rows(shared<F, BLOCKS> &t, const row_state<BLOCKS> &r)
+{
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int m = 0; m < BLOCKS; ++m) {
+        int row = m * ROWS + lane / 4;
+        float sum = r.sum[m];
+        sum += __shfl_xor_sync(0xffffffff, sum, 1);
+        sum += __shfl_xor_sync(0xffffffff, sum, 2);
+        for (int n = 0; n < HEAD_DIM / MMA_N; ++n)
+            t.end.out[warp][row][n * 4 + lane % 4] =
+                float2{r.out[n][2 * m], r.out[n][2 * m + 1]};
+        if (lane % 4 == 0)
+            t.end.state[warp][row] = float2{r.reference[m], sum};
+    }
+}
+
+template <form F, int BLOCKS>
+__device__ part merge_warps(const shared<F, BLOCKS> &t, int row, int d)
+{
+    part all = {LEAST, 0, {0, 0}}; // a CTA may have no keys at all
+    for (int w = 0; w < F.warps; ++w)
+        all.reference = fmaxf(all.reference, t.end.state[w][row].x);
+    for (int w = 0; w < F.warps; ++w) {
+        float2 state = t.end.state[w][row], out = t.end.out[w][row][d];
+        float weight = exp2_approx(state.x - all.reference);
+        all.sum += weight * state.y;
+        all.out.x += weight * out.x;
+        all.out.y += weight * out.y;
+    }
+    return all;
+}
+
+// ---- Keep the parts of CTAs ----
+
+// What a launch has in args.scratch. Parts of one head are neighbours.
+struct part_memory {
+    unsigned arrived[MOST_PARTS / 2][2 * ROWS]; // parts of a row; 0 in the end
+    float2 parts[MOST_PARTS][2 * ROWS][HEAD_DIM / 2 + 1]; // out; reference, sum
+};
+
+__device__ void store_row(const cache_args &args, int pair, int row,
+                          const part &p)
+{
+    float norm = 1 / p.sum;
+    size_t at = ((size_t)pair * args.queries + row) * (HEAD_DIM / 2);
+    ((__half2 *)args.out)[at + threadIdx.x % 32] =
+        __floats2half2_rn(p.out.x * norm, p.out.y * norm);
+}
+
+__device__ void store_part(const cache_args &args, int at, int row,
+                           const part &p)
+{
+    int lane = threadIdx.x % 32;
+    float2 *to = ((part_memory *)args.scratch)->parts[at][row];
+    to[lane] = p.out;
+    if (lane == 0)
+        to[HEAD_DIM / 2] = float2{p.reference, p.sum};
+}
+
+// ---- Merge the parts ----
+
+// Whether this warp is the last to have stored a part of the row.
+__device__ bool is_last(const cache_args &args, int pair, int row)
+{
+    unsigned *arrived = &((part_memory *)args.scratch)->arrived[pair][row];
+    unsigned before = 0;
+    __syncwarp(); // the part is stored
+    if (threadIdx.x % 32 == 0)
+        asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(arrived), "r"(gridDim.x - 1)
+                     : "memory");
+    before = __shfl_sync(0xffffffff, before, 0);
+    __syncwarp(); // the others' parts are read after it was counted
+    return before == gridDim.x - 1; // and the count is 0 again
+}
+
+__device__ part merge_parts(const cache_args &args, int first, int row)
+{
+    constexpr int AT_ONCE = 16; // loads on their way
+    const auto *parts = ((const part_memory *)args.scratch)->parts;
+    part all = {LEAST, 0, {0, 0}};
+    for (int i = 0; i < gridDim.x; i += AT_ONCE) {
+        float2 state[AT_ONCE], out[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j) {
+            bool there = i + j < gridDim.x;
+            const float2 *from = parts[first + i + j][row];
+            state[j] = there ? __ldcg(&from[HEAD_DIM / 2]) : float2{LEAST, 0};
+            out[j] = there ? __ldcg(&from[threadIdx.x % 32]) : float2{0, 0};
+        }
+
+        // Add parts in the largest one's unit
+        float reference = all.reference;
+        #pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j)
+            reference = fmaxf(reference, state[j].x);
+        float factor = exp2_approx(all.reference - reference);
+        all = {reference, all.sum * factor, {all.out.x * factor, all.out.y * factor}};
+        #pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j) {
+            float weight = exp2_approx(state[j].x - reference);
+            all.sum += weight * state[j].y;
+            all.out.x += weight * out[j].x;
+            all.out.y += weight * out[j].y;
+        }
+    }
+    return all;
+}
+
+// ---- Attend to a part of a head's keys ----
+template <form F, int BLOCKS>
+__global__ void __launch_bounds__(32 * F.warps)
+attention(const __grid_constant__ cache_args args)
+{
+    extern __shared__ __align__(16) unsigned char memory[];
+    shared<F, BLOCKS> &t = *(shared<F, BLOCKS> *)memory;
+
+    // Find the warp's part of the keys
+    int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0); // same in all lanes
+    int pair = blockIdx.z * gridDim.y + blockIdx.y;
+    walk w;
+    w.table = args.table + (size_t)blockIdx.z * args.max_pages;
+    w.first = blockIdx.x * F.warps + warp;
+    w.stride = gridDim.x * F.warps;
+    w.ids = page_of(w, args, 0); // on its way together with the length
+    int length = args.lengths[blockIdx.z];
+
+    // Begin with all loads at once
+    uint4 q[BLOCKS][2];
+    load_queries<BLOCKS>(q, args, pair);
+    int granules = (length + GRANULE - 1) / GRANULE;
+
+    // Count the warp's granules
+    int log_parts = 31 - __clz(gridDim.x); // a power of two: no division
+    int after = (granules - w.first - 1) >> log_parts;
+    w.count = granules > w.first ? after / F.warps + 1 : 0;
+
+    int newest = granules - 1, slot = (length - 1) % GRANULE;
+    bool appends = w.count > 0 && w.first + (w.count - 1) * w.stride == newest;
+    raw_token raw;
+    if (appends)
+        raw = load_token(args, pair);
+    w.next_ids = w.count > 32 ? page_of(w, args, 32) : 0;
+    // Not [warp]: with a uniform address ptxas 13.0 makes illegal instructions of
+    // copies that have a policy.
+    uint4 *ring = &t.rings[threadIdx.x / 32][0].k[0][threadIdx.x % 32];
+    uint32_t start = (uint32_t)__cvta_generic_to_shared(ring);
+    uint32_t to = start, from = start; // the lane's place in a stage
+    #pragma unroll 1
+    for (int i = 0; i < F.stages - 1; ++i, to += sizeof(stage))
+        fetch(to, w, args, i);
+    token last;
+    if (appends)
+        last = quantise(raw);
+
+    // Take a step for each granule
+    float scale = args.softmax_scale * LOG2_E;
+    row_state<BLOCKS> r = {};
+    for (int m = 0; m < BLOCKS; ++m)
+        r.reference[m] = -INFINITY;
+    for (int i = 0; i < w.count; ++i) {
+        fetch(to, w, args, i + F.stages - 1);
+        copy_wait<F.stages - 1>(); // a lane reads what it copied: no barrier
+
+        // Take a granule, and the newest token into it
+        const uint4 *own = (const uint4 *)__cvta_shared_to_generic(from);
+        uint2 scales = *(const uint2 *)((const uint8_t *)own + 2048 -
+                                        8 * (threadIdx.x % 32));
+        granule g = {{own[0], own[32]}, {own[64], own[96]}, scales.x, scales.y};
+
+        // Count the tokens from the granule on
+        int left = length - (w.first + i * w.stride) * GRANULE;
+
+        if (left <= GRANULE) { // the last granule
+            if (appends)
+                insert(g, last, slot);
+            clear_past(g, left);
+        }
+
+        float s[2][4] = {};
+        uint32_t p[4] = {};
+        score<BLOCKS>(s, q, g);
+        weigh<BLOCKS>(p, r, s, g, scale, left);
+        accumulate<BLOCKS>(r, p, g);
+        to = from;
+        from += sizeof(stage);
+        if (from == start + F.stages * sizeof(stage))
+            from = start;
+    }
+
+    // Append, merge, store
+    copy_wait<0>();
+    __syncwarp(); // all lanes have read what the token is written over
+
+    // Put the newest token into the cache
+    if (appends) {
+        int page_id = w.table[newest * GRANULE >> (31 - __clz(args.page))];
+        append(args, last, find(w, args, newest, page_id), slot);
+    }
+
+    // Leave the warps' parts in shared memory
+    __syncthreads(); // they go where the rings are
+    put_rows<F, BLOCKS>(t, r);
+    __syncthreads();
+
+    for (int row = warp; row < args.queries; row += F.warps) {
+        part p = merge_warps<F, BLOCKS>(t, row, threadIdx.x % 32);
+        if (gridDim.x > 1) {
+            store_part(args, pair * gridDim.x + blockIdx.x, row, p);
+            if (!is_last(args, pair, row))
+                continue;
+            p = merge_parts(args, pair * gridDim.x, row);
+        }
+        store_row(args, pair, row, p);
+    }
+}
+
+// A power of two: as many CTAs as the GPU has SMs, if each warp of them
+// still has a granule.
+static int splits_of(const struct cache_args *args, int pairs, int sms)
+{
+    int granules = (args->shape.seq_len + GRANULE - 1) / GRANULE;
+    int splits = 1;
+    while (pairs * splits * 2 <= min(sms, MOST_PARTS) &&
+           granules >= splits * 2 * SPLIT.warps)
+        splits *= 2;
+    return splits;
+}
+
+// ---- Launch the form that fills the GPU ----
+template <form F, int BLOCKS>
+static cudaError_t launch_as(const struct cache_args *args, int splits,
+                             cudaStream_t stream)
+{
+    dim3 grid(splits, args->shape.heads, args->shape.batch);
+    size_t bytes = sizeof(shared<F, BLOCKS>);
+    cudaError_t error = cudaFuncSetAttribute(
+        (const void *)attention<F, BLOCKS>,
+        cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (error)
+        return error;
+    attention<F, BLOCKS><<<grid, 32 * F.warps, bytes, stream>>>(*args);
+    return cudaGetLastError();
+}
+
+// Choose the form
+template <form F>
+static cudaError_t launch_form(const struct cache_args *args, int splits,
+                               cudaStream_t stream)
+{
+    return args->queries <= ROWS ? launch_as<F, 1>(args, splits, stream)
+                                 : launch_as<F, 2>(args, splits, stream);
+}
+
+static cudaError_t launch_filling(const struct cache_args *args, int splits,
+                                  int sms, cudaStream_t stream)
+{
+    int pairs = args->shape.batch * args->shape.heads;
+    if (splits > 1)
+        return launch_form<SPLIT>(args, splits, stream);
+    return pairs <= SOME_AN_SM * sms   ? launch_form<WIDE>(args, 1, stream)
+           : pairs <= MANY_AN_SM * sms ? launch_form<MANY>(args, 1, stream)
+                                       : launch_form<MOST>(args, 1, stream);
+}
+
+// Say how much memory the parts take
+static cudaError_t count_sms(int *sms)
+{
+    int device;
+    cudaError_t error = cudaGetDevice(&device);
+    return error ? error
+                 : cudaDeviceGetAttribute(sms, cudaDevAttrMultiProcessorCount,
+                                          device);
+}
+
+// 0, too, if the GPU does not answer: the launch then says so.
+static size_t scratch_bytes(const struct cache_args *args)
+{
+    int sms, pairs = args->shape.batch * args->shape.heads;
+    if (count_sms(&sms) != cudaSuccess)
+        return 0;
+    int splits = splits_of(args, pairs, sms);
+    return splits == 1 ? 0
+                       : offsetof(part_memory, parts) +
+                             sizeof(part_memory::parts[0]) * pairs * splits;
+}
+
+static cudaError_t check(const struct cache_args *args, int pairs, int sms)
+{
+    if (args->shape.batch > 65535 || args->shape.heads > 65535)
+        return launch_refused(cudaErrorInvalidConfiguration,
+                              "%d sequences of %d heads, at most 65535",
+                              args->shape.batch, args->shape.heads);
+    if (splits_of(args, pairs, sms) > 1 && !args->scratch)
+        return launch_refused(cudaErrorInvalidValue,
+                              "no scratch, but %zu bytes are needed",
+                              scratch_bytes(args));
+    return cudaSuccess;
+}
+
+static cudaError_t launch(const struct cache_args *args, cudaStream_t stream)
+{
+    int sms, pairs = args->shape.batch * args->shape.heads;
+    cudaError_t error = count_sms(&sms);
+    if (!error)
+        error = check(args, pairs, sms);
+    if (error)
+        return error;
+    return launch_filling(args, splits_of(args, pairs, sms), sms, stream);
+}
+
+// ---- Name the model's sizes ----
+constexpr int TOKENS = 4;      // that go through a layer at a time
+constexpr int COLUMNS = 2 * TOKENS; // of a product: each in two halves
+constexpr int TILE_ROWS = 16;  // of weights
+constexpr int WARPS = 4;       // that share a tile's columns
+constexpr int THREADS = 32 * WARPS;
+constexpr int PAGE = 64;       // tokens of a page of the cache
+
+// ---- Begin before the kernel before has ended ----
+constexpr char NAME[] = "ch23_hopper";
+constexpr bool EARLY = true;
+
+// Behind it all is there that the kernels before have written.
+__device__ void await_previous()
+{
+    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+    asm volatile("griddepcontrol.wait;" : : : "memory");
+}
+
+__device__ void prefetch(const uint8_t *at)
+{
+    asm volatile("prefetch.global.L2 [%0];" : : "l"(at));
+}
+
+// ---- Name what a step is about ----
+struct step {
+    int ids[TOKENS];
+    int lengths[TOKENS]; // of the sequence with the token
+};
+
+// [rows / 16][columns / 32] tiles of 16 rows by 32 columns. A lane has rows
+// lane / 4 and + 8 of it, and of each columns 8 (lane % 4) to + 7.
+struct weights {
+    const uint8_t *codes;  // of a tile: 32 lanes, 8 or 16 bytes each
+    const __half2 *scales; // 8 groups of rows: d of both; or d, m twice
+    int rows, columns;     // rows: a multiple of 16
+    bool four;             // bits of a number; otherwise eight
+};
+
+// ---- Repack a matrix ----
+static const uint8_t *block_of(const tensor &t, int row, int block)
+{
+    int bytes = t.type == QUANT_Q4_1 ? Q4_1_BYTES : Q8_0_BYTES;
+    return t.data + row * t.row_bytes + (size_t)block * bytes;
+}
+
+// Columns 8 q to 8 q + 7 of a block of Q4_1. A word has columns 2 p in its
+// lower half, and 2 p + 1 at the same place of its upper half.
+static void pack_four(uint8_t *to, const uint8_t *block, int q)
+{
+    uint32_t word = 0;
+    for (int i = 0; i < 8; ++i) {
+        int k = 8 * q + i;
+        uint32_t code = block[4 + k % 16] >> (k < 16 ? 0 : 4) & 15;
+        word |= code << (4 * (i / 2) + 16 * (i % 2));
+    }
+    memcpy(to, &word, sizeof word);
+}
+
+// A lane's part of a row of a tile: codes, and the scales of a block.
+static void pack_row(const weights &w, uint8_t *codes, __half *scales,
+                     const uint8_t *block, int r, int group)
+{
+    int bytes = w.four ? 4 : 8, scale_count = w.four ? 2 : 1;
+    for (int q = 0; q < 4; ++q) {
+        uint8_t *to = codes + (group * 4 + q) * 2 * bytes + r * bytes;
+        if (w.four)
+            pack_four(to, block, q);
+        else
+            memcpy(to, block + 2 + 8 * q, 8);
+    }
+    memcpy(scales + group * 2 * scale_count + r * scale_count, block,
+           scale_count * sizeof(__half));
+}
+
+// Where a row of the matrix comes from.
+struct row_source {
+    const tensor *of; // NULL: a row of zeros
+    int row;
+};
+
+// Rows are those of the tensors, one after the other; or, of two tensors whose
+// rows belong together, eight of one and eight of the other.
+static row_source source_of(const tensor *const *parts, int count, bool paired,
+                        int row)
+{
+    if (paired)
+        return {parts[row / 8 % 2], row / 16 * 8 + row % 8};
+    for (int i = 0; i < count; row -= parts[i++]->rows)
+        if (row < parts[i]->rows)
+            return {parts[i], row};
+    return {NULL, 0};
+}
+
+static void *to_device(const void *from, size_t bytes)
+{
+    void *to;
+    CUDA_CHECK(cudaMalloc(&to, bytes));
+    CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+    return to;
+}
+
+static weights repack(const struct model *m, const tensor *const *parts,
+                      int count, bool paired)
+{
+    weights w = {NULL, NULL, 0, parts[0]->columns,
+                 parts[0]->type == QUANT_Q4_1};
+    for (int i = 0; i < count; ++i) {
+        w.rows += parts[i]->rows;
+        if (parts[i]->type != parts[0]->type)
+            fail(EXIT_USAGE, "%s: matrices that are multiplied together are "
+                             "quantised in two ways", gguf_path(m->file));
+    }
+    w.rows = (w.rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    int blocks = w.columns / QUANT_BLOCK;
+    size_t tiles = (size_t)(w.rows / TILE_ROWS) * blocks;
+    size_t tile_bytes = w.four ? 256 : 512, tile_scales = w.four ? 32 : 16;
+    uint8_t *codes = (uint8_t *)need(calloc(tiles, tile_bytes));
+    __half *scales = (__half *)need(calloc(tiles, tile_scales * 2));
+    for (int row = 0; row < w.rows; ++row) {
+        row_source from = source_of(parts, count, paired, row);
+        for (int b = 0; from.of && b < blocks; ++b) {
+            size_t tile = (size_t)(row / TILE_ROWS) * blocks + b;
+            pack_row(w, codes + tile * tile_bytes, scales + tile * tile_scales,
+                     block_of(*from.of, from.row, b), row / 8 % 2, row % 8);
+        }
+    }
+    w.codes = (const uint8_t *)to_device(codes, tiles * tile_bytes);
+    w.scales = (const __half2 *)to_device(scales, tiles * tile_scales * 2);
+    free(codes);
+    free(scales);
+    return w;
+}
+
+// ---- Name the vectors of a product ----
+struct operand {
+    __half *halves; // token t's in row 2 t, and the rest in row 2 t + 1
+    float *sums;    // [TOKENS][columns / 32]: of each block
+    int stride;     // of a row
+};
+
+enum from { NORMED, FLOATS, HALVES };
+struct source { // of an operand: vectors, [TOKENS][columns]
+    const void *x;
+    const float *weight; // of a norm
+    float epsilon;
+};
+
+__device__ float sum_of_warp(float x)
+{
+    for (int i = 16; i > 0; i /= 2)
+        x += __shfl_xor_sync(0xffffffff, x, i);
+    return x;
+}
+
+// ---- Prepare a vector for a product ----
+
+// Of a CTA. NORMED: RMSNorm first.
+template <from FROM>
+__device__ void prepare_vector(const operand &to, const source &from,
+                               int columns, int token)
+{
+    __shared__ float squares[WARPS];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const float *x = (const float *)from.x + (size_t)token * columns;
+    const __half *h = (const __half *)from.x + (size_t)token * columns;
+    __half *halves = to.halves + 2 * token * to.stride;
+    float factor = 1;
+
+    if (FROM == NORMED) {
+        float sum = 0;
+        for (int c = threadIdx.x; c < columns; c += THREADS)
+            sum += x[c] * x[c];
+        sum = sum_of_warp(sum);
+        if (lane == 0)
+            squares[warp] = sum;
+        __syncthreads();
+        sum = 0;
+        for (int w = 0; w < WARPS; ++w)
+            sum += squares[w];
+        factor = rsqrtf(sum / columns + from.epsilon);
+    }
+    for (int c = threadIdx.x; c < columns; c += THREADS) {
+        float value = FROM == HALVES   ? __half2float(h[c])
+                      : FROM == NORMED ? x[c] * factor * from.weight[c]
+                                       : x[c];
+        __half high = __float2half_rn(value);
+        halves[c] = high;
+        halves[to.stride + c] = __float2half_rn(value - __half2float(high));
+        float sum = sum_of_warp(value);
+        if (lane == 0)
+            to.sums[token * (columns / QUANT_BLOCK) + c / QUANT_BLOCK] = sum;
+    }
+}
+
+template <from FROM>
+__global__ void __launch_bounds__(THREADS)
+prepare(operand to, source from, int columns)
+{
+    await_previous();
+    prepare_vector<FROM>(to, from, columns, blockIdx.x);
+}
+
+// ---- Make halves of whole numbers ----
+
+// (x & MASK) | 1024 in both halves.
+template <uint32_t MASK> __device__ uint32_t beyond_1024(uint32_t x)
+{
+    uint32_t y;
+    asm("lop3.b32 %0, %1, %2, 0x64006400, 0xea;"
+        : "=r"(y)
+        : "r"(x), "n"(MASK));
+    return y;
+}
+
+// Both halves of x, less those of LESS.
+template <uint32_t LESS> __device__ uint32_t less(uint32_t x)
+{
+    uint32_t y;
+    asm("sub.f16x2 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(LESS));
+    return y;
+}
+
+__device__ uint32_t sixteenth_less_64(uint32_t x)
+{
+    uint32_t y;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;"
+        : "=r"(y)
+        : "r"(x), "r"(0x2c002c00), "r"(0xd400d400));
+    return y;
+}
+
+// A half in the lower bits.
+__device__ float half_of(uint32_t bits)
+{
+    float x;
+    asm("{ .reg .b16 low; cvt.u16.u32 low, %1; cvt.f32.f16 %0, low; }"
+        : "=f"(x)
+        : "r"(bits));
+    return x;
+}
+
+// Of eight codes of four bits: columns 2 p and 2 p + 1 in h[p]. A half 1024 is
+// 0x6400, and its last digit is 1: the codes are put into the last digits, or
+// four further up, where they are 16 times as large.
+__device__ void halves_of(uint32_t (&h)[4], uint32_t word)
+{
+    uint32_t next = word >> 8;
+    h[0] = less<0x64006400>(beyond_1024<0x000f000f>(word));
+    h[1] = sixteenth_less_64(beyond_1024<0x00f000f0>(word));
+    h[2] = less<0x64006400>(beyond_1024<0x000f000f>(next));
+    h[3] = sixteenth_less_64(beyond_1024<0x00f000f0>(next));
+}
+
+// The same of eight codes of eight bits, with their sign.
+__device__ void halves_of(uint32_t (&h)[4], uint2 words)
+{
+#pragma unroll
+    for (int p = 0; p < 4; ++p) {
+        uint32_t word = (p < 2 ? words.x : words.y) ^ 0x80808080;
+        uint32_t two = __byte_perm(word, 0x64646464, p % 2 ? 0x4342 : 0x4140);
+        h[p] = less<0x64806480>(two); // 1024 + 128
+    }
+}
+
+// ---- Multiply a tile of weights by four tokens ----
+enum to { STORED, ADDED, GATED, TURNED };
+struct result { // [TOKENS][rows]
+    float *y;
+
+    // Name what is turned by which angles
+    __half *turned;      // TURNED: instead of y
+    const float2 *turns; // [place][32] cosines and sines
+    const step *now;
+    int turned_rows;     // of queries and keys; of values none is
+};
+
+// y = W x. ADDED: y is added to. GATED: of the tile's first eight rows a and
+// the others b, silu(a) b; y has half as many rows. TURNED: queries, keys and
+// values as chapter 21 wants them. OWN: of one token, which each CTA prepares.
+template <bool FOUR, bool OWN, from FROM, to TO>
+__global__ void __launch_bounds__(THREADS)
+product(weights w, operand x, source from, result to, int count)
+{
+    extern __shared__ __half own[];
+    __shared__ float2 parts[WARPS][32];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int group = lane / 4, token = lane % 4, blocks = w.columns / QUANT_BLOCK;
+    size_t tile = (size_t)blockIdx.x * blocks + warp;
+    const uint8_t *codes = w.codes + (tile * 32 + lane) * (FOUR ? 8 : 16);
+    const uint8_t *scales = (const uint8_t *)w.scales +
+                            (tile * 8 + group) * (FOUR ? 8 : 4);
+    float sum[2] = {0, 0};
+
+    if (EARLY) // weights are there; the vectors are not yet
+        for (int b = warp; b < blocks; b += WARPS)
+            prefetch(codes + (b - warp) * 32 * (FOUR ? 8 : 16));
+    await_previous();
+    if (OWN) {
+        x = {own, (float *)(own + 2 * w.columns), w.columns};
+        prepare_vector<FROM>(x, from, w.columns, 0);
+        __syncthreads();
+    }
+    const __half *column = x.halves + group * x.stride + 8 * token;
+    const float *sums = x.sums + token * blocks;
+    for (int b = warp; b < blocks; b += WARPS) {
+        uint4 v = {}; // of tokens that are not there: zeros
+        if (group / 2 < count)
+            v = *(const uint4 *)(column + QUANT_BLOCK * b);
+        uint32_t low[4], high[4]; // rows lane / 4, and + 8
+
+        // Load a tile's codes and scales
+        float scale[2], offset[2];
+        if (FOUR) {
+            uint2 two = *(const uint2 *)codes, both = *(const uint2 *)scales;
+            halves_of(low, two.x);
+            halves_of(high, two.y);
+            scale[0] = half_of(both.x), offset[0] = half_of(both.x >> 16);
+            scale[1] = half_of(both.y), offset[1] = half_of(both.y >> 16);
+        } else {
+            uint4 four = *(const uint4 *)codes;
+            uint32_t both = *(const uint32_t *)scales;
+            halves_of(low, uint2{four.x, four.y});
+            halves_of(high, uint2{four.z, four.w});
+            scale[0] = half_of(both), scale[1] = half_of(both >> 16);
+        }
+        codes += WARPS * 32 * (FOUR ? 8 : 16);
+        scales += WARPS * 8 * (FOUR ? 8 : 4);
+
+        float d[4] = {};
+        mma(d, {low[0], high[0], low[1], high[1]}, v.x, v.y);
+        mma(d, {low[2], high[2], low[3], high[3]}, v.z, v.w);
+        sum[0] = fmaf(scale[0], d[0] + d[1], sum[0]);
+        sum[1] = fmaf(scale[1], d[2] + d[3], sum[1]);
+        if (FOUR && token < count) {
+            float of_block = sums[b];
+            sum[0] = fmaf(offset[0], of_block, sum[0]);
+            sum[1] = fmaf(offset[1], of_block, sum[1]);
+        }
+    }
+    parts[warp][lane] = {sum[0], sum[1]};
+    __syncthreads();
+    if (warp > 0)
+        return;
+    for (int i = 1; i < WARPS; ++i) {
+        sum[0] += parts[i][lane].x;
+        sum[1] += parts[i][lane].y;
+    }
+    int row = blockIdx.x * TILE_ROWS + group;
+
+    // Turn queries and keys by their places
+    if (TO == TURNED && row - group < to.turned_rows) {
+        int place = token < count ? to.now->lengths[token] - 1 : 0;
+        const float2 *by = to.turns + (size_t)place * (HEAD_DIM / 2);
+        for (int i = 0; i < 2; ++i) {
+            float other = __shfl_xor_sync(0xffffffff, sum[i], 4); // the pair's
+            float2 angle = by[(row + 8 * i) % HEAD_DIM / 2];
+            sum[i] = fmaf(sum[i], angle.x, (row % 2 ? other : -other) * angle.y);
+        }
+    }
+
+    if (token < count) {
+        // Store two rows of a token
+        if (TO == GATED) {
+            float gate = sum[0] / (1 + __expf(-sum[0]));
+            to.y[(size_t)token * (w.rows / 2) + blockIdx.x * 8 + group] = gate * sum[1];
+        } else if (TO == TURNED) {
+            __half *at = to.turned + (size_t)token * w.rows + row;
+            at[0] = __float2half_rn(sum[0]);
+            at[8] = __float2half_rn(sum[1]);
+        } else {
+            float *at = to.y + (size_t)token * w.rows + row;
+            at[0] = sum[0] + (TO == ADDED ? at[0] : 0);
+            at[8] = sum[1] + (TO == ADDED ? at[8] : 0);
+        }
+    }
+}
+
+// ---- Look up tokens in the embedding ----
+__global__ void __launch_bounds__(THREADS)
+embed(float *x, weights w, const step *now)
+{
+    await_previous();
+    int row = now->ids[blockIdx.x], r = row / 8 % 2, group = row % 8;
+    int blocks = w.columns / QUANT_BLOCK, size = w.four ? 4 : 8;
+    for (int c = threadIdx.x; c < w.columns; c += THREADS) {
+        size_t tile = (size_t)(row / TILE_ROWS) * blocks + c / QUANT_BLOCK;
+        int k = c % 8, lane = 4 * group + c % QUANT_BLOCK / 8;
+        const uint8_t *codes = w.codes + (tile * 64 + 2 * lane + r) * size;
+        float value;
+        if (w.four) {
+            uint32_t word = *(const uint32_t *)codes;
+            float2 by = __half22float2(w.scales[tile * 16 + 2 * group + r]);
+            value = by.x * (word >> (4 * (k / 2) + 16 * (k % 2)) & 15) + by.y;
+        } else {
+            float2 by = __half22float2(w.scales[tile * 8 + group]);
+            value = (r ? by.y : by.x) * (int8_t)codes[k];
+        }
+        x[(size_t)blockIdx.x * w.columns + c] = value;
+    }
+}
+
+// ---- Find the likeliest token ----
+struct choice {
+    float logit;
+    int id;
+};
+
+// The larger logit; of equals the first.
+__device__ choice better(choice a, choice b)
+{
+    return b.logit > a.logit || (b.logit == a.logit && b.id < a.id) ? b : a;
+}
+
+__device__ choice best_of_warp(choice a)
+{
+    for (int i = 16; i > 0; i /= 2)
+        a = better(a, {__shfl_xor_sync(0xffffffff, a.logit, i),
+                       __shfl_xor_sync(0xffffffff, a.id, i)});
+    return a;
+}
+
+// Behind the last of `count` tokens, whose logits these are. Makes it the next
+// step's token. One CTA of 32 warps.
+__global__ void __launch_bounds__(1024)
+choose(step *now, const float *logits, int words, int count)
+{
+    __shared__ choice best[32];
+    choice mine = {-INFINITY, words};
+    await_previous();
+    for (int i = threadIdx.x; i < words; i += 1024)
+        mine = better(mine, {logits[i], i});
+    mine = best_of_warp(mine);
+    if (threadIdx.x % 32 == 0)
+        best[threadIdx.x / 32] = mine;
+    __syncthreads();
+    if (threadIdx.x >= 32)
+        return;
+    mine = best_of_warp(best[threadIdx.x]);
+    if (threadIdx.x == 0) {
+        now->ids[0] = mine.id;
+        now->lengths[0] = now->lengths[count - 1] + 1;
+    }
+}
+
+// ---- Bring the model onto the device ----
+struct step_graph {
+    cudaGraphExec_t exec;
+    int room; // tokens that the sequence may have
+};
+
+struct device_layer {
+    const float *attention_norm, *mlp_norm;
+    weights qkv, output, gate_up, down;
+    uint8_t *codes, *scales; // of the cache
+};
+
+struct talker {
+    const struct model *model;
+    struct device_layer *layer;
+    weights embedding;
+    const float *output_norm;
+    const float2 *turns;           // [context][32]
+    int *table;                    // [pages]
+    step *now;                     // the step's tokens
+    float *x, *y, *logits;         // [TOKENS] vectors
+    __half *heads;                 // [TOKENS][heads + 2 key_heads][64]
+    __half *attended;              // [TOKENS][heads][64]
+    operand operand;               // of the product that comes next
+    void *scratch;                 // of chapter 21's launches
+    int place;                     // of the next token
+    cudaStream_t stream;
+    bool graphs, early;            // launched as graphs; kernels begin early
+    step_graph reading, answering;
+    bool merged;                   // each CTA prepares an answer's vector
+};
+
+static const float *vector_on_device(const tensor &t)
+{
+    return (const float *)to_device(t.data, t.row_bytes);
+}
+
+template <class T> static T *zeros(size_t count)
+{
+    T *to;
+    CUDA_CHECK(cudaMalloc((void **)&to, count * sizeof(T)));
+    CUDA_CHECK(cudaMemset(to, 0, count * sizeof(T)));
+    return to;
+}
+
+static const float2 *make_turns(const struct model *m)
+{
+    size_t count = (size_t)m->context * (HEAD_DIM / 2);
+    float2 *turns = (float2 *)need(malloc(count * sizeof *turns));
+    for (size_t i = 0; i < count; ++i) {
+        double exponent = -2.0 * (i % (HEAD_DIM / 2)) / (int)HEAD_DIM;
+        double angle = i / (HEAD_DIM / 2) * pow(m->rope_base, exponent);
+        turns[i] = {(float)cos(angle), (float)sin(angle)};
+    }
+    const float2 *on_device =
+        (const float2 *)to_device(turns, count * sizeof *turns);
+    free(turns);
+    return on_device;
+}
+
+static int pages_of(const struct model *m)
+{
+    return (m->context + PAGE - 1) / PAGE;
+}
+
+static void load_layer(talker *t, int number)
+{
+    const struct model *m = t->model;
+    const struct layer *from = &m->layer[number];
+    device_layer *to = &t->layer[number];
+    const tensor *qkv[] = {&from->query, &from->key, &from->value};
+    const tensor *gate_up[] = {&from->gate, &from->up};
+    const tensor *output = &from->output, *down = &from->down;
+    size_t granules = (size_t)pages_of(m) * m->key_heads * (PAGE / GRANULE);
+    to->attention_norm = vector_on_device(from->attention_norm);
+    to->mlp_norm = vector_on_device(from->mlp_norm);
+    to->qkv = repack(m, qkv, 3, false);
+    to->output = repack(m, &output, 1, false);
+    to->gate_up = repack(m, gate_up, 2, true);
+    to->down = repack(m, &down, 1, false);
+    to->codes = zeros<uint8_t>(granules * GRANULE_CODES);
+    to->scales = zeros<uint8_t>(granules * GRANULE_SCALES);
+}
+
+// How many tokens a sequence has for which launches are the same: chapter 21
+// divides keys by it. A power of two, from 256 up to what the model reads.
+static int room_for(const struct model *m, int length)
+{
+    int room = 256;
+    while (room < length)
+        room *= 2;
+    return min(room, m->context);
+}
+
+static cache_args attention_args(const talker *t, int layer, int token,
+                                 int room)
+{
+    const struct model *m = t->model;
+    int heads = m->heads + 2 * m->key_heads;
+    const __half *from = t->heads + (size_t)token * heads * HEAD_DIM;
+    cache_args args = {};
+    args.q = from;
+    args.new_k = from + m->heads * HEAD_DIM;
+    args.new_v = from + (m->heads + m->key_heads) * HEAD_DIM;
+    args.codes = t->layer[layer].codes;
+    args.scales = t->layer[layer].scales;
+    args.table = t->table;
+    args.lengths = t->now->lengths + token;
+    args.out = t->attended + (size_t)token * m->width;
+    args.scratch = t->scratch;
+    args.shape.batch = 1;
+    args.shape.heads = m->key_heads;
+    args.shape.seq_len = room;
+    args.queries = m->heads / m->key_heads;
+    args.page = PAGE;
+    args.max_pages = pages_of(m);
+    args.softmax_scale = 0.125f; // 1 / sqrt(64)
+    return args;
+}
+
+static talker *load(const struct model *m)
+{
+    talker *t = (talker *)need(calloc(1, sizeof *t));
+    const tensor *embedding = &m->embedding;
+    int widest = max(m->width, m->inner), heads = m->heads + 2 * m->key_heads;
+    t->model = m;
+    t->layer = (device_layer *)need(calloc(m->layers, sizeof *t->layer));
+    for (int i = 0; i < m->layers; ++i) {
+        doing("loading layer %d of %d", i + 1, m->layers);
+        load_layer(t, i);
+    }
+    t->embedding = repack(m, &embedding, 1, false);
+    t->output_norm = vector_on_device(m->output_norm);
+    t->turns = make_turns(m);
+    int *numbers = (int *)need(malloc(pages_of(m) * sizeof *numbers));
+    for (int i = 0; i < pages_of(m); ++i)
+        numbers[i] = i;
+    t->table = (int *)to_device(numbers, pages_of(m) * sizeof *numbers);
+    free(numbers);
+    t->now = zeros<step>(1);
+    t->graphs = true;
+    t->early = t->merged = EARLY;
+    t->x = zeros<float>((size_t)TOKENS * m->width);
+    t->y = zeros<float>((size_t)TOKENS * max(widest, heads * HEAD_DIM));
+    t->logits = zeros<float>((size_t)TOKENS * t->embedding.rows);
+    t->heads = zeros<__half>((size_t)TOKENS * heads * HEAD_DIM);
+    t->attended = zeros<__half>((size_t)TOKENS * m->width);
+    t->operand.halves = zeros<__half>((size_t)COLUMNS * widest);
+    t->operand.sums = zeros<float>((size_t)TOKENS * widest / QUANT_BLOCK);
+    cache_args longest = attention_args(t, 0, 0, m->context);
+    size_t bytes = scratch_bytes(&longest);
+    t->scratch = bytes ? zeros<uint8_t>(bytes) : NULL;
+    CUDA_CHECK(cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking));
+    CUDA_CHECK(cudaDeviceSynchronize()); // of the stream that zeros were set in
+    done();
+    return t;
+}
+
+// ---- Start a kernel behind another ----
+template <class... P>
+static void start(const talker *t, void (*kernel)(P...), int ctas, int threads,
+                  size_t shared, std::type_identity_t<P>... args)
+{
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = ctas;
+    config.blockDim = threads;
+    config.dynamicSmemBytes = shared;
+    config.stream = t->stream;
+    config.attrs = &early;
+    config.numAttrs = t->early;
+    CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
+}
+
+// ---- Take tokens through a layer ----
+
+// y = W x, where x is made of `from`.
+template <from FROM, to TO>
+static void multiply(const talker *t, const weights &w, const source &from,
+                     const result &to, int count)
+{
+    int ctas = w.rows / TILE_ROWS;
+    operand x = {t->operand.halves, t->operand.sums, w.columns};
+    if (t->merged && count == 1) {
+        size_t bytes = 2 * w.columns * sizeof(__half) +
+                       w.columns / QUANT_BLOCK * sizeof(float);
+        start(t, w.four ? product<true, true, FROM, TO>
+                        : product<false, true, FROM, TO>,
+              ctas, THREADS, bytes, w, x, from, to, count);
+        return;
+    }
+    start(t, prepare<FROM>, count, THREADS, 0, x, from, w.columns);
+    start(t, w.four ? product<true, false, FROM, TO>
+                    : product<false, false, FROM, TO>,
+          ctas, THREADS, 0, w, x, from, to, count);
+}
+
+// Chapter 21's kernel, a token after the other: each sees the ones before it.
+static void attend(talker *t, int layer, int count)
+{
+    int room = room_for(t->model, t->place + count);
+    for (int i = 0; i < count; ++i) {
+        cache_args args = attention_args(t, layer, i, room);
+        CUDA_CHECK(launch(&args, t->stream));
+    }
+}
+
+static void run_layer(talker *t, int number, int count)
+{
+    const struct model *m = t->model;
+    const device_layer &l = t->layer[number];
+    float epsilon = (float)m->epsilon;
+    result qkv = {NULL, t->heads, t->turns, t->now,
+                  (m->heads + m->key_heads) * (int)HEAD_DIM};
+    multiply<NORMED, TURNED>(t, l.qkv, {t->x, l.attention_norm, epsilon}, qkv,
+                             count);
+    attend(t, number, count);
+    multiply<HALVES, ADDED>(t, l.output, {t->attended}, {t->x}, count);
+    multiply<NORMED, GATED>(t, l.gate_up, {t->x, l.mlp_norm, epsilon}, {t->y},
+                            count);
+    multiply<FLOATS, ADDED>(t, l.down, {t->y}, {t->x}, count);
+}
+
+// ---- Take a step ----
+
+// Of the last of `count` tokens: logits, and the token that comes next.
+static void score_next(talker *t, int count)
+{
+    const struct model *m = t->model;
+    multiply<NORMED, STORED>(t, t->embedding,
+                             {t->x, t->output_norm, (float)m->epsilon},
+                             {t->logits}, count);
+    start(t, choose, 1, 1024, 0, t->now,
+          t->logits + (size_t)(count - 1) * t->embedding.rows, m->words, count);
+}
+
+// Launches all kernels of a step, whose tokens are in t->now.
+static void launch_step(talker *t, int count, bool answers)
+{
+    start(t, embed, count, THREADS, 0, t->x, t->embedding, t->now);
+    for (int i = 0; i < t->model->layers; ++i)
+        run_layer(t, i, count);
+    if (answers)
+        score_next(t, count);
+}
+
+static void capture(talker *t, step_graph *to, int count, bool answers)
+{
+    cudaGraph_t graph;
+    if (to->exec)
+        CUDA_CHECK(cudaGraphExecDestroy(to->exec));
+    CUDA_CHECK(
+        cudaStreamBeginCapture(t->stream, cudaStreamCaptureModeThreadLocal));
+    launch_step(t, count, answers);
+    CUDA_CHECK(cudaStreamEndCapture(t->stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&to->exec, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    to->room = room_for(t->model, t->place + count);
+}
+
+// A full step of a prompt, and a step of an answer, are graphs.
+static void take_step(talker *t, int count, bool answers)
+{
+    step_graph *graph = answers ? &t->answering : &t->reading;
+    if (!t->graphs || (!answers && count < TOKENS)) {
+        launch_step(t, count, answers);
+    } else {
+        if (graph->room != room_for(t->model, t->place + count))
+            capture(t, graph, count, answers);
+        CUDA_CHECK(cudaGraphLaunch(graph->exec, t->stream));
+    }
+    t->place += count;
+}
+
+// ---- Note Ctrl-C ----
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int)
+{
+    interrupted = 1;
+}
+
+// ---- Read tokens, and bring the next one to the host ----
+
+// Tokens of the next step, behind those that were read.
+static void set_step(talker *t, const int *tokens, int count)
+{
+    step now = {};
+    for (int i = 0; i < count; ++i) {
+        now.ids[i] = tokens[i];
+        now.lengths[i] = t->place + i + 1;
+    }
+    CUDA_CHECK(cudaMemcpyAsync(t->now, &now, sizeof now, cudaMemcpyHostToDevice,
+                               t->stream));
+}
+
+// Reads tokens; returns how many were in the last step, or 0 if interrupted.
+static int read_all(talker *t, const int *tokens, int count)
+{
+    int here = 0;
+    for (int i = 0; i < count && !interrupted; i += here) {
+        here = min(count - i, TOKENS);
+        doing("reading token %d of %d", i + here, count);
+        set_step(t, tokens + i, here);
+        take_step(t, here, false);
+        CUDA_CHECK(cudaStreamSynchronize(t->stream));
+    }
+    done();
+    return interrupted ? 0 : here;
+}
+
+static int chosen(talker *t)
+{
+    int id;
+    CUDA_CHECK(cudaMemcpyAsync(&id, t->now->ids, sizeof id,
+                               cudaMemcpyDeviceToHost, t->stream));
+    CUDA_CHECK(cudaStreamSynchronize(t->stream));
+    return id;
+}
+
+// ---- Take turns ----
+
+// How an answer is said, and what is left of it for the turn after it.
+struct turn_state {
+    int most;       // tokens of an answer
+    bool numbers;   // of tokens are said, not their texts
+    int unread[2], left; // tokens of the turn before that the next one reads
+};
+
+static void say_token(const talker *t, const turn_state *s, int id)
+{
+    span bytes = token_bytes(t->model->tokens, id);
+    if (s->numbers)
+        printf("%d\n", id);
+    else
+        fwrite(bytes.at, 1, bytes.bytes, stdout);
+    fflush(stdout);
+}
+
+// Generates tokens behind those that were read, `step` of them last, and says
+// them. Returns how many.
+static int speak(talker *t, turn_state *s, int step)
+{
+    int most = min(s->most, t->model->context - t->place);
+    int end = t->model->chat.end, said = 0;
+    score_next(t, step);
+    int id = chosen(t);
+    while (id != end) {
+        say_token(t, s, id);
+        if (++said == most || interrupted)
+            break;
+        take_step(t, 1, true);
+        id = chosen(t);
+    }
+    if (!s->numbers)
+        putchar('\n');
+    s->unread[0] = id;
+    s->unread[1] = end;
+    s->left = id == end ? 1 : 2;
+    return said;
+}
+
+// A question and its answer.
+static void take_turn(talker *t, turn_state *s, const char *question)
+{
+    const struct model *m = t->model;
+    size_t asked;
+    int *tokens =
+        chat_question(&m->chat, m->tokens, t->place == 0, question, &asked);
+    if (!tokens)
+        fail(EXIT_USAGE, "the question is no UTF-8 at byte %zu", asked);
+    size_t all = t->place + s->left + asked;
+    if (all >= (size_t)m->context)
+        fail(EXIT_USAGE, "with the template %zu tokens have been said; the "
+                         "model reads %d", all, m->context);
+    int before = t->place;
+    double begin = now();
+    if (s->left > 0)
+        read_all(t, s->unread, s->left);
+    int step = read_all(t, tokens, (int)asked);
+    free(tokens);
+    if (step == 0) { // interrupted: as if it had not been asked
+        t->place = before;
+        return;
+    }
+    double read = now();
+    int said = speak(t, s, step);
+    fprintf(stderr, "talk: %d tokens read, %.3g s each; %d said, %.3g s each\n",
+            t->place - before - max(said - 1, 0),
+            (read - begin) / max((int)asked, 1), said,
+            (now() - read) / max(said, 1));
+}
+
+// A line a question, to the end of standard input. Ctrl-C ends an answer.
+static void talk(talker *t, turn_state *s)
+{
+    char *line = NULL;
+    size_t room = 0;
+    bool asked = isatty(STDIN_FILENO);
+    for (;;) {
+        if (asked)
+            fputs("> ", stderr);
+        interrupted = 0;
+        ssize_t length = getline(&line, &room, stdin);
+        if (length <= 0)
+            break;
+        if (line[length - 1] == '\n')
+            line[length - 1] = '\0';
+        take_turn(t, s, line);
+    }
+    free(line);
+}
+
+// ---- Measure ----
+enum { SAMPLES = 15 };
+
+// Times of something, in us.
+struct times {
+    double us[SAMPLES];
+};
+
+static json_t *times_json(times *all)
+{
+    std::sort(all->us, all->us + SAMPLES);
+    return json_pack("{s:f, s:f, s:f, s:i}", "p50_us", all->us[SAMPLES / 2],
+                     "min_us", all->us[0], "max_us", all->us[SAMPLES - 1],
+                     "samples", SAMPLES);
+}
+
+// Of what `work` puts into the stream, divided by `count`. Before each time
+// `prepare`, and once both of them untimed.
+template <class PREPARE, class WORK>
+static json_t *time_work(const talker *t, int count, PREPARE prepare, WORK work)
+{
+    cudaEvent_t begin, end;
+    times all;
+    CUDA_CHECK(cudaEventCreate(&begin));
+    CUDA_CHECK(cudaEventCreate(&end));
+    for (int i = -1; i < SAMPLES; ++i) {
+        float ms;
+        prepare();
+        CUDA_CHECK(cudaEventRecord(begin, t->stream));
+        work();
+        CUDA_CHECK(cudaEventRecord(end, t->stream));
+        CUDA_CHECK(cudaEventSynchronize(end));
+        CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
+        if (i >= 0)
+            all.us[i] = ms * 1e3 / count;
+    }
+    CUDA_CHECK(cudaEventDestroy(begin));
+    CUDA_CHECK(cudaEventDestroy(end));
+    return times_json(&all);
+}
+
+__global__ void __launch_bounds__(THREADS) nothing()
+{
+    await_previous();
+}
+
+// What `launches` launches, as a graph that is launched again and again.
+template <class LAUNCHES>
+static json_t *time_graph(talker *t, int count, LAUNCHES launches)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CUDA_CHECK(
+        cudaStreamBeginCapture(t->stream, cudaStreamCaptureModeThreadLocal));
+    launches();
+    CUDA_CHECK(cudaStreamEndCapture(t->stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    json_t *us = time_work(t, count, [] {}, [&] {
+        CUDA_CHECK(cudaGraphLaunch(exec, t->stream));
+    });
+    CUDA_CHECK(cudaGraphExecDestroy(exec));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    return us;
+}
+
+// A token's kernels of one kind alone; and as many that do nothing.
+static json_t *parts_json(talker *t)
+{
+    const struct model *m = t->model;
+    int kernels = m->layers * (t->merged ? 5 : 9) + (t->merged ? 3 : 4);
+    float epsilon = (float)m->epsilon;
+    result logits = {t->logits};
+    json_t *parts = json_pack("{s:i}", "kernels", kernels);
+    json_object_set_new(parts, "products", time_graph(t, 1, [&] {
+        for (int i = 0; i < m->layers; ++i) {
+            const device_layer &l = t->layer[i];
+            result stored = {t->y};
+            multiply<NORMED, GATED>(
+                t, l.qkv, {t->x, l.attention_norm, epsilon}, stored, 1);
+            multiply<HALVES, STORED>(t, l.output, {t->attended}, stored, 1);
+            multiply<NORMED, GATED>(t, l.gate_up, {t->x, l.mlp_norm, epsilon},
+                                    stored, 1);
+            multiply<FLOATS, STORED>(t, l.down, {t->y}, {t->logits}, 1);
+        }
+        multiply<NORMED, STORED>(
+            t, t->embedding, {t->x, t->output_norm, epsilon}, logits, 1);
+    }));
+    json_object_set_new(parts, "attention", time_graph(t, 1, [&] {
+        for (int i = 0; i < m->layers; ++i)
+            attend(t, i, 1);
+    }));
+    json_object_set_new(parts, "nothing", time_graph(t, 1, [&] {
+        for (int i = 0; i < kernels; ++i)
+            start(t, nothing, 1, THREADS, 0);
+    }));
+    return parts;
+}
+
+// Reads tokens of which it matters only how many there are.
+static void read_any(talker *t, int count)
+{
+    int *tokens = (int *)need(malloc(count * sizeof *tokens));
+    for (int i = 0; i < count; ++i)
+        tokens[i] = (1 + 7919 * i) % t->model->words;
+    t->place = 0;
+    read_all(t, tokens, count);
+    free(tokens);
+}
+
+static void add_context(talker *t, json_t *contexts, int context)
+{
+    enum { AT_ONCE = 16 };
+    struct rung {
+        const char *name;
+        bool graphs, merged, early;
+    } rungs[] = {{"launches", false, false, false},
+                 {"graph", true, false, false},
+                 {"graph_early", true, false, true},
+                 {"merged", true, true, false},
+                 {"merged_early", true, true, true}};
+    json_t *all = json_object();
+    for (const rung &r : rungs) {
+        if (r.early && !EARLY)
+            continue;
+        t->graphs = r.graphs;
+        t->merged = r.merged;
+        t->early = r.early;
+        t->answering.room = t->reading.room = 0; // captured anew
+        read_any(t, context);
+        json_t *us = time_work(t, AT_ONCE, [&] {
+            int any = 1;
+            t->place = context;
+            set_step(t, &any, 1);
+        }, [&] {
+            for (int i = 0; i < AT_ONCE; ++i)
+                take_step(t, 1, true);
+        });
+        t->place = context;
+        json_object_set_new(all, r.name, us);
+        if (r.graphs)
+            json_object_set_new(all, text("%s_parts", r.name), parts_json(t));
+    }
+    json_object_set_new(contexts, text("%d", context), all);
+}
+
+static void measure(talker *t, const char *path)
+{
+    cudaDeviceProp gpu;
+    if (!gpu_here())
+        fail(EXIT_MACHINE, "no GPU here, and the simulator has no time");
+    CUDA_CHECK(cudaGetDeviceProperties(&gpu, 0));
+    if (t->model->context < 2048)
+        fail(EXIT_USAGE, "%s: the model reads %d tokens; measured are 2048",
+             gguf_path(t->model->file), t->model->context);
+    json_t *contexts = json_object(), *prompts = json_object();
+    const int most[] = {128, 1000, 2000}, prompt[] = {36, 2000};
+    for (int context : most)
+        add_context(t, contexts, context);
+    for (int count : prompt)
+        json_object_set_new(prompts, text("%d", count),
+                            time_work(t, 1, [] {},
+                                      [&] { read_any(t, count); }));
+    json_t *record = json_pack(
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s}, s:o, s:o}", "record", 1,
+        "program", NAME, "source_hash", SOURCE_HASH, "flags", BUILD_FLAGS,
+        "git_commit", GIT_COMMIT, "date", date_now(), "runtime", "gpu",
+        "device", "name", gpu.name, "contexts", contexts, "prompts", prompts);
+    write_json(record, path, JSON_INDENT(1) | JSON_REAL_PRECISION(7), "\n");
+}
+
+// ---- Answer ----
+
+// The logits behind tokens, "1 42 7", a line each.
+static void print_logits(talker *t, const char *words)
+{
+    const struct model *m = t->model;
+    int *tokens = (int *)need(malloc((strlen(words) + 1) * sizeof *tokens));
+    int count = 0;
+    char *rest, *copy = text("%s", words);
+    for (char *word = strtok_r(copy, " ", &rest); word;
+         word = strtok_r(NULL, " ", &rest))
+        tokens[count++] = whole("a token", word, 0, m->words - 1);
+    if (count < 1 || count > m->context)
+        fail(EXIT_USAGE, "%d tokens; the model reads 1 to %d", count,
+             m->context);
+    int step = read_all(t, tokens, count);
+    score_next(t, step);
+    chosen(t);
+    float *logits = (float *)need(malloc(m->words * sizeof *logits));
+    CUDA_CHECK(cudaMemcpy(logits,
+                          t->logits + (size_t)(step - 1) * t->embedding.rows,
+                          m->words * sizeof *logits, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < m->words; ++i)
+        printf("%.9g\n", logits[i]);
+    free(logits);
+    free(tokens);
+}
+
+int main(int argc, char **argv)
+{
+    turn_state s = {1 << 20, false, {}, 0};
+    bool chat = false;
+    const char *of = NULL, *record = NULL;
+    const option_row options[] = {
+        {"chat", NULL, NULL, NULL, NULL, 0, 0, &chat, NULL},
+        {"most", "N", NULL, NULL, &s.most, 1, 1 << 20, NULL, NULL},
+        {"numbers", NULL, NULL, NULL, NULL, 0, 0, &s.numbers, NULL},
+        {"logits", "TOKENS", NULL, &of, NULL, 0, 0, NULL, NULL},
+        {"record", "FILE", NULL, &record, NULL, 0, 0, NULL, NULL},
+        {}};
+    speaker = "talk";
+    int first = options_read(argc, argv, options, false);
+    int modes = chat + (of != NULL) + (record != NULL);
+    if (argc - first != (modes ? 1 : 2) || modes > 1)
+        fail(EXIT_USAGE,
+             "usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | "
+             "FILE --record FILE; --most N, --numbers");
+    if (record)
+        must_be_writable(record);
+    struct sigaction action = {};
+    action.sa_handler = interrupt; // a second Ctrl-C ends the program
+    action.sa_flags = SA_RESETHAND;
+    sigaction(SIGINT, &action, NULL);
+    talker *t = load(model_open(argv[first]));
+    if (of)
+        print_logits(t, of);
+    else if (record)
+        measure(t, record);
+    else if (chat)
+        talk(t, &s);
+    else
+        take_turn(t, &s, argv[first + 1]);
+    if (fflush(stdout) != 0)
+        fail(EXIT_MACHINE, "standard output cannot be written: %m");
+    return interrupted ? 130 : 0;
+}
