@@ -925,9 +925,12 @@ __device__ void prepare_vector(const operand &to, const source &from,
         float value = FROM == HALVES   ? __half2float(h[c])
                       : FROM == NORMED ? x[c] * factor * from.weight[c]
                                        : x[c];
+
+        // Round, and keep the rest
         __half high = __float2half_rn(value);
         halves[c] = high;
         halves[to.stride + c] = __float2half_rn(value - __half2float(high));
+
         float sum = sum_of_warp(value);
         if (lane == 0)
             to.sums[token * (columns / QUANT_BLOCK) + c / QUANT_BLOCK] = sum;
@@ -1073,6 +1076,8 @@ product(weights w, operand x, source from, result to, int count)
         mma(d, {low[2], high[2], low[3], high[3]}, v.z, v.w);
         sum[0] = fmaf(scale[0], d[0] + d[1], sum[0]);
         sum[1] = fmaf(scale[1], d[2] + d[3], sum[1]);
+
+        // Add the offset of a block
         if (FOUR && token < count) {
             float of_block = sums[b];
             sum[0] = fmaf(offset[0], of_block, sum[0]);
@@ -1246,6 +1251,7 @@ static const float2 *make_turns(const struct model *m)
 
 static int pages_of(const struct model *m)
 {
+    // Count the pages
     return (m->context + PAGE - 1) / PAGE;
 }
 
