@@ -759,10 +759,6 @@ __device__ void await_previous()
 {
 }
 
-__device__ void prefetch(const uint8_t *)
-{
-}
-
 // ---- Name what a step is about ----
 struct step {
     int ids[TOKENS];
@@ -1007,6 +1003,38 @@ __device__ void halves_of(uint32_t (&h)[4], uint2 words)
     }
 }
 
+// ---- Load pieces of six tiles ----
+constexpr int AT_ONCE = 6;
+template <bool FOUR> struct piece {
+    std::conditional_t<FOUR, uint2, uint4> codes; // of rows lane / 4, and + 8
+    std::conditional_t<FOUR, uint2, uint32_t> scales;
+};
+
+// Into the L2 cache.
+__device__ void prefetch(const void *at)
+{
+    asm volatile("prefetch.global.L2 [%0];" : : "l"(at));
+}
+
+// Every fourth tile from `first` on. What comes behind them is prefetched.
+template <bool FOUR>
+__device__ void load_pieces(piece<FOUR> (&to)[AT_ONCE], const weights &w,
+                            int first)
+{
+    int lane = threadIdx.x % 32, blocks = w.columns / QUANT_BLOCK;
+    size_t row = (size_t)blockIdx.x * blocks;
+    const auto *codes = (const decltype(to->codes) *)w.codes + lane;
+    const auto *scales = (const decltype(to->scales) *)w.scales + lane / 4;
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) {
+        int b = first + i * WARPS;
+        if (b < blocks)
+            to[i] = {codes[(row + b) * 32], scales[(row + b) * 8]};
+        if (b + AT_ONCE * WARPS < blocks)
+            prefetch(codes + (row + b + AT_ONCE * WARPS) * 32);
+    }
+}
+
 // ---- Multiply a tile of weights by four tokens ----
 enum to { STORED, ADDED, GATED, TURNED };
 struct result { // [TOKENS][rows]
@@ -1030,15 +1058,10 @@ product(weights w, operand x, source from, result to, int count)
     __shared__ float2 parts[WARPS][32];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int group = lane / 4, token = lane % 4, blocks = w.columns / QUANT_BLOCK;
-    size_t tile = (size_t)blockIdx.x * blocks + warp;
-    const uint8_t *codes = w.codes + (tile * 32 + lane) * (FOUR ? 8 : 16);
-    const uint8_t *scales = (const uint8_t *)w.scales +
-                            (tile * 8 + group) * (FOUR ? 8 : 4);
     float sum[2] = {0, 0};
+    piece<FOUR> pieces[AT_ONCE];
 
-    if (EARLY) // weights are there; the vectors are not yet
-        for (int b = warp; b < blocks; b += WARPS)
-            prefetch(codes + (b - warp) * 32 * (FOUR ? 8 : 16));
+    load_pieces<FOUR>(pieces, w, warp); // weights wait for nothing
     await_previous();
     if (OWN) {
         x = {own, (float *)(own + 2 * w.columns), w.columns};
@@ -1047,41 +1070,47 @@ product(weights w, operand x, source from, result to, int count)
     }
     const __half *column = x.halves + group * x.stride + 8 * token;
     const float *sums = x.sums + token * blocks;
-    for (int b = warp; b < blocks; b += WARPS) {
-        uint4 v = {}; // of tokens that are not there: zeros
-        if (group / 2 < count)
-            v = *(const uint4 *)(column + QUANT_BLOCK * b);
-        uint32_t low[4], high[4]; // rows lane / 4, and + 8
+    for (int first = warp; first < blocks; first += AT_ONCE * WARPS) {
+        uint4 v[AT_ONCE] = {}; // of tokens that are not there: zeros
+        if (first > warp)
+            load_pieces<FOUR>(pieces, w, first);
+        for (int i = 0; i < AT_ONCE; ++i)
+            if (group / 2 < count && first + i * WARPS < blocks)
+                v[i] = *(const uint4 *)(column +
+                                        QUANT_BLOCK * (first + i * WARPS));
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            int b = first + i * WARPS;
+            if (b >= blocks)
+                break;
+            uint32_t low[4], high[4]; // rows lane / 4, and + 8
 
-        // Load a tile's codes and scales
-        float scale[2], offset[2];
-        if (FOUR) {
-            uint2 two = *(const uint2 *)codes, both = *(const uint2 *)scales;
-            halves_of(low, two.x);
-            halves_of(high, two.y);
-            scale[0] = half_of(both.x), offset[0] = half_of(both.x >> 16);
-            scale[1] = half_of(both.y), offset[1] = half_of(both.y >> 16);
-        } else {
-            uint4 four = *(const uint4 *)codes;
-            uint32_t both = *(const uint32_t *)scales;
-            halves_of(low, uint2{four.x, four.y});
-            halves_of(high, uint2{four.z, four.w});
-            scale[0] = half_of(both), scale[1] = half_of(both >> 16);
-        }
-        codes += WARPS * 32 * (FOUR ? 8 : 16);
-        scales += WARPS * 8 * (FOUR ? 8 : 4);
+            // Take a piece apart
+            float scale[2], offset[2] = {};
+            const piece<FOUR> &p = pieces[i];
+            if constexpr (FOUR) {
+                halves_of(low, p.codes.x);
+                halves_of(high, p.codes.y);
+                scale[0] = half_of(p.scales.x), offset[0] = half_of(p.scales.x >> 16);
+                scale[1] = half_of(p.scales.y), offset[1] = half_of(p.scales.y >> 16);
+            } else {
+                halves_of(low, uint2{p.codes.x, p.codes.y});
+                halves_of(high, uint2{p.codes.z, p.codes.w});
+                scale[0] = half_of(p.scales), scale[1] = half_of(p.scales >> 16);
+            }
 
-        float d[4] = {};
-        mma(d, {low[0], high[0], low[1], high[1]}, v.x, v.y);
-        mma(d, {low[2], high[2], low[3], high[3]}, v.z, v.w);
-        sum[0] = fmaf(scale[0], d[0] + d[1], sum[0]);
-        sum[1] = fmaf(scale[1], d[2] + d[3], sum[1]);
+            float d[4] = {};
+            mma(d, {low[0], high[0], low[1], high[1]}, v[i].x, v[i].y);
+            mma(d, {low[2], high[2], low[3], high[3]}, v[i].z, v[i].w);
+            sum[0] = fmaf(scale[0], d[0] + d[1], sum[0]);
+            sum[1] = fmaf(scale[1], d[2] + d[3], sum[1]);
 
-        // Add the offset of a block
-        if (FOUR && token < count) {
-            float of_block = sums[b];
-            sum[0] = fmaf(offset[0], of_block, sum[0]);
-            sum[1] = fmaf(offset[1], of_block, sum[1]);
+            // Add the offset of a block
+            if (FOUR && token < count) {
+                float of_block = sums[b];
+                sum[0] = fmaf(offset[0], of_block, sum[0]);
+                sum[1] = fmaf(offset[1], of_block, sum[1]);
+            }
         }
     }
     parts[warp][lane] = {sum[0], sum[1]};
@@ -1384,8 +1413,8 @@ static void multiply(const talker *t, const weights &w, const source &from,
         return;
     }
     start(t, prepare<FROM>, count, THREADS, 0, x, from, w.columns);
-    start(t, w.four ? product<true, false, FROM, TO>
-                    : product<false, false, FROM, TO>,
+    start(t, w.four ? product<true, false, FLOATS, TO>
+                    : product<false, false, FLOATS, TO>,
           ctas, THREADS, 0, w, x, from, to, count);
 }
 
