@@ -1606,12 +1606,12 @@ static void take_turn(talker *t, turn_state *s, const char *question)
         t->place = before;
         return;
     }
-    double read = now();
+    int read = t->place - before;
+    double middle = now();
     int said = speak(t, s, step);
     fprintf(stderr, "talk: %d tokens read, %.3g s each; %d said, %.3g s each\n",
-            t->place - before - max(said - 1, 0),
-            (read - begin) / max((int)asked, 1), said,
-            (now() - read) / max(said, 1));
+            read, (middle - begin) / read, said,
+            (now() - middle) / max(said, 1));
 }
 
 // A line a question, to the end of standard input. Ctrl-C ends an answer.
@@ -1797,10 +1797,14 @@ static void measure(talker *t, const char *path)
                             time_work(t, 1, [] {},
                                       [&] { read_any(t, count); }));
     json_t *record = json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s}, s:o, s:o}", "record", 1,
-        "program", NAME, "source_hash", SOURCE_HASH, "flags", BUILD_FLAGS,
-        "git_commit", GIT_COMMIT, "date", date_now(), "runtime", "gpu",
-        "device", "name", gpu.name, "contexts", contexts, "prompts", prompts);
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s}, s:s, s:o, s:o}",
+        "record", 1, "program", NAME, "source_hash", SOURCE_HASH, "flags",
+        BUILD_FLAGS, "git_commit", GIT_COMMIT, "date", date_now(), "runtime",
+        "gpu", "device", "name", gpu.name, "how",
+        "each sample between two events: 16 tokens behind a context, without "
+        "the host's waiting; a graph of one kind of a token's kernels; a "
+        "whole prompt, four tokens a step, as the program reads it",
+        "contexts", contexts, "prompts", prompts);
     write_json(record, path, JSON_INDENT(1) | JSON_REAL_PRECISION(7), "\n");
 }
 

@@ -1,5 +1,5 @@
-# Chapter 23's program on the small model, in the simulator: its logits are the reference's, whose cache is rounded as the
-# program's is; it answers; and it says what it cannot do.
+# Chapter 23's programs on the small model, in the simulator: their logits are the reference's, whose cache is rounded as
+# the programs' is; they answer; and they say what they cannot do. What planted bugs change, labs/tools/mutants sees.
 
 bats_require_minimum_version 1.5.0
 
@@ -37,45 +37,74 @@ bytes() { # TOKEN, of one byte
     printf %b "\\x$(printf %02x $(($1 - 3 + ($1 >= 130))))"
 }
 
-# Logits behind tokens, which are up to 65, are MOST apart at most. Where one token asks itself, only products and norms
-# are in question: 0.00001. Otherwise queries, P and attention's output are rounded to half: 0.08. A cache that is not
-# rounded makes 1.7, a vector of a product in one half 0.2, the places of RoPE one too late 6.7.
-compare() { # TOKENS MOST
-    run --separate-stderr build/ch23_talk "$TINY" --logits "$1"
+# Logits behind tokens are MOST apart at most. Where one token asks itself, only products and norms are in question:
+# 0.00001. Otherwise queries, P and attention's output are rounded to half: 0.08. A cache that is not rounded makes 1.7,
+# a vector of a product in one half 0.2, other pairs of columns for RoPE 20.
+held() { # PROGRAM COUNT MOST
+    run code/model/check "build/$1" "$TINY" "$(numbers "$2")" "$3"
+    echo "$1, $2 tokens: $output"
     [ "$status" -eq 0 ]
-    [ -z "$stderr" ]
-    echo "$output" >"$BATS_TEST_TMPDIR/program"
-    build/ask "$TINY" --cache e4m3 --logits "$1" >"$BATS_TEST_TMPDIR/reference"
-    [ "$(wc -l <"$BATS_TEST_TMPDIR/program")" -eq 282 ]
-    paste "$BATS_TEST_TMPDIR/program" "$BATS_TEST_TMPDIR/reference" | awk -v limit="$2" '
-        { apart = $1 > $2 ? $1 - $2 : $2 - $1; sum += apart }
-        !(apart <= most) { most = apart }
-        END { printf "apart by %.6f, %.6f on average\n", most, sum / NR; exit !(most < limit && sum / NR < limit / 3) }'
+    [[ $output =~ ^"apart by 0.0"[0-9]+", 0.0"[0-9]+" on average"$ ]]
 }
 
-@test "logits are the reference's: of one token, of a step, of steps with a rest, in two pages" {
-    compare "$(numbers 1)" 0.00005
-    local count
-    for count in 4 7 70; do
-        echo "$count tokens"
-        compare "$(numbers $count)" 0.12
+# The line behind an answer: tokens READ and SAID, and times, which are not looked at.
+spoke() { # READ SAID
+    [[ $stderr =~ ^"talk: $1 tokens read, "[0-9.e+-]+" s each; $2 said, "[0-9.e+-]+" s each"$ ]]
+}
+
+@test "logits are the reference's: of one token, of a step, of steps with a rest, in three pages" {
+    local program
+    for program in ch23_talk ch23_hopper; do
+        held $program 1 0.00005
+        held $program 7 0.12
     done
+    held ch23_talk 132 0.12
+    held ch23_hopper 68 0.12
+}
+
+@test "what holds logits to the reference sees other logits, and a program that complains" {
+    printf '#!/bin/sh\nbuild/ask "$1" --logits "$3"\n' >"$BATS_TEST_TMPDIR/exact"
+    printf '#!/bin/sh\nbuild/ask "$1" --cache e4m3 --logits "$3"; echo no >&2\n' >"$BATS_TEST_TMPDIR/complains"
+    printf '#!/bin/sh\nbuild/ask "$1" --cache e4m3 --logits "$3" | sed 2s/.*/nan/\n' >"$BATS_TEST_TMPDIR/nan"
+    chmod +x "$BATS_TEST_TMPDIR"/{exact,complains,nan}
+    run -1 code/model/check "$BATS_TEST_TMPDIR/exact" "$TINY" "3 4 5 6 7 8 9" 0.12
+    [[ $output == "apart by "* ]]
+    run -1 code/model/check "$BATS_TEST_TMPDIR/complains" "$TINY" "3 4" 0.12
+    [ "$output" = no ]
+    run -1 code/model/check "$BATS_TEST_TMPDIR/nan" "$TINY" "3 4" 0.12
+    run -2 code/model/check "$TINY"
 }
 
 @test "the answer has the likeliest token after each, up to the context's end" {
     run --separate-stderr build/ch23_talk "$TINY" "the" --most 3
     [ "$status" -eq 0 ]
-    [ -z "$stderr" ]
+    spoke 89 3
     [ "$output" = "$(build/ask "$TINY" "the" --cache e4m3 --most 3)" ]
     [ "${#output}" -gt 0 ]
+    run --separate-stderr build/ch23_hopper "$TINY" "the" --numbers
+    [ "$status" -eq 0 ]
+    [ "$output" = "$(build/ask "$TINY" "the" --cache e4m3 --numbers)" ]
+    spoke 89 "${#lines[@]}"
+    [ "${#lines[@]}" -le 72 ] # the context's end: 160 tokens, of which the last is not read
+}
+
+@test "Ctrl-C ends an answer" {
+    build/ch23_talk "$TINY" "the" --numbers >"$BATS_TEST_TMPDIR/said" 2>"$BATS_TEST_TMPDIR/err" &
+    local pid=$! status=0
+    until [ -s "$BATS_TEST_TMPDIR/said" ]; do sleep 0.02; done
+    kill -INT $pid
+    wait $pid || status=$?
+    [ "$status" -eq 130 ]
+    stderr=$(cat "$BATS_TEST_TMPDIR/err")
+    spoke 89 "$(wc -l <"$BATS_TEST_TMPDIR/said")"
 }
 
 @test "a talk goes on where it was: the second answer is that of all that was said" {
     run --separate-stderr build/ch23_talk "$TINY" --chat --most 2 <<<$'the\nis'
     [ "$status" -eq 0 ]
-    [ -z "$stderr" ]
+    [ "$(wc -l <<<"$stderr")" -eq 2 ]
     [ "${#lines[@]}" -eq 2 ]
-    [ "${lines[0]}" = "$(build/ch23_talk "$TINY" "the" --most 2)" ]
+    [ "${lines[0]}" = "$(build/ask "$TINY" "the" --cache e4m3 --most 2)" ]
     # The same tokens at once: the first question, two tokens that were said, the end put in for the model, the second.
     local who="You are a helpful AI assistant named SmolLM, trained by Hugging Face" before said
     before="$(message system "$who") $(message user the) 1 $(tokens assistant) 13"
@@ -93,7 +122,12 @@ compare() { # TOKENS MOST
 
 @test "what cannot be done is said in one line" {
     run -2 --separate-stderr build/ch23_talk "$TINY"
-    [ "$stderr" = "talk: usage: talk FILE QUESTION [--most N] | FILE --chat [--most N] | FILE --logits TOKENS" ]
+    [ "$stderr" = "talk: usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | FILE --record FILE; --most N, --numbers" ]
+    if ! nvidia-smi -L >/dev/null 2>&1; then
+        run -3 --separate-stderr build/ch23_talk "$TINY" --record "$BATS_TEST_TMPDIR/record"
+        [ "$stderr" = "talk: no GPU here, and the simulator has no time" ]
+        [ ! -e "$BATS_TEST_TMPDIR/record" ]
+    fi
     run -2 --separate-stderr build/ch23_talk "$TINY" $'a\xff'
     [ "$stderr" = "talk: the question is no UTF-8 at byte 1" ]
     run -2 --separate-stderr build/ch23_talk "$TINY" "$(printf 'x%.0s' {1..200})"
