@@ -140,7 +140,9 @@ $(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 # link as ./labN is.
 talkers := $(patsubst code/%.cu,%,$(shell grep -ls '^#include "model/model.h"' $(filter %.cu,$(roots)) /dev/null))
 $(talkers:%=build/%): build/libmodel.a build/libhost.a
-$(talkers:%=build/%): LIBS := build/libmodel.a build/libhost.a build/libworkbench.a $(MODEL_LIBS) $(LIBS)
+with_model := build/libmodel.a build/libhost.a build/libworkbench.a $(MODEL_LIBS)
+$(talkers:%=build/%): LIBS := $(with_model) $(LIBS)
+$(talkers:%=build/planted/%.%): LIBS := $(with_model) $(LIBS)
 $(patsubst chapter0%,chapter%,$(foreach p,$(talkers),chapter$(call chapter_of,$p))): build/smollm2.gguf build/ptxsim/libcudart.so.13 talk
 build/smollm2.gguf:
 	$(Q)mkdir -p build && code/model/fetch $@
