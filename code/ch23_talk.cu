@@ -941,7 +941,7 @@ prepare(operand to, source from, int columns)
     prepare_vector<FROM>(to, from, columns, blockIdx.x);
 }
 
-// ---- Make halves of whole numbers ----
+// ---- Work on two halves at once ----
 
 // (x & MASK) | 1024 in both halves.
 template <uint32_t MASK> __device__ uint32_t beyond_1024(uint32_t x)
@@ -979,6 +979,8 @@ __device__ float half_of(uint32_t bits)
         : "r"(bits));
     return x;
 }
+
+// ---- Make halves of whole numbers ----
 
 // Of eight codes of four bits: columns 2 p and 2 p + 1 in h[p]. A half 1024 is
 // 0x6400, and its last digit is 1: the codes are put into the last digits, or
