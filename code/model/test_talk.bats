@@ -138,3 +138,18 @@ spoke() { # READ SAID
     [ "$stderr" = "talk: /no/such/model: No such file or directory" ]
     [ -z "$output" ]
 }
+
+@test "./talk without its program, or without the model, says what to type" {
+    mkdir -p "$BATS_TEST_TMPDIR/tree/code/model" "$BATS_TEST_TMPDIR/tree/build"
+    cp code/model/talk "$BATS_TEST_TMPDIR/tree/code/model"
+    ln -s code/model/talk "$BATS_TEST_TMPDIR/tree/talk"
+    run -3 "$BATS_TEST_TMPDIR/tree/talk" "the"
+    [[ $output =~ ^"talk: build/ch23_"(talk|hopper)" is not there: type make chapter23"$ ]]
+    cp build/ch23_talk build/ch23_hopper "$BATS_TEST_TMPDIR/tree/build"
+    run -3 "$BATS_TEST_TMPDIR/tree/talk" "the"
+    [ "$output" = "talk: build/smollm2.gguf is not there: type make chapter23" ]
+    cp "$TINY" "$BATS_TEST_TMPDIR/tree/build/smollm2.gguf"
+    ln -s "$PWD/build/ptxsim" "$BATS_TEST_TMPDIR/tree/build/ptxsim"
+    run -2 "$BATS_TEST_TMPDIR/tree/talk" $'a\xff'
+    [ "$output" = "talk: the question is no UTF-8 at byte 1" ]
+}
