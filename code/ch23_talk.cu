@@ -25,16 +25,16 @@ extern "C" {
 #include "model/model.h"
 
 // ---- Name the sizes ----
-constexpr int MMA_N = 8;              // keys of a product, columns of one
+constexpr int MMA_N = 8;              // keys, or columns, of a product
 constexpr int GRANULE = 16;           // tokens: one step of P V
 constexpr int GRANULE_CODES = 2 * GRANULE * HEAD_DIM; // bytes: K, then V
 constexpr int GRANULE_SCALES = 2 * GRANULE;
 constexpr int ROWS = 8;               // query heads of a block of rows
-constexpr int LEAST_SCALE = 95;       // 2^-32, of the smallest half
+constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // of log2 P, before its reference rises
+constexpr float LARGEST_P = 8;        // its log2; past that references rise
 
 // ---- Divide the work in four ways ----
 struct form {
@@ -42,10 +42,10 @@ struct form {
     int stages; // granules of a warp on their way, and one at work
 };
 constexpr form SPLIT = {8, 4}; // few heads: several CTAs for each
-constexpr form WIDE = {6, 3};  // one CTA for each, two on an SM
-constexpr form MANY = {4, 2};  // four or five
-constexpr form MOST = {2, 3};  // more
-constexpr int SOME_AN_SM = 3, MANY_AN_SM = 5; // heads, up to which these are
+constexpr form WIDE = {6, 3};  // one CTA for each, two CTAs on an SM
+constexpr form MANY = {4, 2};  // four or five heads an SM
+constexpr form MOST = {2, 3};  // more heads
+constexpr int SOME_AN_SM = 3, MANY_AN_SM = 5; // heads: the most for WIDE, MANY
 
 // ---- Lay out shared memory ----
 struct alignas(16) stage { // a granule, as its lanes copied it
@@ -92,7 +92,7 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// The largest of lanes whose numbers differ in bits from FROM to below TO.
+// The maximum of lanes whose numbers differ only in bits FROM to TO / 2.
 template <int FROM, int TO> __device__ float lanes_max(float x)
 {
     for (int i = FROM; i < TO; i *= 2)
@@ -102,7 +102,7 @@ template <int FROM, int TO> __device__ float lanes_max(float x)
 
 // ---- Copy without waiting ----
 
-// 16 bytes that nobody reads again: they are the first to leave the L2 cache.
+// Copies 16 bytes that nobody reads again: the first to leave the L2 cache.
 __device__ void copy_codes(uint32_t to, const uint8_t *from)
 {
     uint64_t policy;
@@ -144,7 +144,7 @@ __device__ float power(uint32_t code) { return __uint_as_float(code << 23); }
 
 // ---- Load the newest token ----
 
-// Of a lane: 16 elements of K, of its quarter, and every eighth of V.
+// A lane's part: 16 elements of K, a quarter of the row, and every eighth of V.
 struct raw_token {
     uint4 k[2];
     __half v[8];
@@ -207,16 +207,16 @@ __device__ token quantise(const raw_token &raw)
 
 // ---- Find a warp's granules ----
 
-// Every so many granules of a sequence: a warp's of a CTA's of all CTAs' that
-// share the head.
+// One warp's granules of a sequence: every stride-th. `stride` counts the warps
+// of all CTAs that share the head.
 struct walk {
     const int *table;  // pages of the sequence
     int first, stride; // of the warp's granules
     int count;         // how many it has
-    int ids, next_ids; // pages of 32 of them: a lane has one
+    int ids, next_ids; // pages of 32 of them, one in each lane
 };
 
-// The page of the warp's i-th granule from here on, i = lane.
+// The page of the warp's granule from + lane; 0 past the table.
 __device__ int page_of(const walk &w, const cache_args &args, int from)
 {
     int lane = threadIdx.x % 32;
@@ -225,7 +225,7 @@ __device__ int page_of(const walk &w, const cache_args &args, int from)
     return page < args.max_pages ? w.table[page] : 0;
 }
 
-// Where a granule is in the cache, of all heads' granules.
+// A granule's place in the cache, among those of all heads.
 __device__ size_t find(const walk &w, const cache_args &args, int granule,
                        int page_id)
 {
@@ -255,10 +255,10 @@ __device__ void fetch(uint32_t to, walk &w, const cache_args &args, int i)
         copy_scales(to + 2048 - 8 * lane,
                     args.scales + at * GRANULE_SCALES + quarter * 8);
     }
-    copy_commit(); // an empty group, too, so that the wait can count
+    copy_commit(); // even an empty group, so that the wait counts right
 }
 
-// As mma.sync wants A; rows past the queries are zeros.
+// Loads Q as mma.sync wants A; rows past the queries are zeros.
 template <int BLOCKS>
 __device__ void load_queries(uint4 (&q)[BLOCKS][2], const cache_args &args,
                              int pair)
@@ -300,7 +300,7 @@ __device__ void insert(granule &g, const token &t, int slot)
         insert_byte(v[i], slot % 4, t.v[i / 4] >> i % 4 * 8 & 0xff);
 }
 
-// `left`: tokens of the granule. V may be NaN there, and 0 NaN is NaN.
+// Clears what follows `left` tokens. V may be NaN there, and 0 NaN is NaN.
 __device__ void clear_past(granule &g, int left)
 {
     int mine = left - 4 * (int)(threadIdx.x % 4);
@@ -313,7 +313,7 @@ __device__ void clear_past(granule &g, int left)
         v[i] &= valid;
 }
 
-// s[tile]: keys 4 (lane % 4) + 2 tile, and + 1, of rows lane / 4 and + 8.
+// s[tile]: rows lane / 4 and + 8, keys 4 (lane % 4) + 2 tile and the next.
 template <int BLOCKS>
 __device__ void score(float (&s)[2][4], const uint4 (&q)[BLOCKS][2],
                       const granule &g)
@@ -332,7 +332,7 @@ __device__ void score(float (&s)[2][4], const uint4 (&q)[BLOCKS][2],
 }
 
 // ---- Weigh 16 keys ----
-template <int BLOCKS> struct row_state { // of a lane, one of each block
+template <int BLOCKS> struct row_state { // of a lane: a row of each block
     float reference[BLOCKS], sum[BLOCKS]; // log2 of P's unit; of P / V's scale
     float out[HEAD_DIM / MMA_N][4];
 };
@@ -404,7 +404,7 @@ __device__ void accumulate(row_state<BLOCKS> &r, const uint32_t (&p)[4],
         mma(r.out[n], p, two_halves<0>(v[n]), two_halves<1>(v[n]));
 }
 
-// `at`: its granule, of the cache's.
+// `at`: the place of the token's granule in the cache.
 __device__ void append(const cache_args &args, const token &t, size_t at,
                        int slot)
 {
@@ -424,7 +424,7 @@ __device__ void append(const cache_args &args, const token &t, size_t at,
 
 // ---- Merge the warps ----
 
-// Columns 2 d and 2 d + 1 of a row, as a warp, a CTA or all have them.
+// Columns 2 d and 2 d + 1 of a row: a warp's part, a CTA's, or the whole.
 struct part {
     float reference, sum;
     float2 out;
@@ -504,8 +504,8 @@ __device__ bool is_last(const cache_args &args, int pair, int row)
                      : "l"(arrived), "r"(gridDim.x - 1)
                      : "memory");
     before = __shfl_sync(0xffffffff, before, 0);
-    __syncwarp(); // the others' parts are read after it was counted
-    return before == gridDim.x - 1; // and the count is 0 again
+    __syncwarp(); // the others' parts are read only after this count
+    return before == gridDim.x - 1; // the last one sets it to 0 again
 }
 
 __device__ part merge_parts(const cache_args &args, int first, int row)
@@ -624,7 +624,7 @@ attention(const __grid_constant__ cache_args args)
 
     // Append, merge, store
     copy_wait<0>();
-    __syncwarp(); // all lanes have read what the token is written over
+    __syncwarp(); // all lanes have read the bytes that the token overwrites
 
     // Put the newest token into the cache
     if (appends) {
@@ -633,7 +633,7 @@ attention(const __grid_constant__ cache_args args)
     }
 
     // Leave the warps' parts in shared memory
-    __syncthreads(); // they go where the rings are
+    __syncthreads(); // the parts overwrite the rings
     put_rows<F, BLOCKS>(t, r);
     __syncthreads();
 
@@ -707,7 +707,7 @@ static cudaError_t count_sms(int *sms)
                                           device);
 }
 
-// 0, too, if the GPU does not answer: the launch then says so.
+// Returns 0 also if the GPU does not answer; launch() then says so.
 static size_t scratch_bytes(const struct cache_args *args)
 {
     int sms, pairs = args->shape.batch * args->shape.heads;
