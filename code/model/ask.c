@@ -126,8 +126,8 @@ static void write_layer(const struct reference *r, const struct model *m, int la
     if (!file)
         fail(EXIT_MACHINE, "%s: %s", path, strerror(errno));
     fprintf(file, "tensors %d %d %d %d\n", m->heads, m->key_heads, count, HEAD_COLUMNS);
-    for (enum of_head of = QUERIES; of <= VALUES; ++of)
-        for (int h = 0; h < (of == QUERIES ? m->heads : m->key_heads); ++h) {
+    for (enum of_head of = OF_QUERIES; of <= OF_VALUES; ++of)
+        for (int h = 0; h < (of == OF_QUERIES ? m->heads : m->key_heads); ++h) {
             int stride;
             const double *x = reference_head(r, layer, of, h, &stride);
             for (int t = 0; t < count; ++t, x += stride)

@@ -149,7 +149,7 @@ void reference_run(struct reference *reference, const int *tokens, int count, in
 void reference_keep_queries(struct reference *reference);
 // What one head of a layer has of the first token, [64]; that of the next one is *stride numbers on. Queries and keys are
 // turned by their places.
-enum of_head { QUERIES, KEYS, VALUES };
+enum of_head { OF_QUERIES, OF_KEYS, OF_VALUES };
 const double *reference_head(const struct reference *reference, int layer, enum of_head of,
                              int head, int *stride);
 // Forgets all tokens but the first `length`.

@@ -46,8 +46,8 @@ void reference_keep_queries(struct reference *r)
 const double *reference_head(const struct reference *r, int layer, enum of_head of, int head,
                              int *stride)
 {
-    const double *all = of == QUERIES ? r->queries : of == KEYS ? r->keys : r->values;
-    *stride = of == QUERIES ? r->model->width : r->model->key_heads * HEAD_COLUMNS;
+    const double *all = of == OF_QUERIES ? r->queries : of == OF_KEYS ? r->keys : r->values;
+    *stride = of == OF_QUERIES ? r->model->width : r->model->key_heads * HEAD_COLUMNS;
     return all + (size_t)layer * (size_t)r->room * (size_t)*stride + head * HEAD_COLUMNS;
 }
 

@@ -476,11 +476,11 @@ static void the_program_writes_queries_keys_and_values(void **state)
         assert_int_equal(key_heads, model->key_heads);
         assert_int_equal(tokens, 2);
         assert_int_equal(columns, HEAD_COLUMNS);
-        for (enum of_head of = QUERIES; of <= VALUES; ++of)
-            for (int h = 0; h < (of == QUERIES ? heads : key_heads); ++h) {
+        for (enum of_head of = OF_QUERIES; of <= OF_VALUES; ++of)
+            for (int h = 0; h < (of == OF_QUERIES ? heads : key_heads); ++h) {
                 int stride;
                 const double *x = reference_head(r, l, of, h, &stride);
-                if (l == 0 && of == QUERIES)
+                if (l == 0 && of == OF_QUERIES)
                     check_queries_of_the_first(two[0], x, h);
                 for (int t = 0; t < 2; ++t)
                     for (int d = 0; d < HEAD_COLUMNS; ++d) {
