@@ -134,7 +134,7 @@ def _define(name, stage):
         _check_codes(codes, scales, lengths, name)
         _, batch, heads, seq_len, _ = codes.shape
         make = codes.new_empty
-        if lengths is not None:  # they are on the GPU: their values cannot be checked here
+        if lengths is not None:  # on the GPU: not to be checked here
             lengths = lengths.clamp(1, seq_len).to(torch.int32)
             make = codes.new_zeros
         out = make(codes.shape[1:], dtype=torch.float16)
