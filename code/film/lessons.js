@@ -151,7 +151,7 @@ const LESSONS = {
   "12": [
     { name: "take-a-tile", find: { op: "atom", at: "atomicInc" },
       say: "{lanes} lane of the whole CTA takes the number of a query tile from a counter in global memory." },
-    { name: "all-are-told", find: { does: "released", at: "it is there" },
+    { name: "all-are-told", find: { does: "released", at: "the number is there" },
       say: "The number lies in shared memory, and all warps may read it: {warps} go on." },
     { name: "another-tile", find: { op: "atom", at: "atomicInc", again: true },
       say: "The tile is done. Instead of ending, the CTA takes another: Q is loaded into the same shared memory again." },

@@ -41,7 +41,7 @@ __global__ void past_the_row(words w)
     tile[0][threadIdx.x] = tile[1][threadIdx.x] = w.in[i];
     __syncthreads();
     int *row = tile[0];
-    w.out[i] = row[threadIdx.x + 1]; // the last thread reads the next row, which exists
+    w.out[i] = row[threadIdx.x + 1]; // the last thread: the next row, which is there
 }
 
 __global__ void global_unwritten(words w)
@@ -65,7 +65,7 @@ __global__ void no_barrier(words w)
     __shared__ int tile[THREADS];
     int i = blockIdx.x * THREADS + threadIdx.x;
     tile[threadIdx.x] = w.in[i];
-    w.out[i] = tile[THREADS - 1 - threadIdx.x]; // loads what the other warp stored
+    w.out[i] = tile[THREADS - 1 - threadIdx.x]; // the other warp's
 }
 
 __global__ void no_wait(words w)
@@ -74,11 +74,11 @@ __global__ void no_wait(words w)
     int i = blockIdx.x * THREADS + threadIdx.x;
     __pipeline_memcpy_async(&tile[threadIdx.x], &w.in[i], sizeof(int));
     __pipeline_commit();
-    __syncthreads(); // orders the threads, but not their copies
+    __syncthreads(); // orders the threads, and not the copies
     w.out[i] = tile[THREADS - 1 - threadIdx.x];
 }
 
-// One lane arrives for its warp, after __syncwarp(): right.
+// One lane arrives for its warp, whose other lanes have been seen to by __syncwarp(): right.
 __global__ void one_lane_arrives(words w)
 {
     __shared__ int tile[THREADS];
@@ -112,7 +112,7 @@ __global__ void one_lane_arrives(words w)
 __global__ void plain_counter(words w)
 {
     if (threadIdx.x == 0)
-        ++*w.counter; // both CTAs write it
+        ++*w.counter; // both CTAs
     w.out[blockIdx.x * THREADS + threadIdx.x] = 0;
 }
 
@@ -122,7 +122,7 @@ __global__ void parted_barrier(words w)
     int i = blockIdx.x * THREADS + threadIdx.x;
     tile[threadIdx.x] = w.in[i];
     if (threadIdx.x % 2) {
-        __syncthreads(); // only half of each warp gets here
+        __syncthreads(); // half of each warp
         tile[threadIdx.x - 1] = 0;
     }
     __syncthreads();
