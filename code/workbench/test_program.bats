@@ -119,7 +119,7 @@ bats_require_minimum_version 1.5.0
     "$root/build/tiny-model" ../tiny.gguf
     head -c 150 "$BATS_TEST_FILENAME" | "$root/build/ask" ../tiny.gguf --tensors ../layers
     read -r _ heads _ tokens _ <../layers/1.half
-    refused 2 "layer 1 has $heads heads and $tokens tokens: write 1x${heads}xS, S at most $tokens" \
+    refused 2 "layer 0 has $heads heads and $tokens tokens: write 1x${heads}xS, S at most $tokens" \
         --inputs model --seeds 0,1 --shapes "1x${heads}x32,1x${heads}x$((tokens + 1))" --tensors ../layers
     refused 2 '--time-inputs: model is timed alone, and of --inputs, too' \
         --inputs model --time-inputs normal,model --tensors ../layers
