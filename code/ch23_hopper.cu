@@ -994,7 +994,7 @@ __device__ void halves_of(uint32_t (&h)[4], uint32_t word)
     h[3] = sixteenth_less_64(beyond_1024<0x00f000f0>(next));
 }
 
-// The same of eight codes of eight bits, with their sign.
+// Halves of eight codes of eight bits with a sign: columns as above.
 __device__ void halves_of(uint32_t (&h)[4], uint2 words)
 {
 #pragma unroll

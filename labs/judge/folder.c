@@ -20,7 +20,7 @@ static int by_file(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->file, ((const struct entry *)b)->file);
 }
 
-// Lists every entry of the folder except litter, of which each piece is reported by a line.
+// Lists every entry of the folder but litter, and prints a line for each file that is litter.
 static struct entry *list(const char *path, int *count)
 {
     struct entry *entries = NULL;

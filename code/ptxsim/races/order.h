@@ -178,7 +178,7 @@ RULE bool is_fenced(const struct warp *w, int lane, const struct cta *home, uint
     return false;
 }
 
-// The same of a write, which may be by loads (cells.h).
+// Whether there is such a fence after a write, whose writer may be a load (cells.h).
 RULE bool is_write_fenced(const struct warp *w, int lane, const struct cta *home, uint32_t writer,
                           uint32_t stamp)
 {
