@@ -2,6 +2,7 @@
 
     from attention_in_stages import attention
     out = attention(q, k, v)                   # [batch, heads, seq_len, head_dim], as scaled_dot_product_attention
+    out = attention(q, k, v, accuracy="e4m3")  # on a Hopper faster: P is rounded to E4M3, too
     out = attention(q, k, v, stage="causal")   # with a causal mask
 
 stages.py says which stages there are. The operators are torch.ops.attention_in_stages.quantise and .registers,
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from .cache import Cache, decode, fill_cache, new_cache, prompt, read_cache
 from .native import HEAD_DIM, _launched, _library, _listed, _pointer, _program, _require, _stream
-from .stages import OLD_NUMBERS, STAGES
+from .stages import FASTEST, OLD_NUMBERS, STAGES
 
 __all__ = ["attention", "quantise", "Cache", "decode", "fill_cache", "new_cache", "prompt", "read_cache",
            "STAGES"]
@@ -181,15 +182,28 @@ def quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
     return _quantise(q, k, v)
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, *, stage: str = "registers", scale: Optional[float] = None,
-              lengths: Optional[Tensor] = None) -> Tensor:
+def _fastest(accuracy, device):
+    """The stage that attention() takes when none is named."""
+    hopper = device.type == "cuda" and torch.cuda.is_available() and torch.cuda.get_device_properties(device).major == 9
+    return FASTEST[accuracy][0 if hopper else 1]
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, *, accuracy: Optional[str] = None, stage: Optional[str] = None,
+              scale: Optional[float] = None, lengths: Optional[Tensor] = None) -> Tensor:
     """softmax(q kᵀ scale) v of tensors [batch, heads, seq_len, head_dim], with Q, K and V in E4M3.
 
     All three have one shape and are half, bfloat16 or float, and so is the result, which is half before that.
-    head_dim is a multiple of 8, at most 64; scale is 1 / sqrt(head_dim) unless it is told. stage is the
-    kernel's name: registers, fp8_mma (P in E4M3, too), hopper (the same, Hopper alone) or causal. lengths, of causal:
-    how long each sequence of the batch is, from 1 to seq_len, on the tensors' device; the output is 0 past there.
+    head_dim is a multiple of 8, at most 64; scale is 1 / sqrt(head_dim) unless it is told. accuracy is P's,
+    "half" unless it is told or "e4m3" (about 3 % of error), and the fastest stage that has it on this GPU runs. Or
+    stage names the kernel: registers, fp8_mma (P in E4M3), hopper_half and hopper (P in E4M3; both Hopper alone) or
+    causal. lengths, of causal: how long each sequence of the batch is, from 1 to seq_len, on the tensors' device; the
+    output is 0 past there.
     """
+    _require(accuracy is None or stage is None,
+             lambda: f"accuracy is {accuracy} and stage is {stage}: a stage has its accuracy, so name one of the two")
+    _require(accuracy is None or accuracy in FASTEST, lambda: f"accuracy is {accuracy}: half or e4m3 is wanted")
+    if stage is None:
+        stage = _fastest(accuracy or "half", q.device)
     _require(stage not in OLD_NUMBERS,
              lambda: f"stage is {stage}: stages have names, and this one is stage=\"{OLD_NUMBERS[stage]}\"")
     _require(stage in _OPERATORS, lambda: f"stage is {stage}: {_listed(_OPERATORS)} are operators of q, k and v")

@@ -14,10 +14,13 @@ class Stage(NamedTuple):
 STAGES = {
     "registers": Stage(("ch15_registers",)),
     "fp8_mma": Stage(("ch16_fp8_mma",)),
+    "hopper_half": Stage(("ch17_hopper_half",), hopper=1),
     "hopper": Stage(("ch18_room",), hopper=1),
     "causal": Stage(("ch20_room", "ch20_causal"), hopper=1, causal=True, ragged=True),
     "decode": Stage(("ch21_hopper", "ch21_decode"), hopper=1, cache=True),
     "prompt": Stage(("ch22_prompt",), causal=True, cache=True),
 }
+# The fastest stage whose P is at least as accurate: on compute capability 9.0, elsewhere.
+FASTEST = {"half": ("hopper_half", "registers"), "e4m3": ("hopper", "registers")}
 # Chapters' numbers, which stage= accepted before it had names.
 OLD_NUMBERS = {15: "registers", 16: "fp8_mma", 17: "hopper", 19: "causal"}
