@@ -6,6 +6,7 @@
 //   series search JOURNAL.jsonl  the candidates of chapter 14's search
 //   series changes ELITE.json    what each single change of its best candidate did: a Markdown table
 //   series l4 RECORD.json        what was reported of PyTorch on a real L4, beside the floors
+//   series sweep RECORD.json     programs at many shapes beside their fastest peer; sweep-causal.json beside it
 //   series exchange|layer RECORD.json   a real model with its attention exchanged: tokens a second and where the
 //                                time goes, over the context; the kernels of one layer
 //   series pairs JOURNAL.jsonl   what a change did to any candidate: a Markdown table
@@ -39,7 +40,7 @@ static const struct {
 } of_record[] = {
     {"lab", lab_chart},     {"search", search_chart}, {"changes", changes_table},
     {"pairs", pairs_table}, {"l4", l4_chart},         {"exchange", exchange_chart},
-    {"layer", layer_chart},
+    {"layer", layer_chart}, {"sweep", sweep_chart},
 };
 
 static void print_chart(const char *name, const char *plots)
@@ -50,7 +51,7 @@ static void print_chart(const char *name, const char *plots)
     if (chart == count)
         fail(BAD_USAGE,
              "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, stalls, promises, "
-             "lab, search, changes, pairs, l4, exchange, layer",
+             "lab, search, changes, pairs, l4, sweep, exchange, layer",
              name);
     load_all(plots, charts[chart].of_labs);
     charts[chart].print();

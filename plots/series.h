@@ -7,6 +7,7 @@
 //   search.c      the search of chapter 14
 //   scoreboard.c  the scoreboard
 //   l4.c          others' runs on an L4
+//   sweep.c       programs at many shapes beside their fastest peer
 //   exchange.c    a real model with its attention exchanged
 //   series.c      the command line
 //
@@ -99,6 +100,8 @@ void changes_table(const char *path);
 void pairs_table(const char *path);
 
 void l4_chart(const char *path); // l4.c
+
+void sweep_chart(const char *path); // sweep.c
 
 void exchange_chart(const char *path); // exchange.c
 void layer_chart(const char *path);

@@ -1,0 +1,52 @@
+// sweep.c: programs at many shapes, each beside the fastest peer at that shape.
+#include "series.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const everywhere[] = {"ch15_registers", "ch17_hopper_half", "ch18_room"},
+                         *const causal[] = {"ch20_causal", "ch20_room"};
+
+// The p50 of the fastest entry that is not a program of the book, in us.
+static double fastest_peer(json_t *shape, const char *path, const char *name)
+{
+    double fastest = NAN;
+    const char *key;
+    json_t *entry;
+    json_object_foreach (object(shape, path, "entries"), key, entry)
+        if (strncmp(key, "ch", 2) != 0)
+            fastest = fmin(fastest, positive(entry, path, "graph.p50_us"));
+    if (isnan(fastest))
+        fail(BAD_RECORD, "%s: shapes.%s has no peer that was timed", path, name);
+    return fastest;
+}
+
+// A block: the shape's row and name, and for each program the peer's p50 over the program's.
+static void print_ratios(const char *path, const char *const programs[], int count)
+{
+    json_t *record = load(path), *shape;
+    const char *name;
+    int row = 0;
+    json_object_foreach (object(record, path, "shapes"), name, shape) {
+        double peer = fastest_peer(shape, path, name);
+        printf("%d\t%s", ++row, name);
+        for (int i = 0; i < count; i++) {
+            char at[80];
+            snprintf(at, sizeof at, "entries.%s.graph.p50_us", programs[i]);
+            printf("\t%.6g", peer / positive(shape, path, at));
+        }
+        putchar('\n');
+    }
+    end_block();
+    json_decref(record);
+}
+
+// Two blocks: chapters 15, 17 and 18 without a mask, and chapter 20's two programs with one.
+void sweep_chart(const char *path)
+{
+    char *beside;
+    json_decref(load_beside(path, "sweep-causal.json", &beside));
+    print_ratios(path, everywhere, 3);
+    print_ratios(beside, causal, 2);
+    free(beside);
+}
