@@ -344,7 +344,8 @@ EOF
     fails_with 3 "plots/runs/h100/sweep-causal.json: shapes.long has no peer that was timed"
     rm plots/runs/h100/sweep-causal.json
     run sh -c "build/series sweep plots/runs/h100/sweep.json 2>&1 >/dev/null"
-    [ "$status" -eq 3 ] && [[ $output == *sweep-causal.json* ]]
+    [ "$status" -eq 3 ]
+    [[ $output == *sweep-causal.json* ]]
 }
 
 @test "a model with its attention exchanged: tokens and shares over the context, the kernels of a layer" {
