@@ -28,7 +28,7 @@ constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
 constexpr float LARGEST_P = 8;        // its log2; past that references rise
 
-// ---- Say where an element lies in its page ----
+// ---- Lay out a granule ----
 template <int D> struct alignas(16) granule { // as it lies in the cache
     uint8_t k[D / 64][GRANULE][64]; // 64 columns of a token, then the others
     uint8_t v[D / 32][32][16];      // [][lane]: 4 columns 8 apart, of 4 tokens
@@ -37,6 +37,7 @@ struct alignas(16) granule_scales {
     uint8_t k_and_v[GRANULE / 4][2][4]; // of four tokens: K's, V's
 };
 
+// ---- Say where an element lies in its page ----
 template <int D>
 static int code_place(enum cache_tensor tensor, int slot, int d)
 {

@@ -743,8 +743,505 @@ static cudaError_t launch(const struct cache_args *args, cudaStream_t stream)
     return launch_filling(args, splits_of(args, pairs, sms), sms, stream);
 }
 
+namespace prompt { // chapter 22's, of which many names are chapter 21's, too
+// ---- Name the sizes ----
+constexpr int MMA_M = 16, MMA_N = 8;  // rows and columns of a product
+constexpr int GRANULE = 16;           // tokens: one step of P V
+constexpr int WARPS = 4;              // of a CTA
+constexpr int TILE = WARPS * GRANULE; // keys: each warp brings a granule
+constexpr int STAGES = 3;             // tiles: two on their way, one at work
+constexpr int SLOTS = WARPS * MMA_M;  // rows of all warps' parts
+constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
+constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
+constexpr float LOG2_E = 1.44269504f;
+constexpr float LEAST = -1e30f;       // below all scores, and finite
+constexpr float LARGEST_P = 8;        // its log2; past that references rise
+
+// ---- Lay out a granule ----
+template <int D> struct alignas(16) granule { // as it lies in the cache
+    uint8_t k[D / 64][GRANULE][64]; // 64 columns of a token, then the others
+    uint8_t v[D / 32][32][16];      // [][lane]: 4 columns 8 apart, of 4 tokens
+};
+struct alignas(16) granule_scales {
+    uint8_t k_and_v[GRANULE / 4][2][4]; // of four tokens: K's, V's
+};
+
+// ---- Lay out shared memory ----
+template <int D> struct stage { // a tile of keys
+    granule<D> codes[WARPS];
+    granule_scales scales[WARPS];
+};
+template <int D> union shared {
+    stage<D> ring[STAGES];
+    struct {
+        float2 out[SLOTS][D / 2 + 4]; // no conflicts
+        float2 state[SLOTS];          // reference, sum
+    } end;
+};
+
+// ---- Copy sixteen bytes without waiting ----
+__device__ void copy_sixteen(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from)
+                 : "memory");
+}
+
+__device__ void copy_commit()
+{
+    asm volatile("cp.async.commit_group;" : : : "memory");
+}
+
+template <int N> __device__ void copy_wait()
+{
+    asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+}
+
+// Query heads whose rows share a tile.
+__host__ __device__ int heads_of_tile(const cache_args &c) { return c.queries; }
+
+// ---- Find the CTA's rows and keys ----
+struct work {
+    const int *table;   // pages of the sequence
+    int pair;           // of a sequence and a head of keys
+    int group, head;    // query heads of the tile, and the first of all heads
+    int old, length;    // tokens: before the launch, and with the new ones
+    int asked;          // new tokens, the last of the sequence
+    int first_row, end; // rows of the tile: first, and past the last
+    int tile, end_tile; // key tiles of this CTA's part
+    int own, own_end;   // tokens that this CTA puts into the cache
+};
+
+// Rows go query by query: the heads of a group are neighbours.
+__device__ int query_of(const work &w, int row)
+{
+    return row / w.group;
+}
+
+// How many keys a row sees.
+__device__ int seen_by(const work &w, int row)
+{
+    // Count the keys that a row sees
+    int query = min(query_of(w, row), w.asked - 1); // past the end: the last query
+    return w.old + query + 1;
+}
+
+template <int ROWS> __device__ work find_work(const prompt_args &args)
+{
+    const cache_args &c = args.cache;
+    work w;
+    w.group = heads_of_tile(c);
+    w.head = blockIdx.y * w.group;
+    w.pair = w.head / c.queries;
+    int batch = w.pair / c.shape.heads, tile_m = gridDim.z - 1 - blockIdx.z;
+    w.table = c.table + (size_t)batch * c.max_pages;
+    w.length = c.lengths[batch];
+    w.asked = args.asked[batch];
+    w.old = w.length - w.asked;
+    w.first_row = tile_m * ROWS; // those that see most keys come first
+    w.end = min(w.first_row + ROWS, w.asked * w.group);
+    int tiles = (seen_by(w, w.end - 1) + TILE - 1) / TILE;
+    w.tile = tiles * blockIdx.x / gridDim.x;
+    w.end_tile = tiles * (blockIdx.x + 1) / gridDim.x;
+
+    // Own the tokens whose first query is here
+    int up = w.first_row + w.group - 1; // so that the division rounds up
+    w.own = w.old + query_of(w, up);
+    w.own_end = min(w.old + query_of(w, up + ROWS), w.length);
+    if (w.head % c.queries != 0)
+        w.own_end = w.own; // a tile without the group's first head owns none
+
+    return w;
+}
+
+// ---- Load the queries, which stay halves ----
+template <int D> struct queries {
+    uint32_t halves[2][D / 64][8]; // rows lane / 4 and + 8: 16 columns of 64
+    float scale[2];                // of these rows' scores
+};
+
+// Where a row of the output begins: heads of a token are neighbours.
+__device__ size_t row_place(const prompt_args &args, const work &w, int row)
+{
+    int heads = args.cache.shape.heads * args.cache.queries;
+    return (size_t)query_of(w, row) * heads + w.head + row % w.group;
+}
+
+template <int D>
+__device__ void load_queries(queries<D> &q, const prompt_args &args,
+                             const work &w, int first_row)
+{
+    int lane = threadIdx.x % 32;
+    int all = args.cache.shape.heads * (args.cache.queries + 2);
+    for (int m = 0; m < 2; ++m) {
+        int row = min(first_row + m * 8 + lane / 4, w.end - 1);
+        size_t at = (size_t)query_of(w, row) * all + w.head + row % w.group;
+        const uint4 *from = (const uint4 *)args.cache.q + at * (D / 8);
+        q.scale[m] = args.cache.softmax_scale * LOG2_E;
+        for (int i = 0; i < D / 32; ++i)
+            *(uint4 *)&q.halves[m][i / 2][i % 2 * 4] =
+                from[i / 2 * 8 + lane % 4 * 2 + i % 2];
+    }
+}
+
+// ---- Find a warp's granule of a tile ----
+
+// The page of the warp's granule; 0 past the table.
+__device__ int page_of(const prompt_args &args, const work &w, int tile)
+{
+    int token = tile * TILE + threadIdx.x / 32 * GRANULE;
+    int page = token >> (31 - __clz(args.cache.page)); // a power of two
+    return page < args.cache.max_pages ? w.table[page] : 0;
+}
+
+// A granule's place in the cache, among those of all heads.
+__device__ size_t find(const prompt_args &args, const work &w, int first,
+                       int page_id)
+{
+    int heads = args.cache.shape.heads, head = w.pair % heads;
+    int granules = args.cache.page / GRANULE;
+    return ((size_t)page_id * heads + head) * granules +
+           first / GRANULE % granules;
+}
+
+// ---- Bring a tile's granules, all of them from the cache ----
+template <int D>
+__device__ void fetch(stage<D> &to, const prompt_args &args, const work &w,
+                      int tile, int page_id)
+{
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    size_t at = find(args, w, tile * TILE + warp * GRANULE, page_id);
+    const auto *codes = (const granule<D> *)args.cache.codes + at;
+    const auto *scales = (const granule_scales *)args.cache.scales + at;
+    if (tile < w.end_tile) {
+        for (int i = lane; i < sizeof(granule<D>) / 16; i += 32)
+            copy_sixteen((uint4 *)&to.codes[warp] + i,
+                         (const uint4 *)codes + i);
+        if (lane < sizeof(granule_scales) / 16)
+            copy_sixteen((uint4 *)&to.scales[warp] + lane,
+                         (const uint4 *)scales + lane);
+    }
+    copy_commit(); // even an empty group, so that the wait counts right
+}
+
+// s[tile]: rows lane / 4 and + 8, keys 4 (lane % 4) + 2 tile and the next.
+template <int D>
+__device__ void score(float (&s)[2][4], const queries<D> &q,
+                      const granule<D> &g)
+{
+    int lane = threadIdx.x % 32, row = lane / 4;
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile)
+#pragma unroll
+        for (int h = 0; h < D / 64; ++h) {
+            int key = row / 2 * 4 + row % 2 + 2 * tile;
+            uint4 four = *(const uint4 *)&g.k[h][key][lane % 4 * 16];
+            const uint32_t k[4] = {four.x, four.y, four.z, four.w};
+            const uint32_t(&low)[8] = q.halves[0][h];
+            const uint32_t(&high)[8] = q.halves[1][h];
+#pragma unroll
+            for (int j = 0; j < 4; ++j)
+                mma(s[tile],
+                    {low[2 * j], high[2 * j], low[2 * j + 1], high[2 * j + 1]},
+                    two_halves<0>(k[j]), two_halves<1>(k[j]));
+        }
+}
+
+// ---- Weigh a warp's granules of a tile ----
+template <int D> struct row_state { // of a lane: rows lane / 4 and + 8
+    float reference[2], sum[2]; // log2 of P's unit; of P / V's scale
+    float out[D / MMA_N][4];
+};
+
+// Raises the references to the largest scores, and rescales.
+template <int D>
+__device__ void raise(row_state<D> &r, const float (&largest)[2])
+{
+    for (int m = 0; m < 2; ++m) {
+        float reference = fmaxf(r.reference[m], lanes_max<1, 4>(largest[m]));
+        float factor = exp2_approx(r.reference[m] - reference);
+        r.reference[m] = reference;
+        r.sum[m] *= factor;
+        for (int n = 0; n < D / MMA_N; ++n)
+            for (int i = 0; i < 2; ++i)
+                r.out[n][2 * m + i] *= factor;
+    }
+}
+
+// Makes p from s for N granules, every STRIDE-th of the tile. `last`: the last
+// key that each row of the lane sees, counted from the first granule.
+template <int D, int N, int STRIDE>
+__device__ void weigh(uint32_t (&p)[N][4], row_state<D> &r, float (&s)[N][2][4],
+                      const granule_scales *scales, const float (&scale)[2],
+                      const int (&last)[2], bool masked)
+{
+    int quad = threadIdx.x % 4;
+    float inverse[N][4], largest[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+        uint2 both = *(const uint2 *)scales[n * STRIDE].k_and_v[quad];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            float k_scale = power(both.x >> 8 * i & 0xff);
+            uint32_t v_scale = both.y >> 8 * i & 0xff;
+            inverse[n][i] = power(254 - v_scale);
+            for (int m = 0; m < 2; ++m) {
+                float &y = s[n][i / 2][2 * m + i % 2];
+
+                // Scale a score, and add the exponent of V's scale
+                y = fmaf(y, k_scale * scale[m], (float)v_scale);
+            }
+        }
+    }
+
+    // Mask the keys after a row's own token
+    if (masked)
+        for (int n = 0; n < N; ++n)
+            for (int i = 0; i < 4; ++i)
+                for (int m = 0; m < 2; ++m)
+                    if (n * STRIDE * GRANULE + 4 * quad + i > last[m])
+                        s[n][i / 2][2 * m + i % 2] = -INFINITY;
+
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+        for (int i = 0; i < 8; ++i)
+            largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], s[n][i / 4][i % 4]);
+    bool high = largest[0] > r.reference[0] + LARGEST_P ||
+                largest[1] > r.reference[1] + LARGEST_P;
+    if (__any_sync(0xffffffff, high))
+        raise(r, largest);
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+        for (int m = 0; m < 2; ++m)
+            for (int tile = 0; tile < 2; ++tile) {
+                float p0 = exp2_approx(s[n][tile][2 * m] - r.reference[m]);
+                float p1 = exp2_approx(s[n][tile][2 * m + 1] - r.reference[m]);
+                r.sum[m] = fmaf(p0, inverse[n][2 * tile], r.sum[m]);
+                r.sum[m] = fmaf(p1, inverse[n][2 * tile + 1], r.sum[m]);
+                __half2 two = __floats2half2_rn(p0, p1);
+                p[n][2 * tile + m] = *(uint32_t *)&two;
+            }
+}
+
+// ---- Add P V of a granule ----
+template <int D>
+__device__ void accumulate(row_state<D> &r, const uint32_t (&p)[4],
+                           const granule<D> &g)
+{
+#pragma unroll
+    for (int piece = 0; piece < D / 32; ++piece) {
+        uint4 four = *(const uint4 *)g.v[piece][threadIdx.x % 32];
+        const uint32_t v[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+            mma(r.out[4 * piece + j], p, two_halves<0>(v[j]),
+                two_halves<1>(v[j]));
+    }
+}
+
+// ---- Merge the warps that had the same rows ----
+
+// Columns 2 d and 2 d + 1 of a row: a warp's part, a CTA's, or the whole.
+struct part {
+    float reference, sum;
+    float2 out;
+};
+
+template <int D> __device__ void put_rows(shared<D> &t, const row_state<D> &r)
+{
+    int lane = threadIdx.x % 32;
+    for (int m = 0; m < 2; ++m) {
+        int slot = threadIdx.x / 32 * MMA_M + m * 8 + lane / 4;
+        float sum = r.sum[m];
+        sum += __shfl_xor_sync(0xffffffff, sum, 1);
+        sum += __shfl_xor_sync(0xffffffff, sum, 2);
+        for (int n = 0; n < D / MMA_N; ++n)
+            t.end.out[slot][n * 4 + lane % 4] =
+                float2{r.out[n][2 * m], r.out[n][2 * m + 1]};
+        if (lane % 4 == 0)
+            t.end.state[slot] = float2{r.reference[m], sum};
+    }
+}
+
+template <int D, int ROWS>
+__device__ part merge_warps(const shared<D> &t, int row, int d)
+{
+    part all = {LEAST, 0, {0, 0}}; // a CTA may have no keys at all
+    for (int slot = row; slot < SLOTS; slot += ROWS)
+        all.reference = fmaxf(all.reference, t.end.state[slot].x);
+    for (int slot = row; slot < SLOTS; slot += ROWS) {
+        float2 state = t.end.state[slot], out = t.end.out[slot][d];
+        float weight = exp2_approx(state.x - all.reference);
+        all.sum += weight * state.y;
+        all.out.x += weight * out.x;
+        all.out.y += weight * out.y;
+    }
+    return all;
+}
+
+// ---- Keep the parts of CTAs ----
+
+// What a launch has in scratch memory. A unit is a row tile of a pair; a unit's
+// parts are neighbours.
+template <int D> struct part_memory {
+    unsigned arrived[MOST_PARTS / 2][SLOTS]; // parts of a row; 0 in the end
+    float2 parts[MOST_PARTS][SLOTS][D / 2 + 1]; // out; reference, sum
+};
+
+template <int D>
+__device__ void store_row(const prompt_args &args, const work &w, int row,
+                          int d, const part &p)
+{
+    float norm = 1 / p.sum;
+    ((__half2 *)args.cache.out)[row_place(args, w, row) * (D / 2) + d] =
+        __floats2half2_rn(p.out.x * norm, p.out.y * norm);
+}
+
+template <int D>
+__device__ void store_part(const prompt_args &args, int at, int row, int d,
+                           const part &p)
+{
+    float2 *to = ((part_memory<D> *)args.cache.scratch)->parts[at][row];
+    to[d] = p.out;
+    if (d == 0)
+        to[D / 2] = float2{p.reference, p.sum};
+}
+
+// ---- Merge the parts ----
+
+// Whether this warp is the last to have stored a part of the row.
+template <int D>
+__device__ bool is_last(const prompt_args &args, int unit, int row)
+{
+    unsigned *arrived =
+        &((part_memory<D> *)args.cache.scratch)->arrived[unit][row];
+    unsigned before = 0;
+    __syncwarp(); // the part is stored
+    if (threadIdx.x % 32 == 0)
+        asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(arrived), "r"(gridDim.x - 1)
+                     : "memory");
+    before = __shfl_sync(0xffffffff, before, 0);
+    __syncwarp(); // the others' parts are read only after this count
+    return before == gridDim.x - 1; // the last one sets it to 0 again
+}
+
+template <int D>
+__device__ part merge_parts(const prompt_args &args, int first, int row, int d)
+{
+    constexpr int AT_ONCE = 16; // loads on their way
+    const auto *parts = ((const part_memory<D> *)args.cache.scratch)->parts;
+    part all = {LEAST, 0, {0, 0}};
+    for (int i = 0; i < gridDim.x; i += AT_ONCE) {
+        float2 state[AT_ONCE], out[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j) {
+            bool there = i + j < gridDim.x;
+            const float2 *from = parts[first + (there ? i + j : 0)][row];
+            state[j] = there ? __ldcg(&from[D / 2]) : float2{LEAST, 0};
+            out[j] = there ? __ldcg(&from[d]) : float2{0, 0};
+        }
+
+        // Add parts in the largest one's unit
+        float reference = all.reference;
+        #pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j)
+            reference = fmaxf(reference, state[j].x);
+        float factor = exp2_approx(all.reference - reference);
+        all = {reference, all.sum * factor, {all.out.x * factor, all.out.y * factor}};
+        #pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j) {
+            float weight = exp2_approx(state[j].x - reference);
+            all.sum += weight * state[j].y;
+            all.out.x += weight * out[j].x;
+            all.out.y += weight * out[j].y;
+        }
+    }
+    return all;
+}
+
+// ---- Attend to a part of a row tile's keys ----
+template <int D, int ROW_WARPS>
+__global__ void __launch_bounds__(32 * WARPS)
+attention(const __grid_constant__ prompt_args args)
+{
+    constexpr int ROWS = ROW_WARPS * MMA_M, KEY_WARPS = WARPS / ROW_WARPS;
+    extern __shared__ __align__(16) unsigned char memory[];
+    shared<D> &t = *(shared<D> *)memory;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const work w = find_work<ROWS>(args);
+    if (w.first_row >= w.end)
+        return; // in a ragged batch some sequences have fewer new tokens
+
+    // Start the first tiles, and load the queries
+    int page_id = page_of(args, w, w.tile);
+    for (int i = 0; i < STAGES - 1; ++i) {
+        fetch(t.ring[i], args, w, w.tile + i, page_id);
+        page_id = page_of(args, w, w.tile + i + 1); // a tile ahead
+    }
+    int first_row = w.first_row + warp % ROW_WARPS * MMA_M;
+    int key_part = warp / ROW_WARPS; // the warp's first granule of a tile
+    queries<D> q;
+    load_queries(q, args, w, first_row);
+    row_state<D> r = {};
+    r.reference[0] = r.reference[1] = LEAST; // finite: a row may see no key here
+
+    // Take a step for each tile
+    int all_see = seen_by(w, w.first_row); // keys that all rows see
+    for (int tile = w.tile, at = 0; tile < w.end_tile; ++tile) {
+        copy_wait<STAGES - 2>();
+        __syncthreads(); // the tile is there for all, and the last one is done with
+        int free = (at + STAGES - 1) % STAGES;
+        fetch(t.ring[free], args, w, tile + STAGES - 1, page_id);
+        page_id = page_of(args, w, tile + STAGES);
+        const stage<D> &now = t.ring[at];
+        float s[ROW_WARPS][2][4] = {};
+        uint32_t p[ROW_WARPS][4];
+    #pragma unroll
+        for (int n = 0; n < ROW_WARPS; ++n)
+            score(s[n], q, now.codes[n * KEY_WARPS + key_part]);
+        int first = tile * TILE + key_part * GRANULE, last[2];
+        for (int m = 0; m < 2; ++m)
+            last[m] = seen_by(w, first_row + m * 8 + lane / 4) - 1 - first;
+
+        // See whether a row's end is in the tile
+        bool masked = (tile + 1) * TILE > all_see;
+
+        weigh<D, ROW_WARPS, KEY_WARPS>(p, r, s, now.scales + key_part, q.scale,
+                                       last, masked);
+    #pragma unroll
+        for (int n = 0; n < ROW_WARPS; ++n)
+            accumulate(r, p[n], now.codes[n * KEY_WARPS + key_part]);
+        at = at + 1 < STAGES ? at + 1 : 0;
+    }
+
+    // Merge and store
+    copy_wait<0>();
+    __syncthreads(); // the parts overwrite the ring
+    put_rows(t, r);
+    __syncthreads();
+    int unit = blockIdx.y * gridDim.z + blockIdx.z;
+    for (int row = warp; row < w.end - w.first_row; row += WARPS)
+        for (int merging = 0; merging < 2; ++merging) {
+            if (merging && (gridDim.x == 1 || !is_last<D>(args, unit, row)))
+                break;
+            for (int d = lane; d < D / 2; d += 32) {
+                part p = merging ? merge_parts<D>(args, unit * gridDim.x, row, d)
+                                 : merge_warps<D, ROWS>(t, row, d);
+                if (gridDim.x > 1 && !merging)
+                    store_part<D>(args, unit * gridDim.x + blockIdx.x, row, d, p);
+                else
+                    store_row<D>(args, w, w.first_row + row, d, p);
+            }
+        }
+}
+}
+
 // ---- Name the model's sizes ----
-constexpr int TOKENS = 4;      // that go through a layer at a time
+constexpr int TOKENS = 4;      // of a step, at most
+constexpr int BLOCK = 2048;    // tokens of a prompt at a time, at most
 constexpr int COLUMNS = 2 * TOKENS; // of a product: each in two halves
 constexpr int TILE_ROWS = 16;  // of weights
 constexpr int WARPS = 4;       // that share a tile's columns
@@ -761,8 +1258,9 @@ __device__ void await_previous()
 
 // ---- Name what a step is about ----
 struct step {
-    int ids[TOKENS];
     int lengths[TOKENS]; // of the sequence with the token
+    int count, length;   // tokens of a block; of the sequence with all of them
+    int ids[BLOCK];
 };
 
 // [rows / 16][columns / 32] tiles of 16 rows by 32 columns. A lane has rows
@@ -872,12 +1370,13 @@ static weights repack(const struct model *m, const tensor *const *parts,
 // ---- Name the vectors of a product ----
 struct operand {
     __half *halves; // token t's in row 2 t, and the rest in row 2 t + 1
-    float *sums;    // [TOKENS][columns / 32]: of each block
+    float *sums;    // [columns / 32][tokens]: of each block of columns
     int stride;     // of a row
+    int tokens;     // for which there is room
 };
 
 enum from { NORMED, FLOATS, HALVES };
-struct source { // of an operand: vectors, [TOKENS][columns]
+struct source { // of an operand: vectors, [tokens][columns]
     const void *x;
     const float *weight; // of a norm
     float epsilon;
@@ -929,7 +1428,7 @@ __device__ void prepare_vector(const operand &to, const source &from,
 
         float sum = sum_of_warp(value);
         if (lane == 0)
-            to.sums[token * (columns / QUANT_BLOCK) + c / QUANT_BLOCK] = sum;
+            to.sums[c / QUANT_BLOCK * to.tokens + token] = sum;
     }
 }
 
@@ -1037,9 +1536,36 @@ __device__ void load_pieces(piece<FOUR> (&to)[AT_ONCE], const weights &w,
     }
 }
 
-// ---- Multiply a tile of weights by four tokens ----
+// ---- Take a piece apart ----
+struct taken { // of a tile: rows lane / 4, and + 8
+    uint32_t a[2][4]; // of two products
+    float scale[2], offset[2];
+};
+
+template <bool FOUR> __device__ taken take(const piece<FOUR> &p)
+{
+    uint32_t low[4], high[4];
+    float2 first, second; // scale and offset
+    if constexpr (FOUR) {
+        halves_of(low, p.codes.x);
+        halves_of(high, p.codes.y);
+        first = {half_of(p.scales.x), half_of(p.scales.x >> 16)};
+        second = {half_of(p.scales.y), half_of(p.scales.y >> 16)};
+    } else {
+        halves_of(low, uint2{p.codes.x, p.codes.y});
+        halves_of(high, uint2{p.codes.z, p.codes.w});
+        first = {half_of(p.scales), 0};
+        second = {half_of(p.scales >> 16), 0};
+    }
+    return {{{low[0], high[0], low[1], high[1]},
+             {low[2], high[2], low[3], high[3]}},
+            {first.x, second.x},
+            {first.y, second.y}};
+}
+
+// ---- Turn and store two rows of a token ----
 enum to { STORED, ADDED, GATED, TURNED };
-struct result { // [TOKENS][rows]
+struct result { // [tokens][rows]
     float *y;
 
     // Name what is turned by which angles
@@ -1049,9 +1575,45 @@ struct result { // [TOKENS][rows]
     int turned_rows;     // of queries and keys; of values none is
 };
 
-// y = W x. ADDED: y is added to. GATED: of the tile's first eight rows a and
-// the others b, silu(a) b; y has half as many rows. TURNED: queries, keys and
-// values as chapter 21 wants them. OWN: of one token, which each CTA prepares.
+// What a lane has of a token: rows `row` and `row` + 8 of `rows`, which its
+// warp's other lanes have, too. ADDED: y is added to. GATED: the first is a,
+// the other b, and silu(a) b is stored; y has half as many rows. TURNED:
+// queries, keys and values as chapter 21 wants them.
+template <to TO>
+__device__ void store_rows(const result &to, int rows, int row, int token,
+                           int count, float (&sum)[2])
+{
+    // Turn queries and keys by their places
+    if (TO == TURNED && row < to.turned_rows) {
+        // Count a token's place in the text
+        int place = token < count ? to.now->lengths[0] - 1 + token : 0;
+
+        const float2 *by = to.turns + (size_t)place * (HEAD_DIM / 2);
+        for (int i = 0; i < 2; ++i) {
+            float other = __shfl_xor_sync(0xffffffff, sum[i], 4); // the pair's
+            float2 angle = by[(row + 8 * i) % HEAD_DIM / 2];
+            sum[i] = fmaf(sum[i], angle.x, (row % 2 ? other : -other) * angle.y);
+        }
+    }
+
+    if (token < count) {
+        // Store two rows of a token
+        if (TO == GATED) {
+            float gate = sum[0] / (1 + __expf(-sum[0]));
+            to.y[(size_t)token * (rows / 2) + row / 16 * 8 + row % 8] = gate * sum[1];
+        } else if (TO == TURNED) {
+            __half *at = to.turned + (size_t)token * rows + row;
+            at[0] = __float2half_rn(sum[0]);
+            at[8] = __float2half_rn(sum[1]);
+        } else {
+            float *at = to.y + (size_t)token * rows + row;
+            at[0] = sum[0] + (TO == ADDED ? at[0] : 0);
+            at[8] = sum[1] + (TO == ADDED ? at[8] : 0);
+        }
+    }
+}
+
+// y = W x. OWN: of one token, which each CTA prepares.
 template <bool FOUR, bool OWN, from FROM, to TO>
 __global__ void __launch_bounds__(THREADS)
 product(weights w, operand x, source from, result to, int count)
@@ -1066,12 +1628,11 @@ product(weights w, operand x, source from, result to, int count)
     load_pieces<FOUR>(pieces, w, warp); // weights wait for nothing
     await_previous();
     if (OWN) {
-        x = {own, (float *)(own + 2 * w.columns), w.columns};
+        x = {own, (float *)(own + 2 * w.columns), w.columns, 1};
         prepare_vector<FROM>(x, from, w.columns, 0);
         __syncthreads();
     }
     const __half *column = x.halves + group * x.stride + 8 * token;
-    const float *sums = x.sums + token * blocks;
     for (int first = warp; first < blocks; first += AT_ONCE * WARPS) {
         uint4 v[AT_ONCE] = {}; // of tokens that are not there: zeros
         if (first > warp)
@@ -1085,33 +1646,18 @@ product(weights w, operand x, source from, result to, int count)
             int b = first + i * WARPS;
             if (b >= blocks)
                 break;
-            uint32_t low[4], high[4]; // rows lane / 4, and + 8
-
-            // Take a piece apart
-            float scale[2], offset[2] = {};
-            const piece<FOUR> &p = pieces[i];
-            if constexpr (FOUR) {
-                halves_of(low, p.codes.x);
-                halves_of(high, p.codes.y);
-                scale[0] = half_of(p.scales.x), offset[0] = half_of(p.scales.x >> 16);
-                scale[1] = half_of(p.scales.y), offset[1] = half_of(p.scales.y >> 16);
-            } else {
-                halves_of(low, uint2{p.codes.x, p.codes.y});
-                halves_of(high, uint2{p.codes.z, p.codes.w});
-                scale[0] = half_of(p.scales), scale[1] = half_of(p.scales >> 16);
-            }
-
+            const taken p = take(pieces[i]);
             float d[4] = {};
-            mma(d, {low[0], high[0], low[1], high[1]}, v[i].x, v[i].y);
-            mma(d, {low[2], high[2], low[3], high[3]}, v[i].z, v[i].w);
-            sum[0] = fmaf(scale[0], d[0] + d[1], sum[0]);
-            sum[1] = fmaf(scale[1], d[2] + d[3], sum[1]);
-
-            // Add the offset of a block
+            mma(d, p.a[0], v[i].x, v[i].y);
+            mma(d, p.a[1], v[i].z, v[i].w);
+            sum[0] = fmaf(p.scale[0], d[0] + d[1], sum[0]);
+            sum[1] = fmaf(p.scale[1], d[2] + d[3], sum[1]);
             if (FOUR && token < count) {
-                float of_block = sums[b];
-                sum[0] = fmaf(offset[0], of_block, sum[0]);
-                sum[1] = fmaf(offset[1], of_block, sum[1]);
+                float of_block = x.sums[b * x.tokens + token];
+
+                // Add the offset of a block
+                sum[0] = fmaf(p.offset[0], of_block, sum[0]);
+                sum[1] = fmaf(p.offset[1], of_block, sum[1]);
             }
         }
     }
@@ -1124,33 +1670,169 @@ product(weights w, operand x, source from, result to, int count)
         sum[1] += parts[i][lane].y;
     }
     int row = blockIdx.x * TILE_ROWS + group;
+    store_rows<TO>(to, w.rows, row, token, count, sum);
+}
 
-    // Turn queries and keys by their places
-    if (TO == TURNED && row - group < to.turned_rows) {
-        int place = token < count ? to.now->lengths[token] - 1 : 0;
-        const float2 *by = to.turns + (size_t)place * (HEAD_DIM / 2);
-        for (int i = 0; i < 2; ++i) {
-            float other = __shfl_xor_sync(0xffffffff, sum[i], 4); // the pair's
-            float2 angle = by[(row + 8 * i) % HEAD_DIM / 2];
-            sum[i] = fmaf(sum[i], angle.x, (row % 2 ? other : -other) * angle.y);
+// ---- Bring a block of columns of both factors ----
+constexpr int TILES = 8;        // of 16 rows that a CTA multiplies
+constexpr int SOME_TOKENS = 64; // by this many tokens
+constexpr int RING = 3;         // stages: two on their way, one at work
+
+template <bool FOUR> struct block_stage { // 32 columns of both
+    decltype(piece<FOUR>::codes) codes[TILES][32];
+    decltype(piece<FOUR>::scales) scales[TILES][8];
+    __half x[2][SOME_TOKENS][QUANT_BLOCK]; // halves, and the rests
+    float sums[SOME_TOKENS];
+};
+
+// Copies 16 bytes for each i: all threads together.
+template <int COUNT, class TO, class FROM>
+__device__ void copy_all(TO to, FROM from)
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i += THREADS)
+        if (COUNT % THREADS == 0 || i + threadIdx.x < COUNT)
+            prompt::copy_sixteen(to(i + threadIdx.x), from(i + threadIdx.x));
+}
+
+// Rows and tokens past the last are brought as the last, and not stored.
+template <bool FOUR>
+__device__ void bring(block_stage<FOUR> &to, const weights &w, const operand &x,
+                      int count, int b)
+{
+    constexpr int CODES = sizeof to.codes[0] / 16;
+    constexpr int SCALES = sizeof to.scales[0] / 16;
+    int blocks = w.columns / QUANT_BLOCK, first = blockIdx.y * SOME_TOKENS;
+    auto tile = [&](int i) {
+        int last = w.rows / TILE_ROWS - 1;
+        return (size_t)min((int)blockIdx.x * TILES + i, last) * blocks + b;
+    };
+    if (b < blocks) {
+        copy_all<TILES * CODES>(
+            [&](int i) { return (uint4 *)to.codes + i; },
+            [&](int i) {
+                const uint4 *from = (const uint4 *)w.codes;
+                return from + tile(i / CODES) * CODES + i % CODES;
+            });
+        copy_all<TILES * SCALES>(
+            [&](int i) { return (uint4 *)to.scales + i; },
+            [&](int i) {
+                const uint4 *from = (const uint4 *)w.scales;
+                return from + tile(i / SCALES) * SCALES + i % SCALES;
+            });
+        copy_all<2 * SOME_TOKENS * 4>(
+            [&](int i) { return (uint4 *)to.x + i; },
+            [&](int i) {
+                int token = min(first + i / 4 % SOME_TOKENS, count - 1);
+                int row = 2 * token + i / (4 * SOME_TOKENS);
+                return x.halves + (size_t)row * x.stride + b * QUANT_BLOCK +
+                       i % 4 * 8;
+            });
+        if (FOUR)
+            copy_all<SOME_TOKENS / 4>(
+                [&](int i) { return to.sums + 4 * i; },
+                [&](int i) { return x.sums + b * x.tokens + first + 4 * i; });
+    }
+    prompt::copy_commit(); // even an empty group, so that the wait counts right
+}
+
+// ---- Multiply tiles of weights by a block of tokens ----
+constexpr int HERE = TILES / 2;                   // tiles of a warp
+constexpr int COLUMNS_HERE = SOME_TOKENS / 2 / 8; // its groups of eight tokens
+
+// What a warp has of a stage. ALL: tokens are there for all of its columns.
+template <bool FOUR, bool ALL>
+__device__ void multiply_stage(float (&sums)[HERE][COLUMNS_HERE][2][2],
+                               const block_stage<FOUR> &now, int tile,
+                               int token, int count)
+{
+    int lane = threadIdx.x % 32;
+    taken all[HERE];
+#pragma unroll
+    for (int m = 0; m < HERE; ++m)
+        all[m] = take(piece<FOUR>{now.codes[tile + m][lane],
+                                  now.scales[tile + m][lane / 4]});
+#pragma unroll
+    for (int n = 0; n < COLUMNS_HERE; ++n) {
+        if (!ALL && 8 * n >= count)
+            break;
+        float d[HERE][4] = {};
+#pragma unroll
+        for (int rest = 0; rest < 2; ++rest) {
+            const __half *column = now.x[rest][token + 8 * n + lane / 4];
+            uint4 v = *(const uint4 *)(column + lane % 4 * 8);
+#pragma unroll
+            for (int m = 0; m < HERE; ++m)
+                mma(d[m], all[m].a[0], v.x, v.y);
+#pragma unroll
+            for (int m = 0; m < HERE; ++m)
+                mma(d[m], all[m].a[1], v.z, v.w);
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * HERE; ++i) {
+            const taken &p = all[i / 2];
+            float(&sum)[2] = sums[i / 2][n][i % 2];
+            sum[0] = fmaf(p.scale[0], d[i / 2][i % 2], sum[0]);
+            sum[1] = fmaf(p.scale[1], d[i / 2][i % 2 + 2], sum[1]);
+            if (FOUR) {
+                int mine = token + 8 * n + lane % 4 * 2 + i % 2;
+                float of_block = now.sums[mine];
+
+                // Add the offset of a block
+                sum[0] = fmaf(p.offset[0], of_block, sum[0]);
+                sum[1] = fmaf(p.offset[1], of_block, sum[1]);
+            }
         }
     }
+}
 
-    if (token < count) {
-        // Store two rows of a token
-        if (TO == GATED) {
-            float gate = sum[0] / (1 + __expf(-sum[0]));
-            to.y[(size_t)token * (w.rows / 2) + blockIdx.x * 8 + group] = gate * sum[1];
-        } else if (TO == TURNED) {
-            __half *at = to.turned + (size_t)token * w.rows + row;
-            at[0] = __float2half_rn(sum[0]);
-            at[8] = __float2half_rn(sum[1]);
-        } else {
-            float *at = to.y + (size_t)token * w.rows + row;
-            at[0] = sum[0] + (TO == ADDED ? at[0] : 0);
-            at[8] = sum[1] + (TO == ADDED ? at[8] : 0);
-        }
+template <bool FOUR, to TO>
+__global__ void __launch_bounds__(THREADS, 3)
+multiply_block(weights w, operand x, result to, int count)
+{
+    __shared__ block_stage<FOUR> ring[RING];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int tile = warp % 2 * HERE, column = warp / 2 * SOME_TOKENS / 2;
+    int first = blockIdx.y * SOME_TOKENS + column, mine = count - first;
+    int blocks = w.columns / QUANT_BLOCK;
+    float sums[HERE][COLUMNS_HERE][2][2] = {};
+
+    await_previous();
+    for (int b = 0; b < RING - 1; ++b)
+        bring(ring[b], w, x, count, b);
+    for (int b = 0; b < blocks; ++b) {
+        copy_wait<RING - 2>();
+        __syncthreads(); // the stage is there, and the last one is done with
+        bring(ring[(b + RING - 1) % RING], w, x, count, b + RING - 1);
+        const block_stage<FOUR> &now = ring[b % RING];
+        if (mine >= SOME_TOKENS / 2)
+            multiply_stage<FOUR, true>(sums, now, tile, column, mine);
+        else
+            multiply_stage<FOUR, false>(sums, now, tile, column, mine);
     }
+#pragma unroll
+    for (int i = 0; i < HERE * COLUMNS_HERE * 2; ++i) {
+        int m = i / 2 / COLUMNS_HERE, n = i / 2 % COLUMNS_HERE;
+        int row = (blockIdx.x * TILES + tile + m) * TILE_ROWS + lane / 4;
+        int token = first + 8 * n + lane % 4 * 2 + i % 2;
+        if (row < w.rows)
+            store_rows<TO>(to, w.rows, row, token, count, sums[m][n][i % 2]);
+    }
+}
+
+// A warp has a token of a head of keys; new_k and new_v: [tokens][all heads].
+__global__ void __launch_bounds__(THREADS)
+append_block(cache_args args, const step *now, int count)
+{
+    int token = blockIdx.x * WARPS + threadIdx.x / 32;
+    int all = args.shape.heads * (args.queries + 2);
+    await_previous();
+    if (token >= count)
+        return;
+    int place = now->lengths[0] - 1 + token;
+    size_t at = find({}, args, place / GRANULE, args.table[place / PAGE]);
+    raw_token raw = load_token(args, token * all + blockIdx.y);
+    append(args, quantise(raw), at, place % GRANULE);
 }
 
 // ---- Look up tokens in the embedding ----
@@ -1216,7 +1898,7 @@ choose(step *now, const float *logits, int words, int count)
     mine = best_of_warp(best[threadIdx.x]);
     if (threadIdx.x == 0) {
         now->ids[0] = mine.id;
-        now->lengths[0] = now->lengths[count - 1] + 1;
+        now->lengths[0] += count;
     }
 }
 
@@ -1240,9 +1922,10 @@ struct talker {
     const float2 *turns;           // [context][32]
     int *table;                    // [pages]
     step *now;                     // the step's tokens
-    float *x, *y, *logits;         // [TOKENS] vectors
-    __half *heads;                 // [TOKENS][heads + 2 key_heads][64]
-    __half *attended;              // [TOKENS][heads][64]
+    float *x, *y;                  // vectors of a block's tokens
+    float *logits;                 // behind the last
+    __half *heads;                 // [tokens][heads + 2 key_heads][64]
+    __half *attended;              // [tokens][heads][64]
     operand operand;               // of the product that comes next
     void *scratch;                 // of chapter 21's launches
     int place;                     // of the next token
@@ -1250,6 +1933,7 @@ struct talker {
     bool graphs, early;            // launched as graphs; kernels begin early
     step_graph reading, answering;
     bool merged;                   // each CTA prepares an answer's vector
+    bool tiles;                    // a prompt is read by blocks
 };
 
 static const float *vector_on_device(const tensor &t)
@@ -1363,13 +2047,16 @@ static talker *load(const struct model *m)
     t->now = zeros<step>(1);
     t->graphs = true;
     t->early = t->merged = EARLY;
-    t->x = zeros<float>((size_t)TOKENS * m->width);
-    t->y = zeros<float>((size_t)TOKENS * max(widest, heads * HEAD_DIM));
-    t->logits = zeros<float>((size_t)TOKENS * t->embedding.rows);
-    t->heads = zeros<__half>((size_t)TOKENS * heads * HEAD_DIM);
-    t->attended = zeros<__half>((size_t)TOKENS * m->width);
-    t->operand.halves = zeros<__half>((size_t)COLUMNS * widest);
-    t->operand.sums = zeros<float>((size_t)TOKENS * widest / QUANT_BLOCK);
+    t->tiles = true;
+    size_t tokens = (min(BLOCK, m->context) + SOME_TOKENS - 1) / SOME_TOKENS *
+                    SOME_TOKENS;
+    t->x = zeros<float>(tokens * m->width);
+    t->y = zeros<float>(tokens * max(widest, heads * HEAD_DIM));
+    t->logits = zeros<float>(t->embedding.rows);
+    t->heads = zeros<__half>(tokens * heads * HEAD_DIM);
+    t->attended = zeros<__half>(tokens * m->width);
+    t->operand = {zeros<__half>(2 * tokens * widest),
+                  zeros<float>(tokens * widest / QUANT_BLOCK), 0, (int)tokens};
     cache_args longest = attention_args(t, 0, 0, m->context);
     size_t bytes = scratch_bytes(&longest);
     t->scratch = bytes ? zeros<uint8_t>(bytes) : NULL;
@@ -1381,8 +2068,8 @@ static talker *load(const struct model *m)
 
 // ---- Start a kernel behind another ----
 template <class... P>
-static void start(const talker *t, void (*kernel)(P...), int ctas, int threads,
-                  size_t shared, std::type_identity_t<P>... args)
+static void start(const talker *t, void (*kernel)(P...), dim3 ctas,
+                  int threads, size_t shared, std::type_identity_t<P>... args)
 {
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -1405,7 +2092,8 @@ static void multiply(const talker *t, const weights &w, const source &from,
                      const result &to, int count)
 {
     int ctas = w.rows / TILE_ROWS;
-    operand x = {t->operand.halves, t->operand.sums, w.columns};
+    operand x = t->operand;
+    x.stride = w.columns;
     if (t->merged && count == 1) {
         size_t bytes = 2 * w.columns * sizeof(__half) +
                        w.columns / QUANT_BLOCK * sizeof(float);
@@ -1415,15 +2103,41 @@ static void multiply(const talker *t, const weights &w, const source &from,
         return;
     }
     start(t, prepare<FROM>, count, THREADS, 0, x, from, w.columns);
-    start(t, w.four ? product<true, false, FLOATS, TO>
-                    : product<false, false, FLOATS, TO>,
-          ctas, THREADS, 0, w, x, from, to, count);
+    if (count > TOKENS)
+        start(t, w.four ? multiply_block<true, TO> : multiply_block<false, TO>,
+              dim3((ctas + TILES - 1) / TILES,
+                   (count + SOME_TOKENS - 1) / SOME_TOKENS),
+              THREADS, 0, w, x, to, count);
+    else
+        start(t, w.four ? product<true, false, FLOATS, TO>
+                        : product<false, false, FLOATS, TO>,
+              ctas, THREADS, 0, w, x, from, to, count);
+}
+
+// Chapter 22's kernel, behind one that fills the cache.
+static void attend_block(talker *t, int layer, int count)
+{
+    constexpr auto kernel = prompt::attention<HEAD_DIM, prompt::WARPS>;
+    size_t bytes = sizeof(prompt::shared<HEAD_DIM>);
+    prompt_args args = {attention_args(t, layer, 0, 0), &t->now->count, count};
+    int heads = args.cache.shape.heads, rows = count * args.cache.queries;
+    start(t, append_block, dim3((count + WARPS - 1) / WARPS, heads), THREADS, 0,
+          args.cache, t->now, count);
+    args.cache.lengths = &t->now->length;
+    CUDA_CHECK(cudaFuncSetAttribute((const void *)kernel,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    bytes));
+    kernel<<<dim3(1, heads, (rows + prompt::TILE - 1) / prompt::TILE), THREADS,
+             bytes, t->stream>>>(args);
+    CUDA_CHECK(cudaGetLastError());
 }
 
 // Chapter 21's kernel, a token after the other: each sees the ones before it.
 static void attend(talker *t, int layer, int count)
 {
     int room = room_for(t->model, t->place + count);
+    if (count > TOKENS)
+        return attend_block(t, layer, count);
     for (int i = 0; i < count; ++i) {
         cache_args args = attention_args(t, layer, i, room);
         CUDA_CHECK(launch(&args, t->stream));
@@ -1446,25 +2160,40 @@ static void run_layer(talker *t, int number, int count)
     multiply<FLOATS, ADDED>(t, l.down, {t->y}, {t->x}, count);
 }
 
+// ---- Note Ctrl-C ----
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int)
+{
+    interrupted = 1;
+}
+
 // ---- Take a step ----
 
 // Of the last of `count` tokens: logits, and the token that comes next.
 static void score_next(talker *t, int count)
 {
     const struct model *m = t->model;
+    const float *last = t->x + (size_t)(count - 1) * m->width;
     multiply<NORMED, STORED>(t, t->embedding,
-                             {t->x, t->output_norm, (float)m->epsilon},
-                             {t->logits}, count);
-    start(t, choose, 1, 1024, 0, t->now,
-          t->logits + (size_t)(count - 1) * t->embedding.rows, m->words, count);
+                             {last, t->output_norm, (float)m->epsilon},
+                             {t->logits}, 1);
+    start(t, choose, 1, 1024, 0, t->now, t->logits, m->words, count);
 }
 
 // Launches all kernels of a step, whose tokens are in t->now.
 static void launch_step(talker *t, int count, bool answers)
 {
     start(t, embed, count, THREADS, 0, t->x, t->embedding, t->now);
-    for (int i = 0; i < t->model->layers; ++i)
+    for (int i = 0; i < t->model->layers; ++i) {
+        if (count > TOKENS) {
+            if (interrupted)
+                return;
+            doing("reading token %d to %d: layer %d of %d", t->place + 1,
+                  t->place + count, i + 1, t->model->layers);
+        }
         run_layer(t, i, count);
+    }
     if (answers)
         score_next(t, count);
 }
@@ -1487,7 +2216,7 @@ static void capture(talker *t, step_graph *to, int count, bool answers)
 static void take_step(talker *t, int count, bool answers)
 {
     step_graph *graph = answers ? &t->answering : &t->reading;
-    if (!t->graphs || (!answers && count < TOKENS)) {
+    if (!t->graphs || (!answers && count != TOKENS)) {
         launch_step(t, count, answers);
     } else {
         if (graph->room != room_for(t->model, t->place + count))
@@ -1497,26 +2226,21 @@ static void take_step(talker *t, int count, bool answers)
     t->place += count;
 }
 
-// ---- Note Ctrl-C ----
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int)
-{
-    interrupted = 1;
-}
-
 // ---- Read tokens, and bring the next one to the host ----
 
 // Tokens of the next step, behind those that were read.
 static void set_step(talker *t, const int *tokens, int count)
 {
     step now = {};
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count; ++i)
         now.ids[i] = tokens[i];
+    for (int i = 0; i < TOKENS; ++i)
         now.lengths[i] = t->place + i + 1;
-    }
-    CUDA_CHECK(cudaMemcpyAsync(t->now, &now, sizeof now, cudaMemcpyHostToDevice,
-                               t->stream));
+    now.count = count;
+    now.length = t->place + count;
+    CUDA_CHECK(cudaMemcpyAsync(t->now, &now,
+                               offsetof(step, ids) + count * sizeof now.ids[0],
+                               cudaMemcpyHostToDevice, t->stream));
 }
 
 // Reads tokens; returns how many were in the last step, or 0 if interrupted.
@@ -1524,7 +2248,7 @@ static int read_all(talker *t, const int *tokens, int count)
 {
     int here = 0;
     for (int i = 0; i < count && !interrupted; i += here) {
-        here = min(count - i, TOKENS);
+        here = min(count - i, t->tiles ? BLOCK : TOKENS);
         doing("reading token %d of %d", i + here, count);
         set_step(t, tokens + i, here);
         take_step(t, here, false);
@@ -1701,11 +2425,13 @@ static json_t *time_graph(talker *t, int count, LAUNCHES launches)
     return us;
 }
 
-// A token's kernels of one kind alone; and as many that do nothing.
-static json_t *parts_json(talker *t)
+// Kernels of one kind alone, of the `count` tokens that were set last; and as
+// many that do nothing.
+static json_t *parts_json(talker *t, int count)
 {
     const struct model *m = t->model;
-    int kernels = m->layers * (t->merged ? 5 : 9) + (t->merged ? 3 : 4);
+    int of_layer = count > TOKENS ? 10 : t->merged ? 5 : 9;
+    int kernels = m->layers * of_layer + (t->merged ? 3 : 4);
     float epsilon = (float)m->epsilon;
     result logits = {t->logits};
     json_t *parts = json_pack("{s:i}", "kernels", kernels);
@@ -1714,18 +2440,18 @@ static json_t *parts_json(talker *t)
             const device_layer &l = t->layer[i];
             result stored = {t->y};
             multiply<NORMED, GATED>(
-                t, l.qkv, {t->x, l.attention_norm, epsilon}, stored, 1);
-            multiply<HALVES, STORED>(t, l.output, {t->attended}, stored, 1);
+                t, l.qkv, {t->x, l.attention_norm, epsilon}, stored, count);
+            multiply<HALVES, STORED>(t, l.output, {t->attended}, stored, count);
             multiply<NORMED, GATED>(t, l.gate_up, {t->x, l.mlp_norm, epsilon},
-                                    stored, 1);
-            multiply<FLOATS, STORED>(t, l.down, {t->y}, {t->logits}, 1);
+                                    stored, count);
+            multiply<FLOATS, STORED>(t, l.down, {t->y}, {t->x}, count);
         }
         multiply<NORMED, STORED>(
             t, t->embedding, {t->x, t->output_norm, epsilon}, logits, 1);
     }));
     json_object_set_new(parts, "attention", time_graph(t, 1, [&] {
         for (int i = 0; i < m->layers; ++i)
-            attend(t, i, 1);
+            attend(t, i, count);
     }));
     json_object_set_new(parts, "nothing", time_graph(t, 1, [&] {
         for (int i = 0; i < kernels; ++i)
@@ -1776,7 +2502,8 @@ static void add_context(talker *t, json_t *contexts, int context)
         t->place = context;
         json_object_set_new(all, r.name, us);
         if (r.graphs)
-            json_object_set_new(all, text("%s_parts", r.name), parts_json(t));
+            json_object_set_new(all, text("%s_parts", r.name),
+                                parts_json(t, 1));
     }
     json_object_set_new(contexts, text("%d", context), all);
 }
@@ -1791,22 +2518,31 @@ static void measure(talker *t, const char *path)
         fail(EXIT_USAGE, "%s: the model reads %d tokens; measured are 2048",
              gguf_path(t->model->file), t->model->context);
     json_t *contexts = json_object(), *prompts = json_object();
-    const int most[] = {128, 1000, 2000}, prompt[] = {36, 2000};
+    json_t *by_steps = json_object(), *parts = json_object();
+    const int most[] = {128, 1000, 2000}, prompt[] = {36, 128, 500, 2000};
     for (int context : most)
         add_context(t, contexts, context);
-    for (int count : prompt)
+    for (int count : prompt) {
+        auto read = [&] { read_any(t, count); };
+        t->tiles = false;
+        t->reading.room = 0; // captured anew
+        json_object_set_new(by_steps, text("%d", count),
+                            time_work(t, 1, [] {}, read));
+        t->tiles = true;
         json_object_set_new(prompts, text("%d", count),
-                            time_work(t, 1, [] {},
-                                      [&] { read_any(t, count); }));
+                            time_work(t, 1, [] {}, read));
+        json_object_set_new(parts, text("%d", count), parts_json(t, count));
+    }
     json_t *record = json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s}, s:s, s:o, s:o}",
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s}, s:s, s:o, s:o, s:o, s:o}",
         "record", 1, "program", NAME, "source_hash", SOURCE_HASH, "flags",
         BUILD_FLAGS, "git_commit", GIT_COMMIT, "date", date_now(), "runtime",
         "gpu", "device", "name", gpu.name, "how",
         "each sample between two events: 16 tokens behind a context, without "
         "the host's waiting; a graph of one kind of a token's kernels; a "
-        "whole prompt, four tokens a step, as the program reads it",
-        "contexts", contexts, "prompts", prompts);
+        "whole prompt, as the program reads it, and four tokens a step",
+        "contexts", contexts, "prompts", prompts, "prompts_by_steps", by_steps,
+        "prompt_parts", parts);
     write_json(record, path, JSON_INDENT(1) | JSON_REAL_PRECISION(7), "\n");
 }
 
@@ -1829,9 +2565,8 @@ static void print_logits(talker *t, const char *words)
     score_next(t, step);
     chosen(t);
     float *logits = (float *)need(malloc(m->words * sizeof *logits));
-    CUDA_CHECK(cudaMemcpy(logits,
-                          t->logits + (size_t)(step - 1) * t->embedding.rows,
-                          m->words * sizeof *logits, cudaMemcpyDeviceToHost));
+    CUDA_CHECK(cudaMemcpy(logits, t->logits, m->words * sizeof *logits,
+                          cudaMemcpyDeviceToHost));
     for (int i = 0; i < m->words; ++i)
         printf("%.9g\n", logits[i]);
     free(logits);
@@ -1841,12 +2576,13 @@ static void print_logits(talker *t, const char *words)
 int main(int argc, char **argv)
 {
     turn_state s = {1 << 20, false, {}, 0};
-    bool chat = false;
+    bool chat = false, steps = false;
     const char *of = NULL, *record = NULL;
     const option_row options[] = {
         {"chat", NULL, NULL, NULL, NULL, 0, 0, &chat, NULL},
         {"most", "N", NULL, NULL, &s.most, 1, 1 << 20, NULL, NULL},
         {"numbers", NULL, NULL, NULL, NULL, 0, 0, &s.numbers, NULL},
+        {"steps", NULL, NULL, NULL, NULL, 0, 0, &steps, NULL},
         {"logits", "TOKENS", NULL, &of, NULL, 0, 0, NULL, NULL},
         {"record", "FILE", NULL, &record, NULL, 0, 0, NULL, NULL},
         {}};
@@ -1856,7 +2592,7 @@ int main(int argc, char **argv)
     if (argc - first != (modes ? 1 : 2) || modes > 1)
         fail(EXIT_USAGE,
              "usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | "
-             "FILE --record FILE; --most N, --numbers");
+             "FILE --record FILE; --most N, --numbers, --steps");
     if (record)
         must_be_writable(record);
     struct sigaction action = {};
@@ -1864,6 +2600,7 @@ int main(int argc, char **argv)
     action.sa_flags = SA_RESETHAND;
     sigaction(SIGINT, &action, NULL);
     talker *t = load(model_open(argv[first]));
+    t->tiles = !steps;
     if (of)
         print_logits(t, of);
     else if (record)

@@ -887,7 +887,7 @@ static void the_tool_leaves_nothing_half_written(void **state)
                         "tiny-model: /no/such/file cannot be written: No such file or directory\n");
     ended = run((char *const[]){tool, NULL}, NULL, 60, false);
     assert_int_equal(ended.status, 2);
-    assert_string_equal(ended.err, "tiny-model: usage: tiny-model FILE [--seed N]\n");
+    assert_string_equal(ended.err, "tiny-model: usage: tiny-model FILE [--seed N] [--context N]\n");
     // What is left over would keep tear_down() from removing the folder.
 }
 

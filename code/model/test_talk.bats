@@ -5,8 +5,9 @@ bats_require_minimum_version 1.5.0
 
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../.."
-    export TINY=$BATS_FILE_TMPDIR/tiny.gguf LD_LIBRARY_PATH=$PWD/build/ptxsim
+    export TINY=$BATS_FILE_TMPDIR/tiny.gguf LONGER=$BATS_FILE_TMPDIR/longer.gguf LD_LIBRARY_PATH=$PWD/build/ptxsim
     build/tiny-model "$TINY"
+    build/tiny-model "$LONGER" --context 200
 }
 
 setup() {
@@ -40,8 +41,8 @@ bytes() { # TOKEN, of one byte
 # Logits behind tokens are MOST apart at most. Where one token asks itself, only products and norms are in question:
 # 0.00001. Otherwise queries, P and attention's output are rounded to half: 0.08. A cache that is not rounded makes 1.7,
 # a vector of a product in one half 0.2, other pairs of columns for RoPE 20.
-held() { # PROGRAM COUNT MOST
-    run code/model/check "build/$1" "$TINY" "$(numbers "$2")" "$3"
+held() { # PROGRAM COUNT MOST [OPTION]
+    run code/model/check "build/$1" "$TINY" "$(numbers "$2")" "$3" "${@:4}"
     echo "$1, $2 tokens: $output"
     [ "$status" -eq 0 ]
     [[ $output =~ ^"apart by 0.0"[0-9]+", 0.0"[0-9]+" on average"$ ]]
@@ -52,14 +53,39 @@ spoke() { # READ SAID
     [[ $stderr =~ ^"talk: $1 tokens read, "[0-9.e+-]+" s each; $2 said, "[0-9.e+-]+" s each"$ ]]
 }
 
-@test "logits are the reference's: of one token, of a step, of steps with a rest, in three pages" {
+# Logits of a prompt by tiles, and of the same one four tokens a step, are MOST apart at most. Both sum up the same
+# numbers in another order. What a rounded cache makes of that is at most 0.04 here.
+alike() { # PROGRAM COUNT MOST
+    "build/$1" "$LONGER" --logits "$(numbers "$2")" >"$BATS_TEST_TMPDIR/tiles" 2>"$BATS_TEST_TMPDIR/err"
+    "build/$1" "$LONGER" --logits "$(numbers "$2")" --steps >"$BATS_TEST_TMPDIR/steps" 2>>"$BATS_TEST_TMPDIR/err"
+    [ ! -s "$BATS_TEST_TMPDIR/err" ]
+    run awk -v most="$3" '
+        NR == FNR { steps[FNR] = $1; next }
+        { apart = $1 > steps[FNR] ? $1 - steps[FNR] : steps[FNR] - $1; if (apart <= most) ++good }
+        END { print good + 0 }' "$BATS_TEST_TMPDIR/steps" "$BATS_TEST_TMPDIR/tiles"
+    echo "$1, $2 tokens: $output of $(wc -l <"$BATS_TEST_TMPDIR/tiles") logits"
+    [ "$output" = 282 ]
+}
+
+@test "logits are the reference's: of one token, of a step, of steps with a rest, of tiles in three pages" {
     local program
     for program in ch23_talk ch23_hopper; do
         held $program 1 0.00005
+        held $program 3 0.12
+        held $program 7 0.12 --steps
         held $program 7 0.12
     done
     held ch23_talk 132 0.12
     held ch23_hopper 68 0.12
+    held ch23_talk 68 0.12 --steps
+}
+
+@test "a prompt by tiles has the logits of steps: 1, 7, 64, 65 and 200 tokens" {
+    local count
+    for count in 1 7 64 65 200; do
+        alike ch23_talk $count 0.08
+    done
+    alike ch23_hopper 65 0.08
 }
 
 @test "what holds logits to the reference sees other logits, and a program that complains" {
@@ -122,7 +148,7 @@ spoke() { # READ SAID
 
 @test "what cannot be done is said in one line" {
     run -2 --separate-stderr build/ch23_talk "$TINY"
-    [ "$stderr" = "talk: usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | FILE --record FILE; --most N, --numbers" ]
+    [ "$stderr" = "talk: usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | FILE --record FILE; --most N, --numbers, --steps" ]
     if ! nvidia-smi -L >/dev/null 2>&1; then
         run -3 --separate-stderr build/ch23_talk "$TINY" --record "$BATS_TEST_TMPDIR/record"
         [ "$stderr" = "talk: no GPU here, and the simulator has no time" ]

@@ -1,5 +1,5 @@
 // tiny-model.c: writes a model of two layers with random weights, in the same format as the real one, for tests.
-//   tiny-model FILE [--seed N]
+//   tiny-model FILE [--seed N] [--context N]     N tokens are what it reads: 160
 // It has all that the real one has, in numbers that differ from one another: groups of three queries, matrices in Q4_1,
 // an embedding in Q8_0, merges, special tokens, and a byte without a token.
 #include "model.h"
@@ -11,14 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    LAYERS = 2,
-    HEADS = 6,
-    KEY_HEADS = 2,
-    WIDTH = HEADS * HEAD_COLUMNS,
-    INNER = 512,
-    CONTEXT = 160
-};
+enum { LAYERS = 2, HEADS = 6, KEY_HEADS = 2, WIDTH = HEADS * HEAD_COLUMNS, INNER = 512 };
 enum {
     KEYS = KEY_HEADS * HEAD_COLUMNS,
     ALIGNED = 32,
@@ -165,14 +158,14 @@ static void put_tokens(struct bytes *to)
     put_string(to, "tokenizer.chat_template", CHAT_TEMPLATE);
 }
 
-static void put_numbers(struct bytes *to)
+static void put_numbers(struct bytes *to, int context)
 {
     put_string(to, "general.architecture", "llama");
     put_string(to, "general.name", "tiny");
     put_array(to, "general.languages", STRING, 1);
     put_text(to, "en");
     put_whole(to, "llama.block_count", LAYERS);
-    put_whole(to, "llama.context_length", CONTEXT);
+    put_whole(to, "llama.context_length", (uint64_t)context);
     put_whole(to, "llama.embedding_length", WIDTH);
     put_whole(to, "llama.feed_forward_length", INNER);
     put_whole(to, "llama.attention.head_count", HEADS);
@@ -278,18 +271,20 @@ static void write_whole(const struct bytes *from, const char *path)
 
 int main(int argc, char **argv)
 {
-    int seed = 1;
+    int seed = 1, context = 160;
     const struct option_row options[] = {
-        {.name = "seed", .argument = "N", .number = &seed, .least = 1, .most = 1 << 30}, {0}};
+        {.name = "seed", .argument = "N", .number = &seed, .least = 1, .most = 1 << 30},
+        {.name = "context", .argument = "N", .number = &context, .least = 1, .most = 1 << 20},
+        {0}};
     struct bytes file = {0}, said = {0};
 
     speaker = "tiny-model";
     const int first = options_read(argc, argv, options, false);
     if (argc != first + 1)
-        fail(EXIT_USAGE, "usage: tiny-model FILE [--seed N]");
+        fail(EXIT_USAGE, "usage: tiny-model FILE [--seed N] [--context N]");
     state = 0x9e3779b97f4a7c15 * (uint64_t)seed;
     make_tokens();
-    put_numbers(&said);
+    put_numbers(&said, context);
     put_tokens(&said);
     add_tensor("token_embd.weight", QUANT_Q8_0, (int)name_count, WIDTH);
     for (int i = 0; i < LAYERS; ++i)
