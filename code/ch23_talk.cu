@@ -1246,6 +1246,7 @@ constexpr int COLUMNS = 2 * TOKENS; // of a product: each in two halves
 constexpr int TILE_ROWS = 16;  // of weights
 constexpr int WARPS = 4;       // that share a tile's columns
 constexpr int THREADS = 32 * WARPS;
+constexpr int TILES = 8;       // of a CTA, where a block is multiplied
 constexpr int PAGE = 64;       // tokens of a page of the cache
 
 // ---- Begin when the kernel before has ended ----
@@ -1263,8 +1264,9 @@ struct step {
     int ids[BLOCK];
 };
 
-// [rows / 16][columns / 32] tiles of 16 rows by 32 columns. A lane has rows
-// lane / 4 and + 8 of it, and of each columns 8 (lane % 4) to + 7.
+// [rows / 16][columns / 32] tiles of 16 rows by 32 columns, and zeros up to a
+// multiple of TILES. A lane has rows lane / 4 and + 8 of a tile, and of each
+// columns 8 (lane % 4) to + 7.
 struct weights {
     const uint8_t *codes;  // of a tile: 32 lanes, 8 or 16 bytes each
     const __half2 *scales; // 8 groups of rows: d of both; or d, m twice
@@ -1348,7 +1350,7 @@ static weights repack(const struct model *m, const tensor *const *parts,
     }
     w.rows = (w.rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
     int blocks = w.columns / QUANT_BLOCK;
-    size_t tiles = (size_t)(w.rows / TILE_ROWS) * blocks;
+    size_t tiles = (w.rows / TILE_ROWS + TILES - 1) / TILES * TILES * blocks;
     size_t tile_bytes = w.four ? 256 : 512, tile_scales = w.four ? 32 : 16;
     uint8_t *codes = (uint8_t *)need(calloc(tiles, tile_bytes));
     __half *scales = (__half *)need(calloc(tiles, tile_scales * 2));
@@ -1674,8 +1676,7 @@ product(weights w, operand x, source from, result to, int count)
 }
 
 // ---- Bring a block of columns of both factors ----
-constexpr int TILES = 8;        // of 16 rows that a CTA multiplies
-constexpr int SOME_TOKENS = 64; // by this many tokens
+constexpr int SOME_TOKENS = 64; // that a CTA multiplies by
 constexpr int RING = 3;         // stages: two on their way, one at work
 
 template <bool FOUR> struct block_stage { // 32 columns of both
@@ -1685,53 +1686,43 @@ template <bool FOUR> struct block_stage { // 32 columns of both
     float sums[SOME_TOKENS];
 };
 
-// Copies 16 bytes for each i: all threads together.
-template <int COUNT, class TO, class FROM>
-__device__ void copy_all(TO to, FROM from)
+// Copies COUNT pieces of 16 bytes: all threads together.
+template <unsigned COUNT, class FROM>
+__device__ void copy_pieces(void *to, FROM from)
 {
 #pragma unroll
-    for (int i = 0; i < COUNT; i += THREADS)
-        if (COUNT % THREADS == 0 || i + threadIdx.x < COUNT)
-            prompt::copy_sixteen(to(i + threadIdx.x), from(i + threadIdx.x));
+    for (unsigned i = threadIdx.x; i < COUNT; i += THREADS)
+        prompt::copy_sixteen((uint4 *)to + i, from(i));
 }
 
-// Rows and tokens past the last are brought as the last, and not stored.
+// The matrix has zeros for rows past its last, and the vectors have room for
+// tokens past the last, whatever they are: these products are not stored.
 template <bool FOUR>
 __device__ void bring(block_stage<FOUR> &to, const weights &w, const operand &x,
-                      int count, int b)
+                      unsigned b)
 {
-    constexpr int CODES = sizeof to.codes[0] / 16;
-    constexpr int SCALES = sizeof to.scales[0] / 16;
-    int blocks = w.columns / QUANT_BLOCK, first = blockIdx.y * SOME_TOKENS;
-    auto tile = [&](int i) {
-        int last = w.rows / TILE_ROWS - 1;
-        return (size_t)min((int)blockIdx.x * TILES + i, last) * blocks + b;
-    };
+    constexpr unsigned CODES = sizeof to.codes[0] / 16;
+    constexpr unsigned SCALES = sizeof to.scales[0] / 16;
+    unsigned blocks = w.columns / QUANT_BLOCK, tile = blockIdx.x * TILES;
+    unsigned token = blockIdx.y * SOME_TOKENS;
     if (b < blocks) {
-        copy_all<TILES * CODES>(
-            [&](int i) { return (uint4 *)to.codes + i; },
-            [&](int i) {
-                const uint4 *from = (const uint4 *)w.codes;
-                return from + tile(i / CODES) * CODES + i % CODES;
-            });
-        copy_all<TILES * SCALES>(
-            [&](int i) { return (uint4 *)to.scales + i; },
-            [&](int i) {
-                const uint4 *from = (const uint4 *)w.scales;
-                return from + tile(i / SCALES) * SCALES + i % SCALES;
-            });
-        copy_all<2 * SOME_TOKENS * 4>(
-            [&](int i) { return (uint4 *)to.x + i; },
-            [&](int i) {
-                int token = min(first + i / 4 % SOME_TOKENS, count - 1);
-                int row = 2 * token + i / (4 * SOME_TOKENS);
-                return x.halves + (size_t)row * x.stride + b * QUANT_BLOCK +
-                       i % 4 * 8;
-            });
+        copy_pieces<TILES * CODES>(to.codes, [&](unsigned i) {
+            unsigned of_tile = (tile + i / CODES) * blocks + b;
+            return (const uint4 *)w.codes + of_tile * CODES + i % CODES;
+        });
+        copy_pieces<TILES * SCALES>(to.scales, [&](unsigned i) {
+            unsigned of_tile = (tile + i / SCALES) * blocks + b;
+            return (const uint4 *)w.scales + of_tile * SCALES + i % SCALES;
+        });
+        copy_pieces<2 * SOME_TOKENS * 4>(to.x, [&](unsigned i) {
+            unsigned row = 2 * (token + i / 4 % SOME_TOKENS);
+            row += i / 4 / SOME_TOKENS; // of the rest
+            return x.halves + row * x.stride + b * QUANT_BLOCK + i % 4 * 8;
+        });
         if (FOUR)
-            copy_all<SOME_TOKENS / 4>(
-                [&](int i) { return to.sums + 4 * i; },
-                [&](int i) { return x.sums + b * x.tokens + first + 4 * i; });
+            copy_pieces<SOME_TOKENS / 4>(to.sums, [&](unsigned i) {
+                return x.sums + b * x.tokens + token + 4 * i;
+            });
     }
     prompt::copy_commit(); // even an empty group, so that the wait counts right
 }
@@ -1799,11 +1790,11 @@ multiply_block(weights w, operand x, result to, int count)
 
     await_previous();
     for (int b = 0; b < RING - 1; ++b)
-        bring(ring[b], w, x, count, b);
+        bring(ring[b], w, x, b);
     for (int b = 0; b < blocks; ++b) {
         copy_wait<RING - 2>();
         __syncthreads(); // the stage is there, and the last one is done with
-        bring(ring[(b + RING - 1) % RING], w, x, count, b + RING - 1);
+        bring(ring[(b + RING - 1) % RING], w, x, b + RING - 1);
         const block_stage<FOUR> &now = ring[b % RING];
         if (mine >= SOME_TOKENS / 2)
             multiply_stage<FOUR, true>(sums, now, tile, column, mine);
