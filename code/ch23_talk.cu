@@ -5,8 +5,8 @@
 //   make chapter23 && ./talk "Why is the sky blue?"
 //
 // Weights of four and eight bits are multiplied on tensor cores as the whole
-// numbers that they are; four tokens at a time go through a layer. Attention
-// asks a paged cache in E4M3 with chapter 21's kernel, a token a launch.
+// numbers that they are. A prompt goes through a layer by tiles, an answer a
+// token at a time; chapters 22's and 21's kernels ask a paged cache in E4M3.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
