@@ -1,5 +1,5 @@
-// async.c: operations that go on by themselves: bytes that a copy writes to shared memory when they come, operands that
-// are read until the wait, and the asynchronous proxy, which sees what threads have done only after a fence.
+// async.c: operations that go on by themselves: copies, whose bytes come to shared memory later; wgmma and bulk stores,
+// which read until they are waited for; and the asynchronous proxy, which sees a thread's writes only after a fence.
 #include "order.h"
 
 void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
@@ -142,8 +142,8 @@ void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared, bool global)
     race_summarise(w);
 }
 
-// The first of some readers of a cell that come before what a lane does now, but with no proxy fence between; -1:
-// there is no such reader. (One that does not come before is a race without that.)
+// The first thread of r whose read is ordered before what the lane does now, but with no proxy fence between; -1: there
+// is no such thread. A read that is not ordered before is left out: it is a race in any case, and reported elsewhere.
 static int unfenced(const struct warp *w, int lane, const struct cta *home, const struct readers *r)
 {
     for (uint32_t left = r->lanes; left; left &= left - 1) {
@@ -155,7 +155,8 @@ static int unfenced(const struct warp *w, int lane, const struct cta *home, cons
     return -1;
 }
 
-// A thread of `home` that has read any of some cells of a line in the ordinary way, with no proxy fence after it.
+// A thread of `home` that has read one of some cells of a line, not through the asynchronous proxy, and with no proxy
+// fence since; -1: there is no such thread.
 static int unfenced_reader(const struct warp *w, int lane, const struct cta *home, uint32_t line,
                            uint32_t cells, uint32_t *insn)
 {
@@ -193,7 +194,8 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta 
         return false;
     race_settle(w);
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
-    uint32_t good_stamp = 0, good_thread = 0; // neighbours are mostly written by one thread
+    // The last write that was found fenced: neighbouring cells mostly have the same one.
+    uint32_t good_stamp = 0, good_thread = 0;
     for (uint32_t cell = first; cell <= last; ++cell) {
         uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
         if (stamp <= s->start || stamp >= RACE_FOREIGN ||

@@ -7,8 +7,8 @@ void race_observed(struct warp *w, uint32_t lanes)
         race_summarise(w);
 }
 
-// What a lane releases at a place to the whole GPU: the lane's world stands beside its clock. covered: the lane's world
-// has all that the place has of other CTAs.
+// Joins to *place what a lane releases with the scope of the GPU: `clock` for its own CTA, and the lane's world for all
+// others. covered: the lane's world already has all that *place has of other CTAs.
 static void release_world(struct warp *w, int lane, struct clock *clock, struct world **place,
                           bool covered)
 {
@@ -33,7 +33,7 @@ static void raise_to(struct clock *clock, uint32_t thread, uint32_t stamp)
     clock->most = stamp > clock->most ? stamp : clock->most;
 }
 
-// Up to when a lane knows what another thread of its CTA did.
+// The time up to which a lane knows what another thread of its CTA did.
 static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
 {
     const struct warp_clock *c = w->clock;
@@ -45,8 +45,9 @@ static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
     return more > stamp ? more : stamp;
 }
 
-// What others have fenced themselves, as far as the lane knows of it: a fence by every thread before a
-// barrier does for the thread that sets a flag behind it. Nothing new, if the lane has learnt nothing since its own fence.
+// Adds what other threads of the CTA did before fences of their own, as far as the lane knows of it. So it is enough
+// that every thread executes a fence before a barrier, and one of them sets a flag after it. If the lane has learnt
+// nothing since its own fence, this adds nothing.
 static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scope scope,
                                  struct clock *clock)
 {
@@ -59,12 +60,11 @@ static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scop
     }
 }
 
-// What a strong write shows to those who see it: all that its lane has done and knows, if it releases; else
-// what the lane knew at its last fence, and no more. NULL: nothing.
+// The clock of what a strong write shows to those who see it. If the write releases, that is all that its lane has done
+// and knows; otherwise only what the lane knew at its last fence. NULL: nothing.
 static struct clock *shown_by(struct warp *w, int lane, enum fence_scope scope, bool releases)
 {
-    scope =
-        w->cta->program->narrow ? scope : FENCE_GPU; // where all fences are, which includes the CTA
+    scope = w->cta->program->narrow ? scope : FENCE_GPU; // else all are noted as of the GPU's scope
     const struct fenced *f = &w->clock->fenced[scope][lane];
     struct races *s = w->cta->races;
     struct clock *clock = NULL;
@@ -117,7 +117,7 @@ static struct global_place *global_place(struct worker *worker, uint64_t at, boo
     return worker->place = list->first = p;
 }
 
-// The clocks of proxy fences stand among the places, at addresses that no access has.
+// The address at which the clock of a CTA's proxy fences is kept among the places of global memory: no access has it.
 static uint64_t place_of_fences(uint64_t cta)
 {
     return UINT64_MAX - cta;
@@ -149,11 +149,11 @@ bool race_told_fenced(struct worker *worker, const struct party *p)
     return told;
 }
 
-// A flag in global memory is set: who sees it knows that the reads before this CTA's last barrier are
-// complete, and those of which this CTA knows.
+// Notes at a flag in global memory, which a lane sets, the reads that whoever sees the flag knows to be complete: those
+// before this CTA's last barrier, and those that this CTA itself knows to be complete.
 static void tell_completed(struct warp *w, int lane, uint64_t at)
 {
-    enum { ENOUGH = 1 << 16 }; // places: an array of volatile elements is no array of flags
+    enum { ENOUGH = 1 << 16 }; // places; so many are no flags, but an array of volatile elements
     struct races *s = w->cta->races;
     struct worker *worker = w->cta->worker;
     struct global_races *g = worker->global_races;
@@ -191,7 +191,8 @@ void race_turn_ends(int *turn)
         lock_off(turn);
 }
 
-// A lane finds at a place what has been released there, in a program without narrow scopes. Acquiring it is put off.
+// A lane finds the snapshot that has been released at a place, in a program without narrow scopes. The lane acquires it
+// later, when a check asks what it knows (race_settle_lanes).
 static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot *released)
 {
     struct warp_clock *c = w->clock;
@@ -201,7 +202,7 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
     if (!released || met->last == released)
         return;
     snapshot_share(released);
-    if (deferred && met->at != at) { // of one place, the later has all that the earlier had
+    if (deferred && met->at != at) { // of one place, the last has all that the earlier had
         struct snapshot *both = met->last;
         if (met->before) {
             struct snapshot joined = {.of = {met->last, met->before}};
@@ -216,8 +217,8 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
     c->deferred |= 1u << lane;
 }
 
-// What a lane shows at a place to those who see it, in a program without narrow scopes: what it knew at its last fence, or
-// all, if it releases; and what it has met since.
+// Leaves at a place the snapshot of what a lane shows there, in a program without narrow scopes. If the lane's write
+// releases, that is all that it has done and knows; otherwise what it knew at its last fence. Either has what it met.
 static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool releases)
 {
     struct warp_clock *c = w->clock;
@@ -238,7 +239,7 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
         new.stamp = releases ? c->now[lane] : f->stamp;
         new.base = c->base[lane];
         new.wbase = c->wbase[lane];
-    } else { // others' fences may count
+    } else { // the lane has learnt something since its fence: other threads' fences may count
         race_settle_lanes(w, 1u << lane);
         new.known = shown = shown_by(w, lane, FENCE_GPU, false);
     }
@@ -250,7 +251,7 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
     struct global_place *p = global_place(worker, at, true);
     struct snapshot *own = deferred && p->released == met->last && !met->before ? met->last : NULL;
     bool follows = own && snapshot_follows(&g->snapshots, &new, own);
-    if (!follows && deferred) { // it has all that the lane had met
+    if (!follows && deferred) { // the new snapshot takes over what the lane has met
         new.of[1] = met->last;
         new.of[2] = met->before;
         met->last = met->before = NULL;
@@ -260,7 +261,7 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
         p->released = NULL;
     }
     struct snapshot *released = snapshot_new(worker, new);
-    if (follows && !releases && f->last == own) { // which adds what the fence itself shows
+    if (follows && !releases && f->last == own) { // `released` has all of `own`
         snapshot_drop(worker, &f->last);
         f->last = snapshot_share(released);
     }
@@ -294,7 +295,8 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
             race_move(w, 1u << lane);
         return;
     }
-    bool alike = releases ? !to_cta_only : !w->cta->races->narrow; // all fences were for both
+    // Whether the write shows the same to its CTA and to the GPU.
+    bool alike = releases ? !to_cta_only : !w->cta->races->narrow;
     struct clock *to_cta = shown_by(w, lane, FENCE_CTA, releases);
     struct clock *to_gpu = home == w->cta ? NULL
                            : alike        ? clock_share(to_cta)
@@ -313,12 +315,12 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
         struct met *met = &c->met[lane];
         bool covered =
             met->at == at && met->gpu == p->gpu && met->cta == world_clock(p->cta, w->cta->number);
-        world_put(&p->cta, w->cta->number, to_cta); // with the lane's world in it
+        world_put(&p->cta, w->cta->number, to_cta); // to_cta holds the lane's world, too
         if (w->cta->races->narrow || (releases && to_cta_only))
             release_world(w, lane, to_cta, &p->narrow, false);
         if (to_gpu && !to_cta_only)
             release_world(w, lane, to_gpu, &p->gpu, covered);
-        if (covered) { // nor is there anything new to acquire
+        if (covered) { // the lane knows all that is at the place now: it need not acquire it
             world_share(p->gpu);
             world_drop(&met->gpu);
             clock_drop(&met->cta);
@@ -335,13 +337,14 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
     }
 }
 
-// A lane finds at a place what has been released there. While its swaps are in vain, acquiring it is put off.
+// A lane finds what has been released at a place, in a program with narrow scopes. The lane acquires it later
+// (race_settle_lanes): a loop around a swap that fails finds the same each time.
 static void meet(struct warp *w, int lane, uint64_t at, struct world *gpu, struct clock *cta)
 {
     struct met *met = &w->clock->met[lane];
     if (met->at == at && met->gpu == gpu && met->cta == cta)
         return;
-    if (met->at != at) // of one place, the later has all that the earlier had
+    if (met->at != at) // what was met at another place must be acquired before this replaces it
         race_settle_lanes(w, 1u << lane);
     world_share(gpu);
     clock_share(cta);
@@ -455,7 +458,7 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
         int i = __builtin_ctz(left);
         learns |= c->seen[i] != NULL;
         race_acquire_world(w, i, c->seen[i],
-                           !whole_gpu); // a fence shows others what it made known here
+                           !whole_gpu); // before note_fence: the fence shows others this, too
         if (w->cta->program->narrow)
             note_fence(w, i, FENCE_CTA);
         if (!whole_gpu) {

@@ -1,17 +1,17 @@
 // cells.h: the cells of memory, which races/ and the loops over whole warps (ops/isa/race_runs.h) share.
 //
-// Most accesses are in order by a barrier, and most neighbours are accessed by the same warp at the
-// same time. So what is asked of every access is kept for a line of 32 cells at once:
+// Most accesses are ordered by a barrier, and neighbouring cells are mostly accessed by one warp at one
+// time. So the facts that every check needs are kept for a line of 32 cells at once:
 //
-//   - When the line was last written, and last read, and by which warp. No cell of it has a later
-//     stamp; a line that is in order by these needs no look at its cells.
-//   - Of each warp, the reading that is under way: cells that it has read at one time, all of them by
-//     the same lanes or each by its own. A warp that reads them again in the same way has nothing to
-//     note but its instruction. The reading is written to the cells (settled) when another kind
-//     of access comes, or somebody has to look at them.
+//   - When the line was last written, when it was last read, and by which warp. No cell of the line has a
+//     later stamp: if an access comes after these, its cells need not be looked at.
+//   - For each warp, its reading of the line that is under way: the cells that it has read at one time, either
+//     all of them by the same lanes, or each by a lane of its own. When the warp reads these cells again in
+//     the same way, only its instruction is noted. The reading is written to the cells (settled) when the
+//     line is accessed in another way, or when a check has to look at the cells.
 //
-// A reading ends with its time: a barrier, a fence or a release moves the warp's clock on, and what
-// was noted before is no longer the same.
+// A reading ends when a barrier, a fence or a release moves the warp's clock on: what the warp reads after
+// that has a later stamp.
 #ifndef PTXSIM_RACES_CELLS_H
 #define PTXSIM_RACES_CELLS_H
 
@@ -24,11 +24,12 @@ enum { LINE = 32, LINE_SHIFT = 5 }; // cells
 
 // ---- Who has written a cell (write_thread) ------------------------------------------------------
 
-// Above the source of loads: the warp that issued the load. Above that of a copy that another CTA of the cluster issued:
-// 1 + its rank.
+// The bits of write_thread, from the lowest up: the lane; the source (a warp, or loads); from ISSUER_SHIFT on the warp
+// that issued the load; from ISSUER_RANK_SHIFT on 1 + the rank of the issuing CTA, if that is another one of the
+// cluster.
 enum { ISSUER_SHIFT = 12, ISSUER_RANK_SHIFT = 17 };
 
-// A lane as the writer of a copy to the shared memory of `home`.
+// The number that names a lane as the writer of a copy to the shared memory of `home`.
 static inline uint32_t issuer_in(const struct cta *home, const struct warp *w, int lane)
 {
     uint32_t thread = (uint32_t)w->index * WARP + (uint32_t)lane;
@@ -46,14 +47,14 @@ static inline uint32_t source_of(uint32_t writer)
     return writer / WARP % SOURCES;
 }
 
-// How a cell names its writer if that was a load: the source of loads, and who issued it (issuer_in).
+// The number that names a load as a cell's writer: its source of loads, and who issued it (issuer_in).
 static inline uint32_t writer_by_load(uint32_t source, uint32_t issuer)
 {
     uint32_t rank = issuer >> ISSUER_RANK_SHIFT, warp = issuer / WARP % WARP;
     return rank << ISSUER_RANK_SHIFT | warp << ISSUER_SHIFT | source * WARP | issuer % WARP;
 }
 
-// The thread that has written, or has issued the copy.
+// The thread that wrote the cell, or that issued the copy which wrote it.
 static inline uint32_t issuer_of(uint32_t writer)
 {
     uint32_t warp = source_of(writer) < LOADS ? source_of(writer) : writer >> ISSUER_SHIFT;
@@ -62,23 +63,23 @@ static inline uint32_t issuer_of(uint32_t writer)
 
 // ---- Lines of shared memory ---------------------------------------------------------------------
 
-// Whether the last accesses to a line come before what every lane of a warp does now.
+// Whether the last accesses to a line are ordered before what any lane of a warp does now.
 static inline bool latest_ordered(const struct warp_clock *c, const struct latest *l)
 {
     return l->stamp <= c->least[l->warp];
 }
 
-// An access at `stamp` by a warp, in a run or (0) not, to a line; `base`: what the warp knows of all.
+// Notes a warp's access to a line at `stamp`. run: struct latest; base: the warp knows of all threads up to then.
 static inline void latest_note(struct latest *l, uint32_t stamp, uint32_t warp, uint32_t run,
                                uint32_t base)
 {
-    bool alone = l->stamp <= base; // what is older is in order for everybody
+    bool alone = l->stamp <= base; // all earlier accesses to the line are in order for every thread
     l->run = alone || l->run == run ? run : 0;
     l->warp = alone || l->warp == warp ? warp : SEVERAL;
     l->stamp = l->stamp > stamp ? l->stamp : stamp;
 }
 
-// Of the cells of a line: those in [first, last], as bits.
+// A bit for each cell of a line that is in [first, last].
 static inline uint32_t line_cells(uint32_t line, uint32_t first, uint32_t last)
 {
     uint32_t from = first >> LINE_SHIFT < line ? 0 : first % LINE;
@@ -86,7 +87,8 @@ static inline uint32_t line_cells(uint32_t line, uint32_t first, uint32_t last)
     return (UINT32_MAX >> (LINE - 1 - to)) & (UINT32_MAX << from);
 }
 
-// Writes some cells of a reading to the warp's cells. A second reading at the same time adds lanes.
+// Writes a reading to the warp's entries of some cells. If a cell has a reading of the same time, lanes are added to
+// it.
 static inline void cells_read(struct read_plane *plane, uint32_t line, uint32_t cells,
                               uint32_t stamp, uint32_t lanes, uint32_t run)
 {
@@ -103,7 +105,7 @@ static inline void cells_read(struct read_plane *plane, uint32_t line, uint32_t 
     r->older = r->older > stamp ? r->older : stamp;
 }
 
-// Settles the reading under way: afterwards the cells say all.
+// Settles the reading that is under way: afterwards all that is known of it stands at the cells.
 static inline void reading_settle(struct read_plane *plane, uint32_t line)
 {
     struct reading *r = &plane->reading[line];
@@ -112,14 +114,14 @@ static inline void reading_settle(struct read_plane *plane, uint32_t line)
     r->cells = 0;
 }
 
-// Whether no cell of the line has a reading by the warp that is later than `stamp`.
+// Whether the warp has read no cell of the line after `stamp`.
 static inline bool reading_before(const struct read_plane *plane, uint32_t line, uint32_t stamp)
 {
     const struct reading *r = &plane->reading[line];
     return r->older <= stamp && (!r->cells || r->stamp <= stamp);
 }
 
-// Whether any cell of some bytes may have been written after a time.
+// Whether any of `bytes` bytes from `at` on may have been written after `time`.
 static inline bool written_since(const struct races *s, uint32_t at, uint32_t bytes, uint32_t time)
 {
     uint32_t late = 0;
@@ -129,12 +131,12 @@ static inline bool written_since(const struct races *s, uint32_t at, uint32_t by
     return late;
 }
 
-// A line was last written by an access that was on its way then. Whether what it holds now is in order for
-// all lanes.
+// For a line whose last write was a copy that had not yet come: whether by now all its writes have come, and are
+// ordered before what any lane of the warp does.
 bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line);
 
-// A warp whose lanes agree on the time reads some cells of a line: by `lanes`, or (0) as `run` says.
-// The caller notes the instruction, afterwards.
+// Notes that a warp, whose lanes all have the same time, reads some cells of a line. lanes: those that read each of the
+// cells; 0: one lane reads each, as `run` says (struct reading). The caller notes the instruction afterwards.
 static __attribute__((noinline, unused)) void
 reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_t line,
              uint32_t cells, uint32_t lanes, uint32_t run)
@@ -148,7 +150,8 @@ reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_
             cells_read(plane, line, cells, c->now_all, lanes, run);
         return;
     }
-    // What is older is in order for everybody, but for a bulk copy if there was no proxy fence.
+    // Cells of the old reading that the new one leaves out. Up to the base they need not be kept, since every later
+    // access is in order with them; but a bulk copy is so only after a proxy fence.
     if (r->cells & ~cells && (r->stamp > c->base_all || s->bulk))
         cells_read(plane, line, r->cells & ~cells, r->stamp, r->lanes, r->run);
     r->stamp = c->now_all;
@@ -158,8 +161,8 @@ reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_
     latest_note(&s->reads[line], c->now_all, warp, 0, c->base_all);
 }
 
-// Before single cells are written to: what the warp read of the line at an earlier time is settled, and
-// the line knows that it reads it now. Until the warp's time moves on, once is enough (older).
+// To be called before a warp's reads are noted at single cells of a line: settles what the warp read of the line at an
+// earlier time, and notes at the line that the warp reads it now. One call is enough for each time of the warp (older).
 static __attribute__((noinline, unused)) void
 reading_open(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_t line)
 {
@@ -186,7 +189,7 @@ static inline void fill(uint32_t *to, uint32_t count, uint32_t value)
         memcpy(to, &two, sizeof two);
 }
 
-// first + (i >> per) in cell i of `count`, a multiple of 16.
+// Writes first + (i >> per) to cell i, for each of `count` cells, a multiple of 16.
 static inline void fill_run(uint32_t *to, uint32_t count, uint32_t first, uint32_t per)
 {
     sixteen lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -194,7 +197,7 @@ static inline void fill_run(uint32_t *to, uint32_t count, uint32_t first, uint32
         *(sixteen *)(to + i) = (lane >> per) + first;
 }
 
-// Whether the last writes to some cells come before what every lane of a warp does now.
+// Whether the last writes to some cells are ordered before what any lane of a warp does now.
 static __attribute__((noinline, unused)) bool
 writes_before(const struct races *s, const struct warp_clock *c, uint32_t first, uint32_t last)
 {
@@ -207,9 +210,9 @@ writes_before(const struct races *s, const struct warp_clock *c, uint32_t first,
     return true;
 }
 
-// An access to cells of one line, by lanes that agree on the time: notes it if it is plainly in
-// order; otherwise false, with nothing noted. Lanes that read, read all of the bytes; those that
-// write are neighbours, and write a part each, one after the other.
+// Notes an access to cells of one line, by lanes that have the same time, if what all of them know puts it in
+// order. Returns false otherwise, with nothing noted: the caller then checks cell by cell. When lanes read, each
+// reads all of the bytes; when they write, neighbouring lanes write neighbouring parts of the bytes.
 static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, const struct op *op,
                                                                uint32_t lanes, uint32_t at,
                                                                uint32_t bytes, bool write)
@@ -243,8 +246,8 @@ static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, c
     return true;
 }
 
-// Reads of `bytes` by all lanes, at each of `count` places: noted, as far as they are plainly in order. False,
-// where one is not; those before it are noted then.
+// Notes that all lanes read `bytes` at each of `count` places. Returns false at the first read that may not be in
+// order; the reads before it are noted.
 static inline bool race_rows(struct warp *w, const struct op *op, const uint64_t *at,
                              uint32_t count, uint32_t bytes)
 {
@@ -281,25 +284,25 @@ enum party_word { PARTY_CTA, PARTY_STAMP, PARTY_WHO, PARTY_WORDS };
 enum cell_party { CELL_WRITE, CELL_READ, CELL_READ_2, CELL_PARTIES };
 enum { THREAD_BITS = 10, INSN_BITS = 19, KIND_BITS = 3 };
 
-// The readers of cells that have more of them than two parties: the last reading of each cell by each warp, as
-// shared memory keeps it. Neighbouring cells that were read alike are one stretch.
+// A page's crowd keeps the readers of those cells that more than two parties have read: for each cell the last reading
+// by each warp, as for shared memory. Neighbouring cells that were read in the same way are one stretch.
 struct stretch {
     uint32_t first, end; // cells
     uint32_t stamp, insn;
-    uint32_t lanes, run; // lanes 0: lane (cell + run / 8) >> run % 8, modulo 32, has read the cell
+    uint32_t lanes, run; // lanes 0: lane ((cell + run / 8) >> run % 8) % 32 read each cell
 };
 struct crowd {
     uint32_t count, capacity; // of a table that is searched by reader
     struct reader {
         bool used;
         uint32_t cta, warp, kind;
-        uint32_t count, capacity, last; // last: the one noted last
+        uint32_t count, capacity, last; // last: the stretch that was noted last
         struct stretch *of;             // in the order of their cells
     } * readers, *last;
-    uint32_t cells[]; // a bit each: whether somebody has read it
+    uint32_t cells[]; // a bit for each cell: whether the crowd has a reading of it
 };
 
-// Whether the crowd has a reading of any of some cells; a NULL crowd is empty.
+// Whether the crowd has a reading of any of n cells. A NULL crowd is empty.
 static inline bool crowd_has(const struct crowd *crowd, uint32_t cell, uint32_t n)
 {
     uint32_t some = 0;
@@ -308,7 +311,8 @@ static inline bool crowd_has(const struct crowd *crowd, uint32_t cell, uint32_t 
     return some != 0;
 }
 
-// Notes a stretch that an access of this kind by a warp has read. *crowd: of `cells` cells; made if it is NULL.
+// Notes a stretch of cells that a warp has read. kind: of the access. If *crowd is NULL, a crowd of `cells` cells is
+// made.
 void crowd_note(struct crowd **crowd, uint32_t cells, uint32_t cta, uint32_t warp, uint32_t kind,
                 struct stretch by);
 
@@ -321,14 +325,14 @@ struct page {
         SERIES_OPEN,
         SERIES_OVER
     } series;           // whether series stand for some of its reads
-    bool written, read; // some cell has had a write; a reading
+    bool written, read; // whether any cell was ever written, or read
     struct crowd *crowd;
     uint32_t cells;
     uint32_t words[];
 };
 
-// From one of a page's arrays to the next, in words: by a cache line more than the cells, for at a multiple of 4 KiB all
-// nine words of a cell would fall into one set of the processor's first cache.
+// The distance in words from one of a page's arrays to the next. It is one cache line more than the array needs: at a
+// distance of 4 KiB all nine words of a cell would fall into one set of the CPU's L1 cache.
 static inline size_t page_stride(uint32_t cells)
 {
     return cells + 16;
@@ -339,13 +343,13 @@ static inline uint32_t *page_words(struct page *p, enum cell_party party, enum p
     return p->words + ((unsigned)party * PARTY_WORDS + (unsigned)word) * page_stride(p->cells);
 }
 
-// Whether any cell of the page may have such a party. Before that its words are not set.
+// Whether any cell of the page may have such a party. As long as none has, the party's words are not initialised.
 static inline bool page_has(const struct page *p, enum cell_party party)
 {
     return party == CELL_WRITE ? p->written : p->read;
 }
 
-// Before a cell of a page gets such a party.
+// To be called before a cell of a page gets such a party: initialises the party's words, the first time.
 static inline void page_prepare(struct page *p, enum cell_party party)
 {
     if (page_has(p, party))
@@ -359,7 +363,7 @@ static inline void page_prepare(struct page *p, enum cell_party party)
 
 static inline void lock_on(int *lock)
 {
-    enum { PATIENCE = 64 }; // then its owner may be waiting for a core
+    enum { PATIENCE = 64 }; // tries; after these the lock's owner may be waiting for a core
     for (int i = 0; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); ++i)
         if (i % PATIENCE == PATIENCE - 1)
             sched_yield();
@@ -382,7 +386,7 @@ static inline void page_unlock(struct page *p)
 
 size_t race_page_bytes(unsigned shift);
 struct page *race_page_find(struct worker *worker, uint64_t number);
-// The page of a number; NULL when there is no more room: it is then not checked.
+// The page with this number. NULL: there is no room for more pages, and accesses to this one are not checked.
 static inline struct page *race_page(struct worker *worker, uint64_t number)
 {
     struct page *last = worker->pages[number % LAST_PAGES];
@@ -392,26 +396,27 @@ unsigned global_races_shift(const struct global_races *races);
 
 // ---- Series of reads ------------------------------------------------------------------------------
 
-// A page that several warps have read, and nobody has written, is open to series: one stands for all the reads that a
-// warp's load makes of such pages in a loop, for as long as its addresses go on by the same step. Nothing is noted at
-// the cells then. Before the first write to an open page all series are written out, into crowds (series.c).
+// A page that several warps have read, and that nobody has written, is open to series. A series stands for all reads
+// that one load instruction of a warp makes of open pages in a loop, as long as its addresses advance by the same step.
+// These reads are not noted at the cells. Before the first write to an open page, all series are written out into the
+// crowds of their pages (series.c).
 struct series {
-    uint32_t cta, warp, insn, stamp; // as of a party
-    uint32_t lanes, bytes;           // of a lane
+    uint32_t cta, warp, insn, stamp; // as in struct party
+    uint32_t lanes, bytes;           // bytes: of one lane
     uint32_t count;                  // reads
-    uint64_t at, step;               // of the first lane, at the first read; step modulo 2^64
+    uint64_t at, step;               // the first lane's address in the first read; step: mod 2^64
     uint64_t
         span; // bytes that a read lies within, from its first lane's on; 0: not only from there
     uint64_t from[WARP]; // of each lane, from the first one's address on
 };
 
-// Of a host thread. A read that finds its page open is noted while the lock is held: a thread that closes the page
-// takes each lock afterwards, and then finds what was noted.
+// The series of a host thread. A read that finds its page open is noted while the lock is held. A thread that closes
+// the page takes each log's lock after that, so it finds the read.
 struct series_log {
     int lock;
     uint32_t count, capacity, round; // round: how often it has been written out
     struct series *of;
-    const uint64_t *open; // of the launch: at the slot of a page's number, that number
+    const uint64_t *open; // the launch's open pages: each one's number at its slot (open_slot)
     struct series_log *next;
 };
 
@@ -426,14 +431,14 @@ static inline bool is_open(const struct series_log *log, uint64_t number)
     return number && __atomic_load_n(&log->open[open_slot(number)], __ATOMIC_RELAXED) == number;
 }
 
-// Another read of some open pages, in place of a series that did not go on. False where there are too many.
+// Begins a series with a read of open pages; the place's series before it did not go on. False: there is no room.
 bool race_series_new(struct warp *w, const struct series *s, struct series_place *place);
-// race_series_open opens a locked page, if it may be opened. race_series_close closes a page; the
-// caller has no page locked.
+// race_series_open opens a page, which the caller has locked, unless too many pages were closed before or the page's
+// slot is taken. race_series_close closes a page; its caller must have no page locked.
 void race_series_open(struct worker *worker, struct page *page);
 void race_series_close(struct worker *worker, struct page *page);
 
-// After a read of a page that is locked: it is opened once it has a crowd.
+// To be called after a read of a page that is locked: opens the page once its crowd has two readers.
 static inline void series_consider(struct worker *worker, struct page *page)
 {
     if (page->series == SERIES_NONE && !page->written && page->crowd && page->crowd->count > 1)

@@ -43,7 +43,7 @@ struct clock *clock_own(struct clock **clock, uint32_t threads)
 
 static bool world_covers(const struct world *a, const struct world *b);
 
-// Whether any of a clock's stamps is later than those of another one, which knows of all up to `base`.
+// Whether any of n stamps is later than the same one of `than`, a clock that knows of everything up to `base`.
 static inline __attribute__((always_inline)) bool any_later(const uint32_t *stamps, uint32_t n,
                                                             const uint32_t *than, uint32_t base)
 {
@@ -63,8 +63,8 @@ static __attribute__((target("avx2"))) bool any_later_avx2(const uint32_t *stamp
 }
 #endif
 
-// Whether a clock knows all that another one does. Most clocks that do not, lack the other's latest
-// stamp: that is compared first.
+// Whether clock a knows all that clock b does. The latest stamp of b is compared first, because it is what a mostly
+// lacks.
 static bool clock_covers(const struct clock *a, const struct clock *b)
 {
     if (b->base > a->base || (b->most > a->most && b->most > a->base))
@@ -89,8 +89,8 @@ void clock_raise(struct clock *c, const struct clock *more)
         c->at[i] = more->at[i] > c->at[i] ? more->at[i] : c->at[i];
 }
 
-// Where one of the two knows all already, that one is shared: clocks that meet again and again become
-// one, and joining them costs a comparison.
+// If one of the two clocks knows all that the other does, no new clock is made: both holders then share that one. So
+// threads that synchronise again and again come to hold one clock, and joining it with itself costs a comparison.
 void clock_join(struct clock **into, struct clock *more)
 {
     if (!more || *into == more)
@@ -108,7 +108,7 @@ void clock_join(struct clock **into, struct clock *more)
     world_join(&c->world, more->world);
 }
 
-// but: a CTA that is left out of the question; NO_CTA: none is.
+// but: a CTA whose clocks are not compared; NO_CTA: all are.
 #define NO_CTA UINT64_MAX
 static bool world_covers_but(const struct world *a, const struct world *b, uint64_t but)
 {
@@ -171,7 +171,7 @@ void world_join_but(struct world **into, struct world *more, uint64_t but)
     *into = x;
 }
 
-// Both lists are in the order of the CTAs' numbers, as the result is.
+// Both lists are sorted by the CTAs' numbers; so is the result.
 void completed_join(struct completed *into, const struct completed *more)
 {
     uint32_t known = 0, i = 0;
@@ -193,7 +193,7 @@ void completed_join(struct completed *into, const struct completed *more)
     }
     i = into->count;
     into->count = total;
-    for (uint32_t j = more->count; j > 0;) { // from the end: what is moved is never overwritten
+    for (uint32_t j = more->count; j > 0;) { // backwards: no entry is overwritten before it moves
         --total;
         if (i > 0 && into->of[i - 1].cta >= more->of[j - 1].cta) {
             j -= into->of[i - 1].cta == more->of[j - 1].cta;
@@ -213,7 +213,7 @@ struct world *world_of(uint64_t cta, struct clock *clock)
     return x;
 }
 
-// In place, where nobody else holds the world.
+// If nobody else holds the world and it has a clock of the CTA, that clock is joined in place.
 void world_put(struct world **world, uint64_t cta, struct clock *clock)
 {
     struct world *x = *world, *one;
@@ -268,7 +268,7 @@ void clock_tell(const struct cta *home, struct clock **clock, struct world *worl
 
 // ---- What the lanes of a warp have in common -----------------------------------------------------
 
-// What every lane knows of every thread of each warp, and of loads.
+// Computes `least`: up to when every lane knows of all threads of each warp, and of each source of loads.
 static void summarise_known(struct warp *w, uint32_t lanes)
 {
     struct warp_clock *c = w->clock;

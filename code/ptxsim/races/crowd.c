@@ -12,7 +12,7 @@ static bool same_readers(const struct stretch *a, const struct stretch *b)
     return a->lanes == b->lanes && a->run == b->run;
 }
 
-// Bytes that the crowds of a process take. Past MOST_CROWD no more readers are noted.
+// The bytes that all crowds of the process may take: once they take more, no further reader is noted.
 enum { MOST_CROWD = 256 << 20 };
 static _Atomic size_t crowd_bytes;
 
@@ -49,7 +49,8 @@ void crowd_free(struct crowd **crowd)
     *crowd = NULL;
 }
 
-// Adds a stretch at the end of a list, or to the last stretch there if both are of one reading.
+// Appends a stretch to a list, or extends the list's last stretch if that ends where this one begins and is of the same
+// reading.
 static void stretch_push(struct reader *r, struct stretch s)
 {
     struct stretch *last = r->count ? &r->of[r->count - 1] : NULL;
@@ -70,7 +71,8 @@ static void stretch_push_part(struct reader *r, struct stretch s, uint32_t first
     stretch_push(r, s);
 }
 
-// Cells that several lanes have read at one time, but not in one pattern, are noted one by one.
+// Appends the cells that two stretches of the same time have in common, each with the lanes of both: one by one,
+// because no `run` describes them.
 static void stretch_push_both(struct reader *r, const struct stretch *a, const struct stretch *b,
                               uint32_t first, uint32_t end)
 {
@@ -82,7 +84,7 @@ static void stretch_push_both(struct reader *r, const struct stretch *a, const s
     }
 }
 
-// The first stretch of a reader that ends past a cell.
+// The index of a reader's first stretch that ends past a cell.
 static uint32_t stretch_at(const struct reader *r, uint32_t cell)
 {
     uint32_t low = 0;
@@ -96,7 +98,8 @@ static uint32_t stretch_at(const struct reader *r, uint32_t cell)
     return low;
 }
 
-// Puts a stretch in the place of what its cells have; by->stamp 0: takes them off the list.
+// Replaces what a list has of a stretch's cells by that stretch; by->stamp 0: removes it. The general way, which makes
+// a new list.
 static void stretch_put(struct reader *r, const struct stretch *by)
 {
     uint32_t i = stretch_at(r, by->first), at = by->first;
@@ -125,7 +128,7 @@ static void stretch_put(struct reader *r, const struct stretch *by)
     reader_free(&old);
 }
 
-// Makes room in a list, or takes one out.
+// Moves a list's stretches from index `from` on to `to`: makes room for one, or removes one.
 static void stretch_move(struct reader *r, uint32_t from, uint32_t to)
 {
     uint32_t count = r->count - from;
@@ -135,8 +138,9 @@ static void stretch_move(struct reader *r, uint32_t from, uint32_t to)
     r->count += to - from;
 }
 
-// Notes a stretch of cells that a warp has read in the list of its readings, which is in the order of their cells. A
-// warp mostly reads the same cells again, or those behind the last ones: both are found without a search.
+// Notes a stretch of cells in the list of a warp's readings, which is sorted by cells. Mostly a warp reads the same
+// cells again, or those that follow its last ones. The latter are found without a search, and both are noted without
+// making a new list.
 static void stretch_note(struct reader *r, const struct stretch *by)
 {
     bool goes_on = r->last < r->count && r->of[r->last].end == by->first;

@@ -34,23 +34,23 @@ static inline struct world *world_share(struct world *x)
 // A clock that may be written: *clock itself if nobody else holds it, else a copy; NULL becomes a new clock.
 struct clock *clock_own(struct clock **clock, uint32_t threads);
 
-struct world *world_of(uint64_t cta, struct clock *clock); // of one CTA
+struct world *world_of(uint64_t cta, struct clock *clock); // a world of this clock alone
 void world_drop(struct world **world);
 void world_join(struct world **into, struct world *more);
 void world_join_but(struct world **into, struct world *more,
                     uint64_t but); // without what `more` has of a CTA
 void world_put(struct world **world, uint64_t cta,
                struct clock *clock); // joins the clock of one CTA
-// Without the clock of one CTA: the world itself, shared, if it has none.
+// A world without the clock of one CTA; if it has none, that is the world itself, with one reference more.
 struct world *world_without(struct world *world, uint64_t cta);
-// clock_world makes one world of a clock of the CTA `home` and of the world that the clock knows.
-// clock_tell joins a world into such a clock.
+// clock_world makes a world of a clock of the CTA `home` and the world that the clock holds. clock_tell goes the other
+// way: it joins a world into a clock of `home`.
 struct world *clock_world(const struct cta *home, struct clock *clock);
 void clock_tell(const struct cta *home, struct clock **clock, struct world *world);
 
 void completed_join(struct completed *into, const struct completed *more);
 
-// The stamps of a clock of the same CTA, without its world.
+// Joins the stamps of another clock of the same CTA, without the world that it holds.
 void clock_raise(struct clock *c, const struct clock *more);
 
 static inline bool clock_knows(const struct clock *c, uint32_t thread, uint32_t stamp)
@@ -58,7 +58,7 @@ static inline bool clock_knows(const struct clock *c, uint32_t thread, uint32_t 
     return stamp <= c->base || stamp <= c->at[thread];
 }
 
-// What a world has of a CTA; NULL: nothing.
+// The clock that a world has of a CTA; NULL: it has none.
 static inline struct clock *world_clock(const struct world *world, uint64_t cta)
 {
     for (uint32_t low = 0, high = world ? world->count : 0; low < high;) {
@@ -73,12 +73,13 @@ static inline struct clock *world_clock(const struct world *world, uint64_t cta)
     return NULL;
 }
 
-// Works out anew what all lanes of a warp have in common, after any of them has learnt something.
+// Computes anew what all lanes of a warp know in common (now_all, base_all, least ...). To be called after any lane has
+// learnt something.
 void race_summarise(struct warp *w);
 
 // ---- Threads (threads.c) ------------------------------------------------------------------------
 
-// Lanes acquire what they have met (struct met) and not yet acquired. Before anybody asks what they know.
+// Lanes acquire what they have met (struct met) and not yet acquired. To be called before a check of what they know.
 void race_settle_lanes(struct warp *w, uint32_t lanes);
 static inline void race_settle(struct warp *w)
 {
@@ -86,32 +87,34 @@ static inline void race_settle(struct warp *w)
         race_settle_lanes(w, w->clock->deferred);
 }
 
-// The CTA's time moves on; lanes that have released what they did go on at a new time.
+// race_tick moves the CTA's time on and returns it; race_step sets the lanes' time to it, so that what they do from now
+// on is later than what they have released.
 uint32_t race_tick(struct cta *cta);
 void race_step(struct warp *w, uint32_t lanes, uint32_t time);
 // Moves the CTA's time on, and these lanes to it; what they know stays.
 void race_move(struct warp *w, uint32_t lanes);
-// What lanes know goes into a clock, with what they did themselves: one lane's up to `stamp`.
+// Each adds to a clock what lanes know and what they did themselves; race_release_lane: what the lane did up to
+// `stamp`.
 void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock);
 void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock);
 // Adds a clock to what lanes know. The caller calls race_summarise afterwards.
 void race_acquire_lane(struct warp_clock *c, int lane, struct clock *clock);
 void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock);
-// A lane learns what a world knows; mine_only: of its own CTA only, for what was released to a CTA is not
-// for others. What a lane knows of its own CTA is in its clock and never in its world: so no clock
-// in a world has a world in turn, and worlds do not grow for ever.
+// Adds a world to what a lane knows. mine_only: only the world's clock of the lane's own CTA, because what was released
+// with CTA scope counts for the CTA alone. What a lane knows of its own CTA is kept in its clock and never in its
+// world; so no clock in a world holds a world of its own, and worlds do not grow without end.
 void race_acquire_world(struct warp *w, int lane, struct world *world, bool mine_only);
-// A lane knows more. What the warp's lanes have in common is left as it is: that is less than they know, and to work it
-// out costs more than a lane alone gains by it (race_observed).
+// Notes that a lane has learnt something, without race_summarise: what the lanes are said to know in common is then
+// less than they do know, which is safe, and computing it anew for one lane costs more than it saves (race_observed).
 void race_has_learnt(struct warp_clock *c, int lane);
 
-// The place in a clock of what a warp's products (wgmma) have read.
+// The index in a clock of what a warp's products (wgmma) have read.
 static inline uint32_t products_of(const struct races *s, int warp)
 {
     return (uint32_t)(s->warps * WARP + warp);
 }
 
-// The place in a clock of the loads of a source.
+// The index in a clock of a source of loads.
 static inline uint32_t loads_of(const struct races *s, uint32_t source)
 {
     return s->threads - LOAD_SOURCES + source - LOADS;
@@ -122,7 +125,7 @@ static inline uint32_t sources_of_loads(const struct races *s)
     return s->load_sources < LOAD_SOURCES ? s->load_sources : LOAD_SOURCES;
 }
 
-// The CTA of that number in a warp's cluster.
+// The CTA with this number, in the cluster of a warp.
 static inline struct cta *cta_of(const struct warp *w, uint32_t number)
 {
     for (int rank = 0; rank < cluster_size(w->cta); ++rank)
@@ -135,7 +138,7 @@ static inline struct cta *cta_of(const struct warp *w, uint32_t number)
 
 struct party { // who accessed a cell; stamp 0: nobody
     uint32_t cta, stamp;
-    union { // as a page has it; read and written whole, which is quicker than field by field
+    union { // the word of a page that holds these fields; copying it whole is quicker than field by field
         uint32_t who;
         struct {
             uint32_t thread : THREAD_BITS, insn : INSN_BITS, kind : KIND_BITS;
@@ -154,21 +157,20 @@ static inline struct party party_of(uint32_t cta, uint32_t stamp, uint32_t threa
                                  kind << (THREAD_BITS + INSN_BITS)};
 }
 
-// Accesses by other CTAs of the cluster to a CTA's shared memory, kept beside its cells. Whatever meets a cell
-// or a line that says RACE_FOREIGN looks here.
+// Accesses by other CTAs of the cluster to a CTA's shared memory, kept apart from its cells: where a cell or a line has
+// the stamp RACE_FOREIGN, its access stands here.
 enum foreign_access { FOREIGN_WRITE, FOREIGN_READ, FOREIGN_READ_2, FOREIGN_PARTIES };
 struct foreign {
-    struct party *of[FOREIGN_PARTIES]; // of each cell: a write, and reads by two threads
+    struct party *of[FOREIGN_PARTIES]; // for each cell the last write, and reads by two threads
     struct crowd *crowd;               // all other readers
 };
-// race_foreign_read: whether a write by lanes to their own CTA's memory was reported as a race with a read
-// by another CTA. Such reads are dropped then. race_foreign_settle: where all are dropped, the lines of
-// those cells say that nobody has read them.
+// race_foreign_read checks lanes' write to their own CTA's memory against reads by other CTAs: true if it has reported
+// a race. It drops those reads. race_foreign_settle then takes RACE_FOREIGN off the lines in which none is left.
 bool race_foreign_read(struct warp *w, const struct op *op, uint32_t lanes, uint32_t cell,
                        uint32_t at, uint32_t bytes, enum race_access access);
 void race_foreign_settle(struct races *s, uint32_t first, uint32_t last);
 
-// The last reads of a cell by a warp, of one kind: where they are kept, and what they are.
+// Where a warp's last reads of a cell are kept, of one kind of access.
 struct cell_reads {
     uint32_t *stamp, *lanes, *insn;
 };
@@ -181,7 +183,7 @@ static inline struct cell_reads reads_at(const struct races *s, int warp, uint32
                                          uint32_t cell)
 {
     const struct read_plane *r = &s->read[warp];
-    uint32_t *strong = r->strong[kind]; // of plain reads: NULL
+    uint32_t *strong = r->strong[kind]; // NULL for plain reads
     return (struct cell_reads){(strong ? strong : r->stamp) + cell,
                                (strong ? strong + s->cells : r->lanes) + cell,
                                (strong ? strong + 2 * s->cells : r->insn) + cell};
@@ -197,13 +199,13 @@ static inline struct readers readers_of(const struct races *s, int warp, uint32_
 // ---- Crowds (crowd.c) ---------------------------------------------------------------------------
 
 void crowd_free(struct crowd **crowd);
-// Drops the readings of cells that have been written since.
+// Drops the readings of n cells, which are being written.
 void crowd_forget(struct crowd *crowd, uint32_t first, uint32_t n);
-// Whether `asked` is true of some reading of n cells; *p gets that reading.
+// Searches the readings of n cells for one of which `asked` returns true, and stores it in *p. False: there is none.
 typedef bool reading_fn(void *data, const struct party *p, uint32_t cell);
 bool crowd_find(const struct crowd *crowd, uint32_t first, uint32_t n, reading_fn *asked,
                 void *data, struct party *p);
-// Whether a lane's write to n cells is a race with a reading; *p gets that reading.
+// Whether a lane's write to n cells is a race with any reading of theirs, which is stored in *p.
 bool crowd_races(const struct warp *w, const struct op *op, int lane, const struct crowd *crowd,
                  uint32_t first, uint32_t n, struct party *p);
 
@@ -213,24 +215,24 @@ enum { SNAPSHOTS_OF = 3 };
 struct
     snapshot { // small, for a kernel with locks has one for each lock that it takes; refs 0: free
     uint32_t refs, mark;
-    // What a lane showed, as its fence had it; stamp 0: nothing.
+    // What a lane released: what it had done up to `stamp`, and what it knew (base, wbase, known). stamp 0: nothing.
     union {
         struct {
             uint32_t stamp, base;
         };
-        struct snapshot *next; // of those to be freed, and of those that are
+        struct snapshot *next; // in the list of snapshots to be freed, and in that of free ones
     };
     uint32_t wbase, cta;
     uint16_t thread, threads, depth;
-    bool flat;           // it is worked out: `world` has everything, and all else is of no use
-    struct world *world; // of other CTAs, what the lane knew
+    bool flat;           // worked out: `world` has everything that it shows, all else is unused
+    struct world *world; // what the lane knew of other CTAs
     struct clock *known;
-    struct snapshot *of[SNAPSHOTS_OF]; // what is shown besides; or NULL
+    struct snapshot *of[SNAPSHOTS_OF]; // snapshots that are shown with this one; or NULL
 };
 struct snapshots { // of a launch
     struct snapshot_block *blocks;
     size_t block_count;
-    int lock; // of `flat`, `mark`, and what changes with them
+    int lock; // guards each snapshot's `flat` and `mark`, and what changes with them
     uint32_t mark;
     struct snapshot **walk;
     size_t capacity;
@@ -244,17 +246,19 @@ static inline struct snapshot *snapshot_share(struct snapshot *s)
 }
 
 void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
-// A snapshot as it is given. The references to what it is made of (of) are its own from then on.
+// A new snapshot with the contents of `shown`. It takes over the references in shown.of.
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
-// Whether what a lane shows where only its own snapshot was has all that this one itself shows. Then it is made of what this
-// one is made of, and takes its place: so one stays of those that a lane makes when it takes a lock and gives it back.
+// For a lane that releases again at a place where only its own snapshot stands: whether `shown` has all that the lane
+// released with `own`. Then shown.of becomes own.of, and the new snapshot replaces `own`. Without this, a lane that
+// takes a lock and gives it back again and again would leave a chain of snapshots.
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
 // Frees all snapshots of a launch, whoever holds them.
 void snapshots_forget(struct snapshots *g);
-// All that a snapshot shows. It is the snapshot's.
+// All that a snapshot shows. The world belongs to the snapshot: the caller does not release it.
 struct world *snapshot_world(struct worker *worker, struct snapshot *s);
 struct party;
-// Whether a snapshot shows what a party did, for all that the nearest snapshots say: false may be untrue.
+// Whether a snapshot, or one of those that it is nearly made of, shows what a party did. Only the nearest are searched:
+// a snapshot further away may show it although this returns false.
 bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct party *p);
 
 // ---- Global memory (global.c) -------------------------------------------------------------------
@@ -262,10 +266,10 @@ bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct part
 struct global_place { // an address at which atomics and strong accesses meet
     uint64_t at;
     struct global_place *next;
-    struct snapshot *released; // in programs without narrow scopes; in others these three:
-    struct world *gpu, *cta;   // what was released to the GPU; to the CTA only
-    struct world *narrow; // cta, of the CTAs that have executed fences for themselves only; or NULL
-    struct completed completed; // whose reads are complete
+    struct snapshot *released; // in programs without narrow scopes; in others the next three:
+    struct world *gpu, *cta;   // what was released with the scope of the GPU, and of the CTA
+    struct world *narrow;      // the part of `cta` from CTAs that have executed fences of CTA scope
+    struct completed completed; // CTAs whose reads are complete
 };
 
 enum { SLOTS = 1 << 18, PLACE_LISTS = 1024 };
@@ -297,16 +301,16 @@ static inline struct place_list *place_list(struct global_races *g, uint64_t at)
     return &g->places[scatter(at) % PLACE_LISTS];
 }
 
-// race_tell_fenced: notes for other CTAs what a CTA's proxy fences for global memory have shown. race_told_fenced:
-// whether they have shown what a party did.
+// race_tell_fenced notes, for other CTAs to find, what a CTA's proxy fence for global memory has shown to the
+// asynchronous proxy. race_told_fenced returns whether such fences of a party's CTA have shown what the party did.
 void race_tell_fenced(struct warp *w, struct clock *clock);
 bool race_told_fenced(struct worker *worker, const struct party *p);
 
 // ---- What is told (report.c) --------------------------------------------------------------------
 
-// Each reports an access of a lane that is not in order with another access. report_shared: both by
-// threads of the CTA to its own shared memory, the other at `stamp`. report_cluster: to the shared memory
-// of `home`, a CTA of the cluster; did: what the other party did. report_global: to global memory.
+// Each reports that a lane's access and another party's are in no order. report_shared: both are by threads of the CTA
+// to its own shared memory, the other's at `stamp`. report_cluster: they are to the shared memory of `home`, a CTA of
+// the cluster; did: what the other party did. report_global: they are to global memory.
 void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                    enum race_access access, uint32_t thread, uint32_t insn, bool wrote,
                    uint32_t stamp);
@@ -315,11 +319,11 @@ void report_cluster(struct warp *w, const struct op *op, int lane, const struct 
                     const char *did);
 void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                    enum race_access access, const struct party *p, bool wrote);
-// Reports a strong load of what another CTA wrote, of which the lane was told with a fence of too
+// Reports a strong load of what another CTA wrote, where the fence by which the lane learnt of that write has too
 // narrow a scope.
 void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                    const struct party *p);
-// A read of shared memory by an operation that was under way while a thread wrote there.
+// Reports that a thread wrote to shared memory while an operation that reads it was under way.
 void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                         uint32_t thread, uint32_t insn);
 // Each reports an access by the asynchronous proxy that no proxy fence separates from an earlier access by a thread:

@@ -1,12 +1,12 @@
-// order.h: the rules by which two accesses are in order, or are no race although they are not: all of them, and
-// nothing else. What a thread knows (threads.c, atomics.c) is kept elsewhere; here it is asked. In a header, for the
-// loops of shared.c and global.c ask it of every cell.
+// order.h: the rules by which two accesses are in order, or are no race without order: all such rules, and nothing
+// else. They ask what a thread knows, which threads.c and atomics.c keep. They are in a header because the loops of
+// shared.c and global.c apply them to every cell.
 #ifndef PTXSIM_RACES_ORDER_H
 #define PTXSIM_RACES_ORDER_H
 
 #include "internal.h"
 
-// Whether a rule is inlined is left to the compiler: with `inline`, race_shared takes 5 % more instructions.
+// `inline` is left out, so that the compiler chooses: with it, race_shared takes 5 % more instructions.
 #define RULE static __attribute__((unused))
 
 RULE const struct insn_info *insn_of(const struct warp *w, uint32_t insn)
@@ -30,7 +30,7 @@ RULE uint32_t race_kind(const struct op *op)
     return op->order & ORDER_STRONG ? 1 + (uint32_t)__builtin_ctz(op->bytes) : RACE_PLAIN;
 }
 
-// A lane, as the party that makes an access now.
+// The party that a lane is when it makes an access now.
 RULE struct party party_by(const struct warp *w, int lane, const struct op *op)
 {
     return party_of((uint32_t)w->cta->number, w->clock->now[lane],
@@ -39,7 +39,7 @@ RULE struct party party_by(const struct warp *w, int lane, const struct op *op)
 
 // ---- In order, because the lane knows of it -------------------------------------------------------
 
-// Whether a write was by a cp.async, and the thread that has issued it has waited for it by now.
+// Whether a write was made by a cp.async that its issuing thread has waited for by now.
 RULE bool issuer_has_waited(const struct cta *home, uint32_t writer, uint32_t stamp)
 {
     uint32_t issuer = issuer_of(writer), source = source_of(writer);
@@ -47,7 +47,7 @@ RULE bool issuer_has_waited(const struct cta *home, uint32_t writer, uint32_t st
            home->warp[issuer / WARP].clock->waited[issuer % WARP] >= stamp;
 }
 
-// Whether what has that place in a clock did up to `stamp` comes before what the lane does now.
+// Whether what stands at index `thread` of a clock, up to `stamp`, is ordered before what the lane does now.
 RULE bool knows(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     const struct warp_clock *c = w->clock;
@@ -58,8 +58,8 @@ RULE bool knows(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
             stamp <= c->known[lane]->at[thread]);
 }
 
-// Whether what `thread` did up to `stamp` comes before what the lane does now. It may be a writer by loads (cells.h):
-// then whether the lane knows that they have come.
+// Whether what `thread` did up to `stamp` is ordered before what the lane does now. If `thread` names a source of loads
+// (cells.h): whether the lane knows that they have come.
 RULE bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     if (source_of(thread) < LOADS)
@@ -68,7 +68,7 @@ RULE bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stam
            (issuer_has_waited(w->cta, thread, stamp) && knows(w, lane, issuer_of(thread), stamp));
 }
 
-// Whether what a party did, of this CTA or another one, comes before what the lane does now.
+// Whether what a party did, in this CTA or another one, is ordered before what the lane does now.
 RULE bool party_before(const struct warp *w, int lane, const struct party *p)
 {
     if (!p->stamp)
@@ -79,13 +79,13 @@ RULE bool party_before(const struct warp *w, int lane, const struct party *p)
     return known && clock_knows(known, p->thread, p->stamp);
 }
 
-// Whether a lane knows that a CTA has begun: it knows anything of that CTA.
+// Whether a lane knows that a CTA has begun, which it does if it knows anything of that CTA.
 RULE bool has_begun(const struct warp *w, int lane, const struct cta *home)
 {
     return world_clock(w->clock->world[lane], home->number) != NULL;
 }
 
-// Whether a read at `stamp` was by a product of warp p that a clock knows to have read its operands.
+// Whether a read at `stamp` was made by a product (wgmma) of warp p, and a clock has that it has read its operands.
 RULE bool product_read(const struct races *s, const struct warp *w, const struct clock *known,
                        int p, uint32_t stamp, uint32_t insn)
 {
@@ -93,8 +93,7 @@ RULE bool product_read(const struct races *s, const struct warp *w, const struct
            insn_of(w, insn)->family == FAMILY_WGMMA;
 }
 
-// Of some lanes of warp p: those of which a read at `stamp` is not known to come before what the lane
-// does now.
+// Those of `lanes` of warp p whose read at `stamp` is not ordered before what the lane does now.
 RULE uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, uint32_t stamp,
                         uint32_t insn)
 {
@@ -113,8 +112,8 @@ RULE uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, u
     return lanes && product_read(w->cta->races, w, known, p, stamp, insn) ? 0 : lanes;
 }
 
-// Whether a read by another CTA is known to be complete: a barrier of that CTA came after it, and then a
-// flag that this CTA has seen.
+// Whether a read by another CTA is known to be complete: that CTA then passed a barrier and set a flag, and this CTA
+// has seen the flag.
 RULE bool is_complete(const struct warp *w, const struct party *p)
 {
     const struct completed *c = &w->cta->races->completed;
@@ -130,15 +129,16 @@ RULE bool is_complete(const struct warp *w, const struct party *p)
     return false;
 }
 
-// Whether a fence's clock, of the thread's own CTA or of another one, has what a thread of a CTA did up to `stamp`.
+// Whether the clock of a fence has what a thread of the CTA `cta` did up to `stamp`. own: the fence is of that CTA,
+// too.
 RULE bool shows(const struct clock *c, bool own, uint64_t cta, uint32_t thread, uint32_t stamp)
 {
     const struct clock *known = !c || own ? c : world_clock(c->world, cta);
     return known && clock_knows(known, thread, stamp);
 }
 
-// Whether a proxy fence of a warp of `by` that a lane knows of has shown the asynchronous proxy what a thread of a CTA
-// did up to `stamp`.
+// Whether the lane knows of a proxy fence, by one warp of the CTA `by`, that has made visible to the asynchronous proxy
+// what a thread of the CTA `cta` did up to `stamp`.
 RULE bool is_shown_by(const struct warp *w, int lane, const struct cta *by, uint32_t warp,
                       enum proxy_space space, uint64_t cta, uint32_t thread, uint32_t stamp)
 {
@@ -159,14 +159,15 @@ RULE bool is_shown_by(const struct warp *w, int lane, const struct cta *by, uint
     return false;
 }
 
-// Whether there is a proxy fence between what a thread of a CTA did and what a lane does now through the asynchronous
-// proxy: a fence by a thread that knows of the former and of which the lane knows, of that CTA or its own. Without it
-// the two are in no order, whatever synchronises the threads: only accesses by one proxy keep causality order, and that
-// is so of a read before a write, too (PTX ISA, "Causality Order").
+// Whether a proxy fence lies between what a thread of the CTA `home` did and what the lane does now through the
+// asynchronous proxy. The fence is by a thread of either CTA that knows of the former, and the lane knows of the fence.
+// Without it the two accesses are in no order, whatever synchronises their threads: causality order holds only between
+// accesses by one proxy, also for a read before a write (PTX ISA, "Causality Order").
 RULE bool is_fenced(const struct warp *w, int lane, const struct cta *home, uint32_t thread,
                     uint32_t stamp)
 {
-    uint32_t own = thread / WARP < (uint32_t)home->warps ? thread / WARP : 0; // mostly by this warp
+    // The warp of the thread itself is asked first: mostly the fence is by that warp.
+    uint32_t own = thread / WARP < (uint32_t)home->warps ? thread / WARP : 0;
     if (is_shown_by(w, lane, home, own, PROXY_SHARED, home->number, thread, stamp))
         return true;
     for (int i = 0; i < home->warps; ++i)
@@ -178,7 +179,7 @@ RULE bool is_fenced(const struct warp *w, int lane, const struct cta *home, uint
     return false;
 }
 
-// Whether there is such a fence after a write, whose writer may be a load (cells.h).
+// Whether a proxy fence lies between a write and what the lane does now. The writer may be a source of loads (cells.h).
 RULE bool is_write_fenced(const struct warp *w, int lane, const struct cta *home, uint32_t writer,
                           uint32_t stamp)
 {
@@ -189,7 +190,8 @@ RULE bool is_write_fenced(const struct warp *w, int lane, const struct cta *home
             is_fenced(w, lane, home, issuer_of(writer), stamp));
 }
 
-// In global memory. Of other CTAs' own fences it is not asked whether the lane knows of them.
+// Whether a proxy fence lies between a party's access to global memory and what the lane does now. If it is a fence of
+// the party's CTA, and that is not the lane's, it counts even if the lane does not know of it.
 RULE bool is_fenced_global(const struct warp *w, int lane, const struct party *p)
 {
     for (int i = 0; i < w->cta->warps; ++i)
@@ -202,17 +204,17 @@ RULE bool is_fenced_global(const struct warp *w, int lane, const struct party *p
 
 // An operation that goes on by itself (wgmma, a bulk copy from shared memory) may read at any time from its issue until
 // its completion is seen. So a write in between is a race, even if a barrier stands between issue and write:
-// PTX takes such an operation for one of another thread, which only its own way of completion orders
-// (PTX ISA, "Program Order – Asynchronous Operations").
+// PTX treats such an operation as another thread's, and only its own completion mechanism orders it (PTX ISA, "Program
+// Order – Asynchronous Operations").
 RULE bool is_overwritten(const struct warp *w, int lane, uint32_t thread, uint32_t stamp,
                          uint32_t issued)
 {
     return stamp > issued && stamp < RACE_FOREIGN && ordered(w, lane, thread, stamp);
 }
 
-// Whether a lane that loads what another CTA wrote last, both strong, has been told of that write with a fence for one
-// CTA only. PTX calls this no race, for the accesses are strong, but the lane may find the value before it: such a
-// fence orders nothing for other CTAs. A load that is repeated until it finds the new value does not mind.
+// Whether a lane loads what another CTA wrote last, both by strong accesses, and has learnt of that write only by a
+// fence of CTA scope. In PTX that is no race, because both are strong; but such a fence orders nothing for other CTAs,
+// so the lane may still load the old value. A load that is repeated until it finds the new value is not affected.
 RULE bool told_narrowly(const struct warp *w, const struct op *op, int lane, const struct party *p)
 {
     const struct world *narrow = w->clock->narrow[lane];
@@ -225,7 +227,7 @@ RULE bool told_narrowly(const struct warp *w, const struct op *op, int lane, con
 
 // ---- No race, although nothing orders them --------------------------------------------------------
 
-// Whether two accesses that share a byte are both strong, and of the same bytes.
+// Whether two accesses that share a byte are both strong, and of the same bytes: whether they have one strong kind.
 RULE bool are_strong(uint32_t kind, uint32_t other)
 {
     return kind != RACE_PLAIN && kind == other;
@@ -239,8 +241,8 @@ RULE bool includes(const struct warp *w, uint32_t insn, uint32_t cta)
            (scope == SCOPE_CLUSTER && cta_of(w, cta) != w->cta);
 }
 
-// Whether an access and one by a CTA are morally strong: strong, of the same bytes, and each within the other's
-// scope (PTX ISA, "Morally strong operations").
+// Whether this access and another one, by a CTA, are morally strong: both are strong, they are of the same bytes, and
+// each one's scope includes the other's thread (PTX ISA, "Morally strong operations").
 RULE bool are_morally_strong(const struct warp *w, const struct op *op, uint32_t cta, uint32_t kind,
                              uint32_t insn)
 {
@@ -252,8 +254,8 @@ RULE bool polls(const struct warp *w, uint32_t insn)
     return insn_of(w, insn)->polls;
 }
 
-// Volatile accesses of two lanes that run together. A lane that waits for a flag of another one runs apart
-// from it, or asks again: then the flag may come in any round.
+// Whether two accesses are volatile ones of lanes that run together, so that only their running in step orders them. It
+// is not so if either polls: a lane that polls a flag works whenever the other lane sets it.
 RULE bool in_step(const struct warp *w, const struct op *op, int lane, uint32_t thread,
                   uint32_t insn)
 {
@@ -262,8 +264,8 @@ RULE bool in_step(const struct warp *w, const struct op *op, int lane, uint32_t 
            insn_of(w, insn)->is_volatile && !polls(w, op->insn) && !polls(w, insn);
 }
 
-// Loads and stores of matrices: the lanes of a warp meet at each, and who has come to one has done with
-// the one before.
+// Whether an instruction loads or stores a matrix. All lanes of a warp execute it together, so a lane that has come to
+// one has completed the one before.
 RULE bool is_matrix(const struct warp *w, uint32_t insn)
 {
     enum family family = insn_of(w, insn)->family;
@@ -275,7 +277,8 @@ RULE bool both_matrices(const struct warp *w, const struct op *op, uint32_t warp
     return warp == (uint32_t)w->index && is_matrix(w, op->insn) && is_matrix(w, insn);
 }
 
-// A loop around atom.cas begins with a plain load of its place, as CUDA's own examples do.
+// Whether a plain load is the one that a loop around atom.cas begins with, as in CUDA's own examples: it is no race,
+// since the swap fails if the value was old.
 RULE bool is_load_of_cas(const struct warp *w, uint32_t load, uint32_t cas)
 {
     const struct insn_info *insns = w->cta->program->insns;
@@ -283,8 +286,8 @@ RULE bool is_load_of_cas(const struct warp *w, uint32_t load, uint32_t cas)
            insns[load & RACE_INSN].element == insns[cas & RACE_INSN].element;
 }
 
-// Which of an access's bytes, the `bytes` from `at` on, lie in `size` bytes from `from` on: the first of
-// them, and how many.
+// The part of an access to `bytes` bytes at `at` that lies in the `size` bytes at `from`: the first byte, counted from
+// `at`, and the number of bytes.
 struct part {
     uint32_t first, count;
 };
@@ -296,14 +299,13 @@ RULE struct part part_in(uint64_t at, uint32_t bytes, uint64_t from, uint64_t si
     return (struct part){(uint32_t)(low - at), (uint32_t)(high - low)};
 }
 
-// Whether a store of `value` leaves a part of what is in memory as it is: two writes of the same value are
-// no race.
+// Whether a store of `value` would leave a part of memory unchanged. Two writes of the same value are no race.
 RULE bool stores_same(const void *memory, const void *value, struct part p)
 {
     return !memcmp((const uint8_t *)memory + p.first, (const uint8_t *)value + p.first, p.count);
 }
 
-// Whether a party's access to global memory and this one are both to matrices, by the same warp.
+// Whether a party's access to global memory and this one are both loads or stores of matrices by the same warp.
 RULE bool mine_of_matrices(const struct warp *w, const struct op *op, const struct party *p)
 {
     return p->cta == (uint32_t)w->cta->number && both_matrices(w, op, p->thread / WARP, p->insn);
@@ -317,8 +319,7 @@ RULE bool mine_in_step(const struct warp *w, const struct op *op, int lane, cons
 
 // ---- An access, and what was written or read before ------------------------------------------------
 
-// Whether a lane's access to global memory is a race with a write. A store of the same value is looked for
-// elsewhere.
+// Whether a lane's access to global memory is a race with a write. The caller looks whether a store has the same value.
 RULE bool writer_races(const struct warp *w, const struct op *op, int lane, enum race_access access,
                        const struct party *p)
 {
@@ -328,8 +329,8 @@ RULE bool writer_races(const struct warp *w, const struct op *op, int lane, enum
     return !are_morally_strong(w, op, p->cta, p->kind, p->insn) || mine_in_step(w, op, lane, p);
 }
 
-// The first of some lanes whose write is a race with such reads, and the thread that has read; -1: there is no
-// such lane.
+// The first of `lanes` whose write is a race with one of the reads r, and in *reader the thread that read; -1: there is
+// no such lane.
 RULE int race_with(const struct warp *w, const struct op *op, uint32_t lanes,
                    const struct readers *r, uint32_t *reader)
 {
@@ -361,8 +362,8 @@ RULE bool reader_races(const struct warp *w, const struct op *op, int lane, cons
     return !strong || mine_in_step(w, op, lane, p);
 }
 
-// Whether a party's read need not be remembered once a lane's later read (me) is: every access that is in
-// order with the later read, or strong of its kind, is so with the earlier one, too.
+// Whether a lane's read (me) may replace an earlier one (before) at a cell: every access that is in order with the
+// later read, or is strong like it, is so with the earlier one, too.
 RULE bool takes_place(const struct warp *w, int lane, const struct party *me,
                       const struct party *before)
 {

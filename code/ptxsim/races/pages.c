@@ -1,4 +1,4 @@
-// pages.c: the pages of the cells of global memory, which all CTAs of a launch share.
+// pages.c: the table of pages, which hold the cells of global memory and are shared by all CTAs of a launch.
 #include "internal.h"
 
 size_t race_page_bytes(unsigned shift)

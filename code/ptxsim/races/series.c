@@ -1,5 +1,5 @@
-// series.c: series of reads of global memory (cells.h): which pages are open to them, and how they come into the crowds
-// of their pages before one of those is written.
+// series.c: series of reads of global memory (cells.h): opens pages to them, and before an open page is written, writes
+// all series out into the crowds of their pages.
 #include "internal.h"
 
 enum {
@@ -11,7 +11,7 @@ struct series_log *global_races_log(struct global_races *g)
 {
     struct series_log *log = need(calloc(1, sizeof *log));
     log->open = g->open;
-    log->round = 1; // not that of a place where no series has been
+    log->round = 1; // a place that has had no series has round 0
     log->next = g->logs;
     return g->logs = log;
 }
@@ -58,8 +58,8 @@ void race_series_open(struct worker *worker, struct page *page)
         page->series = SERIES_OPEN;
 }
 
-// Notes in the pages' crowds that lanes have read some bytes. lanes 0: all have, one after the other, 1 << per cells
-// each (struct stretch, run).
+// Notes in the pages' crowds that each of `lanes` has read `bytes` bytes at `at`. lanes 0: all lanes have read a part
+// of them, one lane after the other, 1 << per cells each (struct stretch, run).
 static void note_cells(struct worker *worker, const struct series *s, uint64_t at, uint64_t bytes,
                        uint32_t lanes, uint32_t per)
 {
@@ -72,13 +72,13 @@ static void note_cells(struct worker *worker, const struct series *s, uint64_t a
         struct stretch by = {first, first + (uint32_t)n, s->stamp, s->insn, lanes, 0};
         if (!lanes)
             by.run = ((uint32_t)(cell - start) - first) % (WARP << per) << RUN_SHIFT | per;
-        page_lock(page); // there is one: it was open
+        page_lock(page); // never NULL: the page was open to series, so it exists
         crowd_note(&page->crowd, page->cells, s->cta, s->warp, RACE_PLAIN, by);
         page_unlock(page);
     }
 }
 
-// Whether all lanes read one after the other.
+// Whether all lanes read, each the bytes that follow those of the lane before it.
 static bool is_run(const struct series *s)
 {
     bool run = s->lanes == ~0u;
@@ -96,7 +96,7 @@ static void write_out(struct worker *worker, const struct series *s)
         if (run)
             note_cells(worker, s, lead, (uint64_t)WARP * s->bytes, 0, per);
         for (uint32_t left = run ? 0 : s->lanes; left;) {
-            uint32_t same = 0; // neighbours that read in one place
+            uint32_t same = 0; // neighbouring lanes that read at the same address
             uint64_t from = s->from[__builtin_ctz(left)];
             do {
                 same |= left & -left;
@@ -107,8 +107,7 @@ static void write_out(struct worker *worker, const struct series *s)
     }
 }
 
-// Writes out all series, not only those of this page, so that each is written once, however many pages are
-// closed.
+// Writes out all series, not only those of this page: so each is written out once, however many pages are closed.
 void race_series_close(struct worker *worker, struct page *page)
 {
     struct global_races *g = worker->global_races;

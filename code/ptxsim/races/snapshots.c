@@ -1,12 +1,13 @@
-// snapshots.c: what has been released at a place of global memory, as a graph: what a lane showed there, and the snapshots
-// that it knew of. It is worked out only when somebody asks for what the nearest snapshots do not answer: who takes a lock
-// asks mostly for what its last owner did.
+// snapshots.c: what has been released at a place of global memory, as a graph: a snapshot has what one lane released
+// there, and refers to the snapshots that this lane had met. Their joined world is worked out only when a check asks
+// for something that the nearest snapshots do not show: a thread that takes a lock mostly asks for what its last owner
+// did.
 #include "internal.h"
 
 enum {
-    MOST_DEPTH = 1 << 14, // of snapshots that are not worked out, one from another
-    MOST = 1 << 20,       // of all: from then on one is worked out where none is free
-    MOST_ASKED = 24,      // that are looked at, before one is worked out
+    MOST_DEPTH = 1 << 14, // the longest chain of snapshots that are not worked out
+    MOST = 1 << 20,       // after so many snapshots, each new one is worked out unless one is free
+    MOST_ASKED = 24,      // snapshots that snapshot_shows looks at
     BLOCK = 256           // snapshots that are allocated at a time
 };
 
@@ -15,7 +16,8 @@ struct snapshot_block {
     struct snapshot of[BLOCK];
 };
 
-// A reference goes; with the last, the snapshot comes to a list of those to be freed.
+// Gives back a reference to a snapshot. If it was the last, puts the snapshot first in a list of those to be freed.
+// Returns the list.
 static struct snapshot *let_go(struct snapshot *s, struct snapshot *list)
 {
     if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL))
@@ -24,7 +26,7 @@ static struct snapshot *let_go(struct snapshot *s, struct snapshot *list)
     return s;
 }
 
-// A free snapshot, of those that this host thread has.
+// A free snapshot from this host thread's list.
 static struct snapshot *take_free(struct worker *worker)
 {
     if (!worker->free_snapshots) {
@@ -67,7 +69,7 @@ void snapshot_drop(struct worker *worker, struct snapshot **snapshot)
 {
     struct snapshot *list = let_go(*snapshot, NULL);
     *snapshot = NULL;
-    while (list) { // without recursion, for they may be deep
+    while (list) { // not by recursion: chains may be MOST_DEPTH long
         struct snapshot *s = list;
         list = s->next;
         for (int i = 0; i < SNAPSHOTS_OF; ++i)
@@ -79,8 +81,8 @@ void snapshot_drop(struct worker *worker, struct snapshot **snapshot)
     }
 }
 
-// Worlds of snapshots are made here, by one host thread, and not written by others: a clock in one is joined with what
-// a lane knew of its own CTA.
+// The clock of a CTA in a world, for the caller to write; the world and the clock are copied first if others hold them,
+// and made if they are missing.
 static struct clock *clock_in(struct world **world, uint64_t cta, uint32_t threads)
 {
     struct world *x = *world;
@@ -117,7 +119,7 @@ static void raise(struct clock *c, uint32_t thread, uint32_t stamp)
     c->most = stamp > c->most ? stamp : c->most;
 }
 
-// Joins to a world what a snapshot itself shows, without those that it is made of.
+// Joins to a world what a snapshot itself shows, without the snapshots that it refers to.
 static void add_shown(struct world **world, const struct snapshot *s)
 {
     if (s->stamp) {
@@ -133,7 +135,8 @@ static void add_shown(struct world **world, const struct snapshot *s)
     world_join(world, s->world);
 }
 
-// Works a snapshot out: what it and all that it is made of show.
+// Works a snapshot out: joins what it and all snapshots that it refers to show into its world, and drops the
+// references.
 static void work_out(struct worker *worker, struct snapshot *s)
 {
     struct snapshots *g = &worker->global_races->snapshots;
@@ -202,7 +205,7 @@ struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
 
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own)
 {
-    lock_on(&g->lock); // or another host thread might work it out
+    lock_on(&g->lock); // another host thread might work `own` out meanwhile
     bool follows = !own->flat && own->stamp && own->cta == shown->cta &&
                    own->thread == shown->thread && own->stamp <= shown->stamp;
     for (int i = 0; follows && i < SNAPSHOTS_OF; ++i)

@@ -1,4 +1,5 @@
-// storage.c: what the checks keep of a CTA: made once for a host thread, begun for each CTA that it runs, and freed.
+// storage.c: the race checker's storage of one CTA: made once for a host thread, reset for each CTA that it runs,
+// freed.
 #include "internal.h"
 
 static uint32_t *plane(uint32_t cells)
@@ -114,8 +115,8 @@ void races_destroy(struct cta *cta)
     free(s);
 }
 
-// The stamps of the CTA before are all older than this one's time: only those of writes that are
-// still on their way, or by other CTAs, must be cleared.
+// Stamps that the CTA before has left need not be cleared, since all are earlier than this CTA's start. The exceptions
+// are RACE_PENDING and RACE_FOREIGN.
 void races_start(struct cta *cta)
 {
     struct races *s = cta->races;
@@ -136,7 +137,7 @@ void races_start(struct cta *cta)
             memset(s->read[i].reading, 0, lines * sizeof *s->read[i].reading);
             for (int kind = 0; kind < RACE_KINDS; ++kind)
                 if (s->read[i].strong[kind])
-                    memset(s->read[i].strong[kind], 0, s->cells * sizeof(uint32_t)); // the stamps
+                    memset(s->read[i].strong[kind], 0, s->cells * sizeof(uint32_t)); // its stamps
         }
         s->time = 0;
         s->pending = false;

@@ -8,7 +8,7 @@ void race_step(struct warp *w, uint32_t lanes, uint32_t time)
         w->clock->now[__builtin_ctz(left)] = time;
 }
 
-// Near RACE_PENDING no stamps are left: then all that is past is forgotten.
+// When the stamps run out, close to RACE_PENDING, all accesses so far are forgotten and the time begins again.
 uint32_t race_tick(struct cta *cta)
 {
     struct races *s = cta->races;
@@ -41,7 +41,7 @@ void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **
     world_join(&to->world, c->world[lane]);
 }
 
-// Most lanes of a warp know the same: that is joined once.
+// A lane that knows the same as the one before, as most do, adds only its own time.
 void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock)
 {
     const struct warp_clock *c = w->clock;
@@ -94,7 +94,7 @@ void race_acquire_lane(struct warp_clock *c, int lane, struct clock *clock)
 
 void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock)
 {
-    struct clock *old = NULL, *joined = NULL; // what the lane before knew, and knows now
+    struct clock *old = NULL, *joined = NULL; // what the lane before knew, and what it knows now
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         if (joined && c->known[i] == old) {
@@ -106,7 +106,7 @@ void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *cloc
             continue;
         }
         clock_drop(&old);
-        old = clock_share(c->known[i]); // so that joining makes a new one
+        old = clock_share(c->known[i]); // a second reference, so that joining makes a new clock
         race_acquire_lane(c, i, clock);
         joined = c->known[i];
     }
@@ -188,7 +188,7 @@ void race_warp_sync(struct warp *w, uint32_t lanes)
     race_summarise(w);
 }
 
-// Gives all threads of a CTA what any of them has learnt with a fence for one CTA only.
+// At a barrier: all threads of a CTA learn what any of them has learnt by a fence of CTA scope.
 static void share_narrow(struct cta *cta)
 {
     struct world *all = NULL;
@@ -219,7 +219,7 @@ void race_barrier_all(struct cta *cta)
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;
         for (int lane = 0; !(c->alone && !world) && lane < WARP; ++lane) {
-            clock_drop(&c->known[lane]); // base says as much
+            clock_drop(&c->known[lane]); // after the barrier, base says as much
             world_drop(&c->world[lane]);
             c->world[lane] = world_share(world);
         }
