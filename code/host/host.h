@@ -1,7 +1,7 @@
 // host.h: what the host programs share that judge, measure and draw: the labs' driver and tools,
 // the grader, build/series, the command ptxsim.
 //
-//   say.c      the line in which a program fails, texts, the line that says what is under way
+//   say.c      the line that a failing program prints, texts, and the line that says what is being done
 //   options.c  a program's options by a table
 //   json.c     values at dotted paths of JSON, and JSON files
 //   root.c     the folder of the program, and of the repository
@@ -33,10 +33,10 @@ void fail(int status, const char *format, ...) __attribute__((noreturn, format(p
 // printf into a new string.
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// Reads a whole number that somebody has typed; fails if `word` is none, or is not in least..most.
+// Reads a whole number that the user has typed. Fails, and calls it `what`, unless `word` is a number in least..most.
 int whole(const char *what, const char *word, int least, int most);
 
-// Returns memory that was asked for; fails if it is NULL.
+// Returns the result of an allocation; fails if it is NULL.
 void *need(void *memory);
 
 // doing() shows on stderr what is being done, if stderr is a terminal; done() removes the line.
@@ -65,9 +65,9 @@ void options_help(const struct option_row *rows); // prints the lines of the tab
 
 // ---- JSON (json.c) ------------------------------------------------------------------------------
 
-// The value at a dotted path, "shapes.mission.timing.p50_us"; NULL if there is none, or a null.
+// The value at a dotted path, "shapes.mission.timing.p50_us"; NULL: the path has no value, or the value is null.
 json_t *at(const json_t *json, const char *path);
-// The number, or the string, at a path; `otherwise` where there is none.
+// The number, or the string, at a path; `otherwise` if there is none.
 double number_or(const json_t *json, const char *path, double otherwise);
 const char *string_or(const json_t *json, const char *path, const char *otherwise);
 double number_at(const json_t *json, const char *path);      // NaN if there is none
@@ -87,7 +87,7 @@ char *read_stream(FILE *file, size_t *bytes);
 
 // ---- The machine (root.c, gpu.c, clock.c) -------------------------------------------------------
 
-char *own_folder(void); // of this program's file; for the caller to free
+char *own_folder(void); // the folder of this program's file; for the caller to free
 extern char *root;      // the repository's folder, once find_root() has found it
 void find_root(void);   // finds it from the place of this program, which is in build/
 
@@ -119,10 +119,10 @@ struct process {
     int err;
 };
 bool process_start(struct process *child, char *const argv[], char *const env[]);
-// The program's answer to a line: a JSON object, which the caller releases; NULL if the program has
-// ended or hangs.
+// Sends a line to the program and returns its answer, a JSON object, which the caller releases. NULL: the program has
+// ended, or has not answered within `seconds`.
 json_t *process_ask(struct process *child, const char *request, int seconds);
-// Closes its input and waits for its end. Returns what run() returns.
+// Closes the program's input and waits for the program to end. Returns what run() returns.
 struct output process_finish(struct process *child, int seconds);
 
 #endif

@@ -1,4 +1,4 @@
-// process.c: programs as processes.
+// process.c: runs programs as processes, to their end or line by line.
 #include "host.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 enum { LAST_WORDS_SECONDS = 3 };
 
-// An unnamed file, so that nothing has to be removed, whatever happens.
+// Opens a temporary file without a name, which the system removes when it is closed, also after a crash.
 static int scratch(void)
 {
     FILE *file = tmpfile();
@@ -59,8 +59,8 @@ static void interrupt(int signal)
     interrupted = signal;
 }
 
-// Waits for the exit status, but no longer than a limit: a program that hangs is killed. An
-// interrupt is passed on to the program, which then has some seconds to say where it was.
+// Waits for a program's exit status. After `seconds` the program is killed. An interrupt is passed on to the program,
+// which then has a few seconds to say where it was.
 static int await(pid_t pid, int seconds)
 {
     double began = now(), end = began + seconds;
@@ -84,7 +84,7 @@ static int await(pid_t pid, int seconds)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// After an interrupt: prints what the program said about where it was, and ends by the same signal.
+// After an interrupt: prints what the program said about where it was, then ends this process by the same signal.
 static void end_interrupted(char *err)
 {
     done();
@@ -143,7 +143,8 @@ bool process_start(struct process *child, char *const argv[], char *const env[])
     close(out[1]);
     child->in = fdopen(in[1], "w");
     child->out = fdopen(out[0], "r");
-    signal(SIGPIPE, SIG_IGN); // if the program has ended, its answer shows that
+    // Writing to a program that has ended must not end this one: its missing answer is reported.
+    signal(SIGPIPE, SIG_IGN);
     return child->in && child->out;
 }
 
@@ -152,7 +153,7 @@ json_t *process_ask(struct process *child, const char *request, int seconds)
     char line[4096];
     if (fprintf(child->in, "%s\n", request) < 0 || fflush(child->in) == EOF)
         return NULL;
-    do { // lines that are no answer are messages of the program
+    do { // until a line is an answer: lines before it are messages of the program
         struct pollfd ready = {.fd = fileno(child->out), .events = POLLIN};
         if (poll(&ready, 1, seconds * 1000) <= 0 || !fgets(line, sizeof line, child->out))
             return NULL;

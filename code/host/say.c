@@ -1,4 +1,4 @@
-// say.c: the line in which a program fails, texts, the line that says what is under way.
+// say.c: the line that a failing program prints, texts, and the line that says what is being done.
 #include "host.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ char *text(const char *format, ...)
 }
 
 static char under_way[128]; // what is being done; empty: no line is shown
-static int told;            // the seconds that the line shows
+static int told;            // the seconds that the line shows now
 
 void doing(const char *format, ...)
 {
