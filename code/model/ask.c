@@ -1,12 +1,12 @@
 // ask.c: asks a model in double precision on the CPU, a fifth of a second a token.
 //   ask FILE QUESTION [--most N]   its answer: after each token the likeliest one; at most N
-//   ask FILE --logits TOKENS       numbers of tokens, "1 42 7": the logits behind the last of them, a line each
-//   ask FILE --perplexity          of the text on standard input, in pieces of 512 tokens
-//   ask FILE --tensors FOLDER      of the text on standard input: queries, keys and values of each layer, for --tensors
-//                                  of the book's programs (code/workbench/workbench.h)
-//   --numbers                      with an answer: its tokens' numbers, a line each, not their texts
-//   --cache e4m3                   with these: keys and values are rounded as chapter 21's cache rounds them
+//   ask FILE --logits TOKENS       the logits that follow these tokens, a line each; TOKENS: their numbers, "1 42 7"
+//   ask FILE --perplexity          the perplexity of the text on standard input, in pieces of 512 tokens
+//   ask FILE --tensors FOLDER      writes each layer's queries, keys and values for the text on standard input, in the
+//                                  files that --tensors of the book's programs reads (code/workbench/workbench.h)
 //   ask FILE --tokens              the numbers of the tokens of each line of standard input
+//   --numbers                      with QUESTION: prints the numbers of the answer's tokens, a line each, not texts
+//   --cache e4m3                   with any but --tokens: keys and values are rounded as by chapter 21's cache
 #include "model.h"
 
 #include "host/host.h"
@@ -95,7 +95,7 @@ static void answer(const struct model *m, const char *question, int most, bool b
     reference_close(r);
 }
 
-// How unlikely the model holds a token, by the logits before it: -log p, in nats.
+// -log p, in nats, of the probability p that the logits before a token give it.
 static double surprise(const double *logits, int words, int token)
 {
     const double most = logits[likeliest(logits, words)];
@@ -143,7 +143,7 @@ static void write_layer(const struct reference *r, const struct model *m, int la
 
 static void write_tensors(const struct model *m, const char *folder, enum kept kept)
 {
-    enum { STEP = 32 }; // tokens at a time
+    enum { STEP = 32 }; // tokens that are run at a time
     size_t count;
     int *tokens = tokens_of_input(m, &count);
     if (count < 1 || count > (size_t)m->context)
@@ -164,7 +164,7 @@ static void write_tensors(const struct model *m, const char *folder, enum kept k
     free(tokens);
 }
 
-// Each token is foretold from those before it in its piece; the first of a piece is not.
+// Each token's surprise is by the tokens before it in its piece; the first of a piece has none.
 static void print_perplexity(const struct model *m, enum kept kept)
 {
     enum { PIECE = 512, STEP = 32 }; // STEP: tokens whose logits are kept at a time
@@ -177,7 +177,7 @@ static void print_perplexity(const struct model *m, enum kept kept)
     double *logits = need(malloc((size_t)STEP * (size_t)m->words * sizeof *logits)), sum = 0;
     struct reference *r = reference_open(m, piece, kept);
     for (size_t at = 0; at + 1 < count;) {
-        const size_t here = at % (size_t)piece; // of the piece; its last token is read by nobody
+        const size_t here = at % (size_t)piece; // place in the piece; its last token is never run
         const size_t left =
             (size_t)piece - 1 - here < count - 1 - at ? (size_t)piece - 1 - here : count - 1 - at;
         const int step = left < STEP ? (int)left : STEP;

@@ -1,4 +1,4 @@
-// chat.c: the template that puts a question to the model, as the file has it in Jinja, in C.
+// chat.c: the chat template, which puts a question to the model: the file has it in Jinja, here it is written in C.
 #include "model.h"
 
 #include "host/host.h"
@@ -37,7 +37,7 @@ struct chat chat_open(const struct gguf *file, const struct tokens *tokens)
     return chat;
 }
 
-// Tokens, one after the other.
+// A list of tokens that grows.
 struct sequence {
     int *at;
     size_t count;
@@ -50,7 +50,7 @@ static void add(struct sequence *to, const int *tokens, size_t count)
     to->count += count;
 }
 
-// False: the text is no UTF-8, and *wrong is where.
+// Appends the tokens of a text. False: it is not UTF-8 at the byte *wrong.
 static bool add_text(struct sequence *to, const struct tokens *tokens, const char *text,
                      size_t *wrong)
 {
@@ -65,7 +65,7 @@ static bool add_text(struct sequence *to, const struct tokens *tokens, const cha
     return true;
 }
 
-// A message is "ROLE\nCONTENT" between the two special tokens, and a line's end behind them.
+// Appends a message: "ROLE\nCONTENT" between the special tokens `start` and `end`, and a line feed after them.
 static bool add_message(struct sequence *to, const struct chat *chat, const struct tokens *tokens,
                         const char *role, const char *content, size_t *wrong)
 {
@@ -88,7 +88,7 @@ int *chat_question(const struct chat *chat, const struct tokens *tokens, bool fi
     if (first)
         add_message(&all, chat, tokens, "system", WHO, &never);
     else
-        add_text(&all, tokens, "\n", &never); // of the answer before
+        add_text(&all, tokens, "\n", &never); // ends the answer before
     if (!add_message(&all, chat, tokens, "user", question, count)) {
         free(all.at);
         return NULL;

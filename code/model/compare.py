@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Holds build/ask to what others make of the same file: the tokenizer to `tokenizers`, the logits to numpy's, on
-weights that `gguf` dequantises. For maintainers: make test does not run it, and nothing else needs these packages.
+"""Compares build/ask with other programs on the same file: its tokens with those of `tokenizers`, its logits with
+numpy's on weights that `gguf` dequantises. For maintainers: make test does not run it, and nothing else needs these
+packages.
 
     python3 -m venv /tmp/others && /tmp/others/bin/pip install tokenizers gguf numpy
     /tmp/others/bin/python code/model/compare.py FILE [TOKENS]
 
-TOKENS: numbers, "1 42 7", behind which logits are compared. Prints how many of 10,000 lines have other tokens, and
-how far logits differ; exit status 1 where a line does, or a logit by more than 1e-6.
+TOKENS: numbers of tokens, "1 42 7"; the logits that follow them are compared. Prints how many of 10,000 lines get
+different tokens, and by how much logits differ. Exit status 1: a line differs, or a logit by more than 1e-6.
 """
 import glob
 import random

@@ -1,4 +1,5 @@
-// gguf.c: a model's file. No length and no number in it is believed: each is held against what is left of the file.
+// gguf.c: reads a model's file. No length and no count in it is trusted: each is checked against the bytes that are
+// left.
 #include "model.h"
 
 #include "host/host.h"
@@ -34,8 +35,8 @@ static const size_t type_bytes[TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 struct value {
     struct span key;
-    enum type type, of; // of: an array's
-    uint64_t count;     // an array's
+    enum type type, of; // of: the type of an array's elements
+    uint64_t count;     // of an array's elements
     const uint8_t *at;
 };
 
@@ -57,7 +58,7 @@ struct gguf {
     size_t tensor_count;
 };
 
-// Where a file is read, and what is being read there.
+// A place in the file that is being read, and what is being read there, for messages.
 struct cursor {
     const struct gguf *file;
     size_t at;
@@ -81,7 +82,7 @@ static const uint8_t *take(struct cursor *c, uint64_t bytes)
 static uint64_t number(const uint8_t *at, size_t bytes)
 {
     uint64_t value = 0;
-    memcpy(&value, at, bytes); // little endian, as this machine
+    memcpy(&value, at, bytes); // the file and this machine are both little endian
     return value;
 }
 
@@ -96,7 +97,7 @@ static struct span take_text(struct cursor *c)
     return (struct span){(const char *)take(c, bytes), bytes};
 }
 
-// A name, which messages can show.
+// Reads a name, which has to be printable, so that messages can show it.
 static struct span take_name(struct cursor *c)
 {
     enum { MOST = 100 };
@@ -145,7 +146,7 @@ static void take_value(struct cursor *c, struct value *value)
     skip(c, value->of, value->count);
 }
 
-// Bytes of a row; 0 where it has no whole number of blocks, or the type is unknown here.
+// The bytes of a tensor's row; 0: it is not a whole number of blocks, or the type is not one that the model may have.
 static size_t bytes_of_row(uint64_t type, uint64_t columns)
 {
     const uint64_t blocks = columns / QUANT_BLOCK;
@@ -156,7 +157,7 @@ static size_t bytes_of_row(uint64_t type, uint64_t columns)
     return type == QUANT_Q4_1 ? blocks * Q4_1_BYTES : type == QUANT_Q8_0 ? blocks * Q8_0_BYTES : 0;
 }
 
-// An entry of the table; its data's place, from where all data begin, is left in *offset.
+// Reads an entry of the table of tensors. *offset receives where its data are, counted from where all data begin.
 static void take_tensor(struct cursor *c, struct entry *t, uint64_t *offset)
 {
     t->name = take_name(c);
@@ -276,7 +277,7 @@ static void take_tensors(struct cursor *c, struct gguf *file, size_t count)
     const size_t aligned = (size_t)(find(file, span_of("general.alignment"))
                                         ? gguf_whole(file, "general.alignment", 8, 1 << 20)
                                         : 32);
-    // The data follow one another, each from a multiple of `aligned` on.
+    // The tensors' data have to follow one another, each at the next multiple of `aligned`.
     uint64_t expected = 0;
     take(c, padding(c->at, aligned));
     const size_t data = c->at;
@@ -325,7 +326,7 @@ const char *gguf_path(const struct gguf *file)
     return file->path;
 }
 
-// ---- What is asked of it ------------------------------------------------------------------------
+// ---- Values and tensors by name -----------------------------------------------------------------
 
 static const struct value *value_of(const struct gguf *file, const char *key)
 {
@@ -335,7 +336,7 @@ static const struct value *value_of(const struct gguf *file, const char *key)
     return value;
 }
 
-// A value that is no array, as a real number; false: it is none.
+// Converts a value to a real number; false: it is not a number.
 static bool real_of(const struct value *value, double *real)
 {
     const uint8_t *at = value->at;
@@ -382,7 +383,7 @@ static struct span text_at(const uint8_t *at)
     return (struct span){(const char *)at + 8, number(at, 8)};
 }
 
-// Bytes of a text that a message shows: up to 100, and none from the first that would end or spoil its line.
+// How many bytes of a text a message shows: at most 100, and only those before the first that is not printable.
 static int printable(struct span text)
 {
     enum { MOST = 100 };

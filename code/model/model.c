@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-// More than any model of the kind has.
+// Limits that no model of this architecture comes near.
 enum { LAYERS_MOST = 1024, WIDTH_MOST = 1 << 16, CONTEXT_MOST = 1 << 20 };
 enum { TENSORS = 2, TENSORS_OF_LAYER = 9 };
 
@@ -91,7 +91,7 @@ struct model *model_open(const char *path)
     m->layer = need(calloc((size_t)m->layers, sizeof *m->layer));
     for (int i = 0; i < m->layers; ++i)
         read_layer(m, i, &m->layer[i]);
-    // One more might be a bias, or weights of their own for the logits.
+    // A tensor too many may be a bias, or separate weights for the logits: this program would ignore it.
     const size_t known = TENSORS + (size_t)m->layers * TENSORS_OF_LAYER,
                  there = gguf_tensors(m->file);
     if (there != known)

@@ -1,4 +1,5 @@
-// reference.c: the model in double precision, on the weights as the file has them: what the GPU's numbers are held to.
+// reference.c: the model in double precision, with the weights as the file has them: the GPU's results are compared
+// with it.
 #include "model.h"
 
 #include "host/host.h"
@@ -11,9 +12,9 @@
 struct reference {
     const struct model *model;
     enum kept kept;
-    int room, length;      // tokens: that fit, and that are there
+    int room, length;      // how many tokens fit, and how many there are
     double *keys, *values; // [layers][room][key_heads * 64], keys turned by their places
-    double *queries;       // [layers][room][width], or NULL: not kept
+    double *queries;       // [layers][room][width]; NULL: queries are not kept
 };
 
 struct reference *reference_open(const struct model *m, int room, enum kept kept)
@@ -61,7 +62,7 @@ static double *vectors(int count, int columns)
     return need(malloc((size_t)count * (size_t)columns * sizeof(double)));
 }
 
-// In eight sums, which the compiler may keep in one register or two.
+// The inner product, in eight partial sums, so that the compiler can use vector registers.
 static double dot(const float *weights, const double *x, int columns)
 {
     enum { SUMS = 8 };
@@ -74,7 +75,7 @@ static double dot(const float *weights, const double *x, int columns)
     return all;
 }
 
-// y[count][rows] = x[count][columns] times the weights [rows][columns], turned over.
+// y[count][rows] = x[count][columns] times the transposed weights, which are [rows][columns].
 static void product(const struct tensor *weights, const double *x, int count, double *y)
 {
     float *row = need(malloc((size_t)weights->columns * sizeof *row));
@@ -87,7 +88,8 @@ static void product(const struct tensor *weights, const double *x, int count, do
     free(row);
 }
 
-// RMSNorm (Zhang and Sennrich 2019): each vector in units of the root of its mean square, times a weight a column.
+// RMSNorm (Zhang and Sennrich 2019): divides each vector by the root of its mean square, and multiplies each column by
+// its weight.
 static void norm(const struct model *m, const struct tensor *weights, const double *x, int count,
                  double *to)
 {
@@ -104,7 +106,7 @@ static void norm(const struct model *m, const struct tensor *weights, const doub
     free(weight);
 }
 
-// RoPE (Su et al. 2021): columns 2i and 2i + 1 of a head are turned by place * base^(-2i / 64).
+// RoPE (Su et al. 2021): turns columns 2i and 2i + 1 of a head by the angle place * base^(-2i / 64).
 static void turn(const struct model *m, double *head, int place)
 {
     for (int i = 0; i < HEAD_COLUMNS; i += 2) {
@@ -128,7 +130,8 @@ static void round_kept(double *head)
         head[d] = (double)scale * e4m3_to_float(e4m3_from_float(halves[d] / scale));
 }
 
-// One query head of one token, whose keys and values are those of `length` tokens, `stride` numbers apart.
+// Attention of one query head of one token over the keys and values of `length` tokens, which are `stride` numbers
+// apart.
 static void attend(const double *query, const double *keys, const double *values, int stride,
                    int length, double *scores, double *to)
 {

@@ -1,5 +1,5 @@
-// A model's file, its tokens and the reference, on the small model that build/tiny-model writes: what is read of it,
-// what comes of it, and that of a damaged copy one line is said and nothing else happens.
+// Tests a model's file, its tokens and the reference on the small model that build/tiny-model writes: what is read from
+// the file, what the reference computes, and that a damaged file is refused in one line.
 #include "model.h"
 
 #include "host/host.h"
@@ -23,7 +23,8 @@ const char *__asan_default_options(void)
     return "detect_leaks=0";
 }
 
-enum { FIRST_BYTE = 3, FIRST_MERGE = FIRST_BYTE + 255 }; // tokens: specials, bytes but 0x7f, merges
+// The small model's tokens: 3 special ones, 255 bytes (all but 0x7f), merges.
+enum { FIRST_BYTE = 3, FIRST_MERGE = FIRST_BYTE + 255 };
 
 static char *folder, *tiny_path, *damaged_path;
 static char *tiny;
@@ -59,7 +60,7 @@ static int tear_down(void **state)
 
 // ---- Tokens -------------------------------------------------------------------------------------
 
-// Asserts that a text has these tokens, with -1 behind them.
+// Asserts that a text has these tokens; -1 ends them.
 static void expect_tokens(const char *words, const int *expected)
 {
     size_t count, i;
@@ -90,7 +91,7 @@ static void known_texts_have_known_tokens(void **state)
     EXPECT("Why is", FIRST_MERGE + 6, FIRST_MERGE + 4);
     // The pair with the lowest rank is joined first: " is" after " t" would leave " ti".
     EXPECT(" tis", FIRST_MERGE, of_byte('i'), of_byte('s'));
-    // Words end where the pattern says: each digit alone, the last of several spaces with the word.
+    // The pattern's words: each digit is one, and of several spaces the last belongs to the next word.
     EXPECT("12", of_byte('1'), of_byte('2'));
     EXPECT(" 1", of_byte(' '), of_byte('1'));
     EXPECT("  the", of_byte(' '), FIRST_MERGE + 2);
@@ -103,7 +104,7 @@ static void known_texts_have_known_tokens(void **state)
            of_byte('e'), of_byte('n'), of_byte('d'), of_byte('|'), of_byte('>'));
 }
 
-// Texts of letters, digits, marks and spaces of one to four bytes.
+// Random texts of letters, digits, marks and spaces, each of one to four bytes.
 static void texts_come_back_from_their_tokens(void **state)
 {
     (void)state;
@@ -150,7 +151,7 @@ static void a_text_that_is_not_utf8_is_refused_with_its_place(void **state)
     }
 }
 
-// A text with tokens as names: special ones as the file has them.
+// The text of some tokens, with special tokens written as their names in the file.
 static char *spelled(const int *tokens, size_t count)
 {
     static const char *const special[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
@@ -175,12 +176,12 @@ static void a_question_is_put_as_the_template_says(void **state)
     int special = 0;
     for (size_t i = 0; i < count; ++i)
         special += got[i] < FIRST_BYTE;
-    assert_int_equal(special, 5); // what the user types never ends a message
+    assert_int_equal(special, 5); // those of the template: what the user types makes none
     free(got);
     got = chat_question(&model->chat, model->tokens, false, " a", &count);
     assert_string_equal(spelled(got, count),
                         "\n<|im_start|>user\n a<|im_end|>\n<|im_start|>assistant\n");
-    // The line's end and the space belong to one text: " a" is a token of its own.
+    // " a" is one token, also after the line feed before it.
     assert_int_equal(got[6], FIRST_MERGE + 17);
     free(got);
     assert_null(chat_question(&model->chat, model->tokens, true, "a\xff", &count));
@@ -193,7 +194,7 @@ static void blocks_are_read_as_computed_by_hand(void **state)
 {
     (void)state;
     float to[2 * QUANT_BLOCK];
-    // Two blocks each. d = 0.5 (0x3800) and -2 (0xc000); q = -128, -1, 0, 127, 5, ..., 5.
+    // Q8_0: two blocks. d = 0.5 (0x3800) and -2 (0xc000); q = -128, -1, 0, 127, 5, ..., 5.
     uint8_t q8[2 * Q8_0_BYTES];
     memset(q8, 5, sizeof q8);
     memcpy(q8, "\x00\x38\x80\xff\x00\x7f", 6);
@@ -203,9 +204,9 @@ static void blocks_are_read_as_computed_by_hand(void **state)
     const float first[] = {-64, -0.5F, 0, 63.5F, 2.5F};
     assert_memory_equal(to, first, sizeof first);
     assert_true(to[31] == 2.5F && to[32] == -6 && to[33] == -10 && to[63] == -10);
-    // d = 0.25 (0x3400), m = -2 (0xc000): byte i has number i in its low half and number 16 + i in its high half.
+    // Q4_1: d = 0.25 (0x3400), m = -2 (0xc000); byte i has number i in its low half and number 16 + i in its high half.
     uint8_t q4[2 * 2 * Q4_1_BYTES] = {0};
-    uint8_t *row = q4 + 2 * Q4_1_BYTES; // of two rows the second
+    uint8_t *row = q4 + 2 * Q4_1_BYTES; // the second of two rows
     memcpy(row, "\x00\x34\x00\xc0\xf0\x1e", 6);
     memcpy(row + Q4_1_BYTES, "\x00\x3c\x00\x00\x21", 5); // d = 1, m = 0
     const struct tensor four = {QUANT_Q4_1, 2, 2 * QUANT_BLOCK, q4, 2 * Q4_1_BYTES};
@@ -216,7 +217,7 @@ static void blocks_are_read_as_computed_by_hand(void **state)
     assert_true(to[32] == 1 && to[48] == 2 && to[33] == 0);
     tensor_row(&four, 0, to);
     assert_true(to[0] == 0 && to[63] == 0);
-    // The smallest half is no zero: 2^-24.
+    // The smallest half, 2^-24, does not become zero.
     memcpy(q8, "\x01\x00\x01", 3);
     tensor_row(&eight, 0, to);
     assert_true(to[0] == ldexpf(1, -24));
@@ -230,7 +231,7 @@ static void a_number_that_is_not_finite_is_seen_in_each_format(void **state)
     const struct tensor eight = {QUANT_Q8_0, 2, QUANT_BLOCK, q8, Q8_0_BYTES},
                         four = {QUANT_Q4_1, 2, QUANT_BLOCK, q4, Q4_1_BYTES},
                         single = {QUANT_F32, 1, 2, (const uint8_t *)floats, sizeof floats};
-    memset(q8 + 2, 0xff, QUANT_BLOCK); // numbers, not scales
+    memset(q8 + 2, 0xff, QUANT_BLOCK); // of the numbers, not of the scales, every pattern is finite
     memset(q4 + 4, 0xff, QUANT_BLOCK / 2);
     assert_true(tensor_is_finite(&eight) && tensor_is_finite(&four) && tensor_is_finite(&single));
     q8[Q8_0_BYTES + 1] = 0x7c; // infinite: the scale of the second block
@@ -253,8 +254,8 @@ static void the_small_model_is_what_was_written(void **state)
     assert_int_equal(model->chat.end, 2);
     assert_int_equal(model->embedding.type, QUANT_Q8_0);
     assert_int_equal(model->layer[1].down.type, QUANT_Q4_1);
-    // Rows of random weights have the length that they were made with, within what chance does: 384 of size 1, and of
-    // 1 / sqrt(512) each.
+    // Rows of random weights have about the length that they were made with: 384 numbers of size 1, and 512 numbers of
+    // size 1 / sqrt(512).
     float row[512];
     double embedding = 0, down = 0;
     tensor_row(&model->embedding, 7, row);
@@ -272,7 +273,7 @@ static void the_small_model_is_what_was_written(void **state)
 enum { EIGHT = 8 };
 static const int eight[EIGHT] = {1, 42, 7, 260, 100, 42, 42, 280};
 
-// Logits of all places of the eight tokens, run in pieces of `piece` tokens.
+// The logits after each of eight tokens, which are run in pieces of `piece` tokens.
 static double *logits_of_eight(int piece, enum kept kept)
 {
     double *logits = need(malloc(EIGHT * (size_t)model->words * sizeof *logits));
@@ -283,13 +284,14 @@ static double *logits_of_eight(int piece, enum kept kept)
     return logits;
 }
 
-// What code/model/compare.py computes with numpy from weights that another reader of GGUF dequantised.
+// Compares the logits with those that code/model/compare.py computed with numpy; its weights were dequantised by
+// another reader of GGUF.
 static void logits_are_those_of_another_program(void **state)
 {
     (void)state;
     static const struct {
         int likeliest;
-        double logits[4], most; // of tokens 0, 1, 100 and the last; of the likeliest one
+        double logits[4], most; // logits of tokens 0, 1, 100 and the last; the largest logit
     } expected[EIGHT] = {
         {106, {0.864087, -26.111519, 13.931191, 9.223378}, 54.944654},
         {193, {0.720065, 27.865191, 40.945026, -2.199534}, 76.641660},
@@ -312,7 +314,7 @@ static void logits_are_those_of_another_program(void **state)
     free(logits);
 }
 
-// The same with keys and values that numpy and ml_dtypes rounded to half and to E4M3.
+// Compares the logits with compare.py's, whose keys and values numpy and ml_dtypes rounded to half and then to E4M3.
 static void a_rounded_cache_is_that_of_another_program(void **state)
 {
     (void)state;
@@ -335,10 +337,10 @@ static void keys_and_values_are_kept(void **state)
     double *whole = logits_of_eight(EIGHT, KEPT_EXACT), *halves = logits_of_eight(4, KEPT_EXACT),
            *single = logits_of_eight(1, KEPT_EXACT);
     const size_t bytes = EIGHT * (size_t)model->words * sizeof *whole;
-    // The same sums in the same order.
+    // However the tokens are cut into pieces, the same sums are made in the same order.
     assert_memory_equal(whole, halves, bytes);
     assert_memory_equal(whole, single, bytes);
-    // What is cut off has no effect any more; `from` leaves out the logits before it.
+    // Tokens that were cut off have no effect any more; `from` leaves out the logits of earlier tokens.
     struct reference *r = reference_open(model, EIGHT, KEPT_EXACT);
     const int others[] = {5, 6, 8};
     reference_run(r, eight, 5, 5, NULL);
@@ -360,7 +362,7 @@ static void of_equal_logits_the_first_is_the_likeliest(void **state)
     assert_int_equal(likeliest((const double[]){7}, 1), 0);
 }
 
-// The program that asks.
+// Runs build/ask with up to three arguments.
 static struct output asked(const char *first, const char *second, const char *third)
 {
     char *tool = text("%s/../../../ask", own_folder());
@@ -375,7 +377,7 @@ static void the_program_answers(void **state)
     struct output ended = asked("the", "--most", "3");
     assert_int_equal(ended.status, 0);
     assert_string_equal(ended.err, "");
-    // The same three tokens by the library.
+    // The library's functions generate the same three tokens.
     size_t count, length = 0;
     char answer[64];
     int *tokens = chat_question(&model->chat, model->tokens, true, "the", &count);
@@ -394,11 +396,11 @@ static void the_program_answers(void **state)
     assert_memory_equal(ended.out, answer, length);
     assert_int_equal(strlen(ended.out), length);
     reference_close(r);
-    // To the end of the context, and no further.
+    // An answer ends at the end of the context.
     ended = asked("the", NULL, NULL);
     assert_int_equal(ended.status, 0);
     assert_int_equal(strlen(ended.out) > 10, true);
-    // The logits behind the eight tokens.
+    // The logits that follow the eight tokens.
     ended = asked("--logits", "1 42 7 260 100 42 42 280", NULL);
     assert_int_equal(ended.status, 0);
     double *all = logits_of_eight(EIGHT, KEPT_EXACT);
@@ -410,7 +412,7 @@ static void the_program_answers(void **state)
     assert_null(line);
 }
 
-// What the program says with an option of a text on its standard input; its exit status is left in *status.
+// What build/ask prints with an option, for a text on its standard input; *status receives its exit status.
 static char *said_of(const char *input, const char *option, int *status)
 {
     FILE *pipe = popen(text("printf '%s' | \"%s/../../../ask\" \"%s\" %s 2>&1", input, own_folder(),
@@ -433,7 +435,8 @@ static void the_program_prints_tokens(void **state)
     assert_int_equal(status, 2);
 }
 
-// Layer 0's queries of a token at place 0, which are not turned: the weights times the normed embedding.
+// Checks layer 0's queries of a token at place 0. There RoPE turns nothing: they are the weights times the normed
+// embedding.
 static void check_queries_of_the_first(int token, const double *head, int number)
 {
     float x[1024], weight[1024], row[1024];
@@ -503,7 +506,7 @@ static void the_program_writes_queries_keys_and_values(void **state)
     assert_int_equal(status, 3);
 }
 
-// The mean surprise of tokens from `from` to before `to`, which are a piece.
+// The mean of -log p over tokens [from, to), which are one piece of --perplexity.
 static double surprise_of(const int *tokens, int from, int to)
 {
     const size_t words = (size_t)model->words;
@@ -514,7 +517,7 @@ static double surprise_of(const int *tokens, int from, int to)
         const double *at = logits + (size_t)(i - from) * words;
         double sum = 0;
         for (size_t k = 0; k < words; ++k)
-            sum += exp(at[k] - at[tokens[i + 1]]); // 1 / p of the token that comes
+            sum += exp(at[k] - at[tokens[i + 1]]); // in the end 1 / p of the next token
         all += log(sum);
     }
     reference_close(r);
@@ -526,7 +529,7 @@ static void the_program_tells_perplexity_in_pieces_of_the_context(void **state)
 {
     (void)state;
     char words[700] = "";
-    for (int i = 0; i < 40; ++i) // each of them five tokens or six
+    for (int i = 0; i < 40; ++i) // each adds five tokens or six
         strcat(words, i % 3 ? " the xyz" : "Why is 12!");
     size_t count;
     int status, *tokens = tokens_of(model->tokens, words, strlen(words), &count);
@@ -536,7 +539,7 @@ static void the_program_tells_perplexity_in_pieces_of_the_context(void **state)
     char *said = said_of(words, "--perplexity", &status);
     assert_int_equal(status, 0);
     assert_string_equal(said, text("%.6g, of %zu tokens foretold\n", exp(mean), count - 2));
-    // One token after a whole piece is a piece of its own, in which nothing is foretold.
+    // A token after a whole piece is a piece of its own, and adds nothing to the perplexity.
     words[0] = '\0';
     for (int i = 0; i < 161; ++i)
         strcat(words, "1");
@@ -583,8 +586,8 @@ static void the_program_says_what_it_cannot_do(void **state)
 
 // ---- Damage -------------------------------------------------------------------------------------
 
-// fail() is linked as __wrap_fail (mk/tests.mk): where a test awaits it, it comes back here instead of ending the
-// program, which would take a process, sanitizers and all, for each damaged file.
+// fail() is linked as __wrap_fail (mk/tests.mk): when a test awaits a failure, it returns to the test and does not end
+// the program. Otherwise each damaged file would need a process of its own, which is slow with sanitizers.
 static bool awaited;
 static jmp_buf back;
 static int fail_status;
@@ -605,7 +608,8 @@ void __wrap_fail(int status, const char *format, ...)
     longjmp(back, 1);
 }
 
-// Opens a file. Returns 0, or the status with which the program would have ended; what it would have said is in said[].
+// Opens a file as a model. Returns 0, or the status with which the program would have ended; said[] is then its
+// message.
 static int opened(const char *path)
 {
     awaited = true;
@@ -624,7 +628,8 @@ static void write_damaged(const char *bytes, size_t count)
     assert_int_equal(fclose(file), 0);
 }
 
-// Whether the damaged file is refused in one line that has these words and its name; what else happens is printed.
+// Whether the damaged file is refused in one line that has these words and the file's name. If not, prints what
+// happened.
 static bool refused(const char *what, const char *words)
 {
     const int status = opened(damaged_path);
@@ -636,7 +641,7 @@ static bool refused(const char *what, const char *words)
     return right;
 }
 
-// Where a text stands in the file for the first time: behind it, `skip` bytes on.
+// The offset `skip` bytes after the end of a text, where that first stands in the file.
 static size_t place_of(const char *of, size_t skip)
 {
     const char *at = memmem(tiny, tiny_bytes, of, strlen(of));
@@ -646,7 +651,7 @@ static size_t place_of(const char *of, size_t skip)
 }
 
 #define BYTES_OF(bytes) bytes, sizeof(bytes) - 1
-// What is written over the bytes that stand `skip` behind a text, and what has to be said then.
+// A damage: bytes that are written `skip` bytes after the end of a text, and words that the message must have then.
 static const struct {
     const char *behind;
     size_t skip;
@@ -659,9 +664,9 @@ static const struct {
     {"GGUF", 0, BYTES_OF("\0\0\0\3"), "GGUF of version 50331648"}, // big endian
     {"GGUF", 4, BYTES_OF("\xff\xff\xff\xff\xff\xff\xff\xff"), "the number of tensors"},
     {"GGUF", 4, BYTES_OF("\x15\0"), "tensor 21 of 21"},
-    {"GGUF", 4, BYTES_OF("\x13\0"), "\"token_embd.weight\""}, // data begin where the table went on
+    {"GGUF", 4, BYTES_OF("\x13\0"), "\"token_embd.weight\""}, // one too few: data begin too early
     {"GGUF", 12, BYTES_OF("\xff\xff\xff\xff"), "the number of values"},
-    {"GGUF", 12, BYTES_OF("\x17\0\0\0"), "tensor 1 of 20"}, // its head is read as a value
+    {"GGUF", 12, BYTES_OF("\x17\0\0\0"), "tensor 1 of 20"}, // one value too many: it is read as one
     {"GGUF", 12, BYTES_OF("\0\0\0\0"), "tensor 1 of 20"},
     {"GGUF", 20, BYTES_OF("\xff\xff\xff\xff\xff\xff\xff\xff"),
      "value 1 of 22: 18446744073709551615 bytes are wanted"},
@@ -723,7 +728,7 @@ static const struct {
     {"token_embd.weight", 20, BYTES_OF("\3"), "the data of \"blk.0.attn_norm.weight\""},
     {"token_embd.weight", 24, BYTES_OF("\x20"), "they begin at 32 of all data, not at 0"},
     {"blk.0.attn_norm.weight", 16, BYTES_OF("\0\0\0\0"),
-     "they begin at 0 of all data"}, // upon the one before
+     "they begin at 0 of all data"}, // two tensors at one place
     {"blk.1.attn_", 0, BYTES_OF("k"), "no tensor"},
     {"blk.", 0, BYTES_OF("1"), "a tensor of this name is there already"},
 };
@@ -745,14 +750,14 @@ static void damage_is_told_in_one_line(void **state)
     free(copy);
 }
 
-// Where the data of a tensor stand; those of output_norm are the last of the file.
+// The offset of a tensor's data in the file. The data of output_norm are the last.
 static size_t in_file(const struct tensor *tensor)
 {
     return tiny_bytes - model->output_norm.row_bytes -
            (size_t)(model->output_norm.data - tensor->data);
 }
 
-// What stands where no text of its own stands before it.
+// Damages at places that have no text of their own before them.
 static void damage_to_tokens_and_weights_is_told(void **state)
 {
     (void)state;
@@ -802,7 +807,8 @@ static void a_file_that_ends_early_is_refused_wherever_it_ends(void **state)
     (void)state;
     const size_t data = in_file(&model->embedding);
     int wrong = 0, cuts = 0;
-    // Every 41st byte of what stands before the data, and every 40,009th of the data: primes, so all kinds of places.
+    // Cuts the file at every 41st byte before the data and at every 40,009th of the data: primes, so that all kinds of
+    // places are met.
     for (size_t at = 1; at < tiny_bytes; at += at < data ? 41 : 40009, ++cuts) {
         write_damaged(tiny, at);
         wrong += !refused(text("cut at %zu", at), "");
@@ -824,7 +830,7 @@ static void bits_that_flip_are_refused_or_change_what_is_read(void **state)
     int refusals = 0, wrong = 0;
     memcpy(copy, tiny, tiny_bytes);
     for (size_t i = 0; i < 150; ++i) {
-        const size_t at = i * 7919 % data; // a prime: anywhere before the data
+        const size_t at = i * 7919 % data; // 7919 is prime: places all over what precedes the data
         const char bit = (char)(1 << i % 8);
         copy[at] ^= bit;
         write_damaged(copy, tiny_bytes);
@@ -874,7 +880,7 @@ static void the_tool_leaves_nothing_half_written(void **state)
 {
     (void)state;
     char *tool = text("%s/../../../tiny-model", own_folder()), *inside = text("%s/in", folder);
-    // A folder of the name is in the way: what was written beside it is gone again.
+    // If a folder has the name already, writing fails, and the temporary file beside it is removed.
     assert_int_equal(mkdir(inside, 0700), 0);
     struct output ended = run((char *const[]){tool, inside, NULL}, NULL, 60, false);
     assert_int_equal(ended.status, 3);
@@ -888,7 +894,7 @@ static void the_tool_leaves_nothing_half_written(void **state)
     ended = run((char *const[]){tool, NULL}, NULL, 60, false);
     assert_int_equal(ended.status, 2);
     assert_string_equal(ended.err, "tiny-model: usage: tiny-model FILE [--seed N] [--context N]\n");
-    // What is left over would keep tear_down() from removing the folder.
+    // tear_down() would fail to remove the folder if any file were left in it.
 }
 
 int main(void)

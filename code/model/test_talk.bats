@@ -1,5 +1,6 @@
-# Chapter 23's programs on the small model, in the simulator: their logits are the reference's, whose cache is rounded as
-# the programs' is; they answer; and they say what they cannot do. What planted bugs change, labs/tools/mutants sees.
+# Chapter 23's programs on the small model, in the simulator: that their logits agree with the reference's, whose cache
+# is rounded as the programs' is; that they answer; and that they refuse in one line what they cannot do.
+# labs/tools/mutants tests that planted bugs are found.
 
 bats_require_minimum_version 1.5.0
 
@@ -14,7 +15,7 @@ setup() {
     cd "$BATS_TEST_DIRNAME/../.."
 }
 
-# numbers N: N tokens, always the same ones.
+# numbers N: prints N tokens' numbers, the same ones in every run.
 numbers() {
     awk -v n="$1" 'BEGIN { for (x = 1; n; --n) { printf "%d ", x; x = (x * 75 + 74) % 281 } }'
 }
@@ -23,33 +24,36 @@ tokens() { # TEXT
     build/ask "$TINY" --tokens <<<"$1"
 }
 
-message() { # ROLE TEXT; 13 is the line's end
+# message ROLE TEXT: the tokens of a message; 1 begins it, 13 is a line feed, 2 ends it.
+message() {
     echo "1 $(tokens "$1") 13 $(tokens "$2") 2 13"
 }
 
-# The likeliest token behind others, by the reference.
-next() { # TOKENS
+# next TOKENS: the token that the reference takes for the likeliest after these.
+next() {
     build/ask "$TINY" --cache e4m3 --logits "$1" | awk 'NR == 1 || $1 > most { most = $1; token = NR - 1 } END { print token }'
 }
 
-bytes() { # TOKEN, of one byte
+# bytes TOKEN: the byte that a token of one byte stands for.
+bytes() {
     [ "$1" -ge 3 ]
     [ "$1" -lt 258 ]
     printf %b "\\x$(printf %02x $(($1 - 3 + ($1 >= 130))))"
 }
 
-# Logits behind tokens are MOST apart at most. Where one token asks itself, only products and norms are in question:
-# 0.00001. Otherwise queries, P and attention's output are rounded to half: 0.08. A cache that is not rounded makes 1.7,
-# a vector of a product in one half 0.2, other pairs of columns for RoPE 20.
-held() { # PROGRAM COUNT MOST [OPTION]
+# held PROGRAM COUNT MOST [OPTION]: the logits that follow COUNT tokens differ from the reference's by at most MOST.
+# Measured: with one token, whose attention is its own value, only products and norms differ, by 0.00001. With more,
+# queries, P and attention's output are rounded to half: 0.08. Errors make more: a cache that is not rounded 1.7, a
+# product's vector in one half instead of two 0.2, the wrong pairs of columns in RoPE 20.
+held() {
     run code/model/check "build/$1" "$TINY" "$(numbers "$2")" "$3" "${@:4}"
     echo "$1, $2 tokens: $output"
     [ "$status" -eq 0 ]
     [[ $output =~ ^"apart by 0.0"[0-9]+", 0.0"[0-9]+" on average"$ ]]
 }
 
-# The line behind an answer: tokens READ and SAID, and times, which are not looked at.
-spoke() { # READ SAID
+# spoke READ SAID: the line after an answer has these numbers of tokens; its times may be any.
+spoke() {
     [[ $stderr =~ ^"talk: $1 tokens read, "[0-9.e+-]+" s each; $2 said, "[0-9.e+-]+" s each"$ ]]
 }
 
@@ -111,7 +115,7 @@ alike() { # PROGRAM COUNT MOST
     [ "$status" -eq 0 ]
     [ "$output" = "$(build/ask "$TINY" "the" --cache e4m3 --numbers)" ]
     spoke 89 "${#lines[@]}"
-    [ "${#lines[@]}" -le 72 ] # the context's end: 160 tokens, of which the last is not read
+    [ "${#lines[@]}" -le 72 ] # the context's 160 tokens less 89 of the question; the last one said is not read
 }
 
 @test "Ctrl-C ends an answer" {
@@ -131,7 +135,8 @@ alike() { # PROGRAM COUNT MOST
     [ "$(wc -l <<<"$stderr")" -eq 2 ]
     [ "${#lines[@]}" -eq 2 ]
     [ "${lines[0]}" = "$(build/ask "$TINY" "the" --cache e4m3 --most 2)" ]
-    # The same tokens at once: the first question, two tokens that were said, the end put in for the model, the second.
+    # The second answer has to follow from all tokens of the talk: the first question, the two tokens that were said,
+    # the end of the message (which --most kept the model from saying), the second question.
     local who="You are a helpful AI assistant named SmolLM, trained by Hugging Face" before said
     before="$(message system "$who") $(message user the) 1 $(tokens assistant) 13"
     said=$(next "$before")

@@ -1,7 +1,7 @@
 // tiny-model.c: writes a model of two layers with random weights, in the same format as the real one, for tests.
-//   tiny-model FILE [--seed N] [--context N]     N tokens are what it reads: 160
-// It has all that the real one has, in numbers that differ from one another: groups of three queries, matrices in Q4_1,
-// an embedding in Q8_0, merges, special tokens, and a byte without a token.
+//   tiny-model FILE [--seed N] [--context N]     N: the tokens that it reads, 160 by default
+// It has all parts that the real one has, in sizes that mostly differ, so that exchanged ones are noticed: groups of
+// three query heads, matrices in Q4_1, an embedding in Q8_0, merges, special tokens, and a byte without a token.
 #include "model.h"
 
 #include "host/host.h"
@@ -19,7 +19,7 @@ enum {
     VECTOR = 0,
     TENSORS = 2 + 9 * LAYERS
 };
-// Types of values and of tokens (docs/gguf.md).
+// Types of values, and of tokens (ggml, docs/gguf.md).
 enum {
     UINT32 = 4,
     INT32 = 5,
@@ -32,7 +32,7 @@ enum {
 };
 
 static const char *const special[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
-// Each word's merges join it from its beginning, a letter at a time.
+// The merges make each of these words from its beginning, one letter more at a time.
 static const char *const words[] = {" the", " is", "Why", " sky", " blue", "ing",
                                     "er",   " a",  " of", "you",  "ass"};
 enum { SPECIALS = sizeof special / sizeof *special, WORDS = sizeof words / sizeof *words };
@@ -57,7 +57,7 @@ static void put(struct bytes *to, const void *from, size_t count)
 
 static void put_number(struct bytes *to, uint64_t value, size_t bytes)
 {
-    put(to, &value, bytes); // little endian, as this machine
+    put(to, &value, bytes); // the file and this machine are both little endian
 }
 
 static void put_text(struct bytes *to, const char *words_)
@@ -72,7 +72,7 @@ static void pad(struct bytes *to)
     put(to, zeros, (ALIGNED - to->count % ALIGNED) % ALIGNED);
 }
 
-static int values; // that were put
+static int values; // how many values were put
 
 static void put_key(struct bytes *to, const char *key, int type)
 {
@@ -200,10 +200,11 @@ static void put_half(struct bytes *to, double value)
     put(to, &half, sizeof half);
 }
 
-// Blocks whose numbers are of size `size`: scales differ by up to three times, and means are near zero.
+// Appends a block of random numbers with about the standard deviation `size` and a mean near zero; blocks' scales
+// differ by a factor of up to three.
 static void put_block(struct bytes *to, int type, double size)
 {
-    const double q4_deviation = 4.61, q8_deviation = 73.6; // of 0 ... 15, and of -127 ... 127
+    const double q4_deviation = 4.61, q8_deviation = 73.6; // of numbers 0 to 15, and -127 to 127
     const double scale = size * between(0.5, 1.5);
     if (type == QUANT_Q8_0) {
         put_half(to, scale / q8_deviation);
@@ -229,7 +230,8 @@ static void add_tensor(const char *name, int type, int rows, int columns)
     put_number(&table, (uint64_t)type, 4);
     put_number(&table, data.count, 8);
     if (rows == VECTOR)
-        // Of either sign: or else the likeliest token after each is that token again, whose embedding is in the sum.
+        // Weights of either sign. With positive ones the likeliest token after each would be that token again, because
+        // its embedding is a part of the sum.
         for (int i = 0; i < columns; ++i) {
             const float weight = (float)(between(0.5, 1.5) * (random_word() % 2 ? 1 : -1));
             put(&data, &weight, sizeof weight);
@@ -255,7 +257,7 @@ static void add_layer(int number)
                    parts[i].columns);
 }
 
-// By way of a file beside it, so that nobody ever sees half of it.
+// Writes a file by way of a temporary one beside it, so that nobody ever sees half of it.
 static void write_whole(const struct bytes *from, const char *path)
 {
     char *beside = text("%s.%d", path, (int)getpid());

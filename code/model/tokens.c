@@ -1,5 +1,6 @@
-// tokens.c: byte-level byte-pair encoding. A text is cut into words by a pattern, a word is a row of symbols, one a
-// byte, and the pair of neighbours that is first among the merges becomes one symbol, until no pair is among them.
+// tokens.c: byte-level byte-pair encoding. A pattern cuts a text into words, and a word begins as one symbol a byte.
+// Then, of all pairs of neighbouring symbols, the one that stands first in the list of merges becomes one symbol, until
+// no pair is in the list.
 #include "model.h"
 
 #include "host/host.h"
@@ -11,27 +12,28 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-// GPT-2's pattern (Radford et al. 2019, encoder.py), between digits.
+// GPT-2's pattern (Radford et al. 2019, encoder.py), for the text between digits.
 static const char PATTERN[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-// A digit, or what stands between digits.
+// The pattern that cuts digits out first: one digit, or a text without digits.
 static const char DIGITS[] = "\\p{N}|\\P{N}+";
 
-enum { NORMAL = 1 }; // the type of a token that is text
+enum { NORMAL = 1 }; // the type of ordinary tokens; others are special
 
 struct tokens {
     int count;
-    struct span *names; // as in the file
-    char **bytes;       // what they stand for
+    struct span *names; // of the tokens, as in the file
+    char **bytes;       // the bytes that each token stands for
     size_t *lengths;
-    struct hsearch_data numbers, ranks; // of tokens by their names; of merges, "a b"
-    char *keys;                         // of both, each with a NUL
-    char symbols[BYTES][3];             // of bytes, in UTF-8
+    struct hsearch_data numbers, ranks; // tokens' numbers by name; merges' ranks by "a b"
+    char *keys;                         // the keys of both tables, each with a NUL
+    char symbols[BYTES][3];             // the letter of each byte, in UTF-8
     pcre2_code *words, *digits;
-    int unknown; // the token of what has none
+    int unknown; // the token that stands for a byte without one
 };
 
-// GPT-2 writes bytes as letters that can be seen: those of Latin-1 that can are themselves, the others are 256 and up.
+// GPT-2 writes bytes as visible letters: a byte that is a visible letter of Latin-1 is that letter, and all others are
+// the letters from number 256 on.
 void byte_letters(char symbols[BYTES][3])
 {
     int more = 256;
@@ -49,7 +51,7 @@ void byte_letters(char symbols[BYTES][3])
     }
 }
 
-// The bytes that a token's name stands for; false: one of its letters stands for none.
+// Converts a token's name to the bytes that it stands for; false: one of its letters stands for no byte.
 static bool read_name(const struct tokens *t, struct span name, char *to, size_t *length)
 {
     *length = 0;
@@ -76,7 +78,8 @@ static pcre2_code *compile(const char *pattern)
     return need(code);
 }
 
-// Numbers by names, which are called `what` where one is wrong; the texts are copied to *to with a NUL each.
+// Fills a table with the index of each name. The keys are copied to *to, each with a NUL. what: what a message calls a
+// name that is wrong.
 static void number_names(struct hsearch_data *table, const struct gguf *file, const char *what,
                          const struct span *names, size_t count, char **to)
 {
@@ -135,7 +138,7 @@ static void read_tokens(struct tokens *t, const struct gguf *file)
     }
 }
 
-// Each merge is of two names with a space between, and makes a token.
+// Checks that each merge is two names with a space between, and that the joined name is a token's.
 static void check_merges(const struct tokens *t, const struct gguf *file, const struct span *merges,
                          size_t count)
 {
@@ -204,7 +207,7 @@ struct span token_bytes(const struct tokens *t, int token)
 
 // ---- Text to tokens -----------------------------------------------------------------------------
 
-struct list { // of tokens
+struct list { // a list of tokens that grows
     int *at;
     size_t count, room;
 };
@@ -218,15 +221,15 @@ static void append(struct list *list, int token)
     list->at[list->count++] = token;
 }
 
-// Bytes of a word's names, and a NUL behind each pair of them.
+// A word while its symbols are joined.
 struct word {
-    char *names;    // one after the other
-    size_t *starts; // of the symbols that are left, and of the end
-    size_t symbols;
-    char *pair; // room for "a b"
+    char *names;    // the symbols' names, one after the other
+    size_t *starts; // where each symbol's name starts in `names`, and where the last ends
+    size_t symbols; // how many are left
+    char *pair;     // room for a key of the table of merges, "a b"
 };
 
-// The rank of symbols i and i + 1 as a merge; -1: they are none.
+// The rank of the merge of symbols i and i + 1; -1: there is no such merge.
 static long rank_of(const struct tokens *t, const struct word *w, size_t i)
 {
     const size_t first = w->starts[i + 1] - w->starts[i],
@@ -282,7 +285,7 @@ static void add_word(const struct tokens *t, const char *text, size_t bytes, str
         const size_t length = w.starts[i + 1] - w.starts[i];
         memcpy(w.pair, w.names + w.starts[i], length);
         w.pair[length] = '\0';
-        const long token = number_of(&t->numbers, w.pair); // of some control bytes there is none
+        const long token = number_of(&t->numbers, w.pair); // some control bytes have no token
         append(list, token < 0 ? t->unknown : (int)token);
     }
     free(w.names);
@@ -292,7 +295,7 @@ static void add_word(const struct tokens *t, const char *text, size_t bytes, str
 
 typedef void add_fn(const struct tokens *t, const char *text, size_t bytes, struct list *list);
 
-// Cuts a text by a pattern, which fits everywhere. False: it is no UTF-8, and *wrong is where.
+// Cuts a text by a pattern, which matches at every place. False: the text is not UTF-8 at the byte *wrong.
 static bool cut(const struct tokens *t, const pcre2_code *pattern, const char *text, size_t bytes,
                 add_fn *add, struct list *list, size_t *wrong)
 {
@@ -300,7 +303,7 @@ static bool cut(const struct tokens *t, const pcre2_code *pattern, const char *t
     size_t from = 0;
 
     while (from < bytes) {
-        // The text was looked at the first time.
+        // The first match has checked that all of the text is UTF-8.
         const uint32_t known = from > 0 ? PCRE2_NO_UTF_CHECK : 0;
         if (pcre2_match(pattern, (const uint8_t *)text, bytes, from, known | PCRE2_ANCHORED, match,
                         NULL) < 0) {
