@@ -1,7 +1,7 @@
 """Compiles the C side of the package: python3 libraries.py FOLDER, which setup.py does.
 
-One shared library for the CPU, and where there is a CUDA compiler, one that quantises and one for each program of
-stages.py. They have a C interface and know nothing of PyTorch, so one build serves every version of it.
+It makes a shared library for the CPU and, if there is a CUDA compiler, one that quantises and one for each program of
+stages.py. They have a C interface and do not use PyTorch, so one build serves every version of PyTorch.
 """
 import concurrent.futures
 import os
@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 CODE = HERE.parent
-KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # those in mk/toolchain.mk, with which the book measured
+KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # as in mk/toolchain.mk: those of the book's measurements
 SHARED = ["-Xcompiler", "-fPIC,-fvisibility=hidden", "-shared", "-cudart", "shared"]
 
 
@@ -35,7 +35,8 @@ def toolkit():
 
 
 def images(program):
-    """What chapters/stages.tsv says of a program: sm_89 sm_90, say; it may have an image of its own."""
+    """The architectures that chapters/stages.tsv has for a program, such as sm_89 and sm_90: the program's own
+    (PROGRAM=sm_90a), or else those of its chapter."""
     asked = [CODE / "tools" / "stages", program[2:4], "images"]
     found = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
     if found.returncode:
@@ -46,7 +47,7 @@ def images(program):
 
 
 def gencode(architectures):
-    """Machine code for each image, and PTX of the first for future GPUs."""
+    """nvcc's flags for machine code of each architecture, and for PTX of the first, which newer GPUs can run."""
     flags = []
     for place, architecture in enumerate(architectures):
         virtual = architecture.replace("sm_", "compute_")

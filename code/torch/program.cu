@@ -107,15 +107,16 @@ static size_t scratch_wanted(const struct cache_args *args)
     return described->scratch_bytes ? described->scratch_bytes(args) : 0;
 }
 
-// The same for one query of each head, which asks a cache (struct cache_args):
+// Asks a cache with the queries of each sequence's newest token (struct
+// cache_args), which is put into the cache:
 //   q, out        [batch][heads][queries][HEAD_DIM]  half
 //   new_k, new_v  [batch][heads][HEAD_DIM]           half
 //   codes         [pages][heads][2 * page * HEAD_DIM]
 //   scales        [pages][heads][2 * page]
 //   table         [batch][max_pages]
 //   lengths       [batch]
-//   scratch       scratch_bytes() or more, zeros before the first launch; each
-//                 stream needs its own
+//   scratch       decode_scratch() bytes or more, zeros before the first
+//                 launch; each stream needs its own
 EXPORTED const char *
 launch_decode(const void *q, const void *new_k, const void *new_v,
               uint8_t *codes, uint8_t *scales, const int *table,
@@ -143,8 +144,8 @@ launch_decode(const void *q, const void *new_k, const void *new_v,
     });
 }
 
-// How much scratch launch_decode() needs on this device for such a cache, or
-// for some of its sequences.
+// The bytes of scratch that launch_decode() needs on this device for a cache
+// of this shape, or for any of its sequences.
 EXPORTED size_t decode_scratch(int batch, int heads, int queries, int page,
                                int max_pages, int device)
 {
@@ -160,11 +161,12 @@ EXPORTED size_t decode_scratch(int batch, int heads, int queries, int page,
     return most;
 }
 
-// The same for the newest tokens of each sequence (struct prompt_args):
+// Asks a cache with the queries of several newest tokens of each sequence
+// (struct prompt_args). What is not listed is as for launch_decode():
 //   q, out        [batch][heads * queries][newest][HEAD_DIM]  half
 //   new_k, new_v  [batch][heads][newest][HEAD_DIM]            half
 //   asked         [batch]
-//   scratch       prompt_scratch() or more, zeros
+//   scratch       prompt_scratch() bytes or more, zeros
 EXPORTED const char *
 launch_prompt(const void *q, const void *new_k, const void *new_v,
               uint8_t *codes, uint8_t *scales, const int *table,
@@ -200,7 +202,7 @@ launch_prompt(const void *q, const void *new_k, const void *new_v,
     });
 }
 
-// How much scratch launch_prompt() needs on this device.
+// The bytes of scratch that launch_prompt() needs on this device.
 EXPORTED size_t prompt_scratch(int batch, int heads, int queries, int newest,
                                int page, int max_pages, int device)
 {
@@ -215,7 +217,8 @@ EXPORTED size_t prompt_scratch(int batch, int heads, int queries, int newest,
     return wanted;
 }
 
-// The place in a page of an element of the token in `slot`: of K (0) or V (1).
+// The index in a page's codes of element d of the token in `slot`. tensor: 0 is
+// K, 1 is V.
 EXPORTED int place_of(int tensor, int slot, int d)
 {
     if (!described)

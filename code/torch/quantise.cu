@@ -15,9 +15,9 @@ namespace quantiser
 { // the test has a chapter's program in the same file
 
 constexpr int THREADS = 256;
-constexpr int CHUNK = 8; // elements of one load of a lane, and their codes
-constexpr int CHUNKS = HEAD_DIM / CHUNK; // in a row
-constexpr int LOADS = 4;                 // of a lane, in flight together
+constexpr int CHUNK = 8;                 // elements that a lane loads at once
+constexpr int CHUNKS = HEAD_DIM / CHUNK; // chunks of a row
+constexpr int LOADS = 4;                 // a lane's loads in flight together
 constexpr int BLOCK = THREADS * LOADS;   // chunks that a CTA processes together
 constexpr int MOST_PARTS =
     64; // parts of a head in a sequence, one for each CTA
@@ -54,8 +54,8 @@ template <class T> struct alignas(16) chunk {
     T x[CHUNK];
 };
 
-// Loads a lane's chunks of a block of a head in a sequence; zeros past the end of a row and of the
-// sequence.
+// Loads a lane's chunks of one block of a head in a sequence, with zeros past the end of a row and of
+// the sequence.
 template <class T>
 __device__ void load(chunk<T> (&to)[LOADS], const struct job &job, int block)
 {
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(THREADS) find_largest(struct job job)
         load(x, job, block);
         for (int i = 0; i < LOADS; ++i)
             for (int j = 0; j < CHUNK; ++j)
-                // A NaN does not become the largest.
+                // fmaxf ignores a NaN, so that none becomes the largest.
                 largest = fmaxf(largest, fabsf(value(x[i].x[j])));
     }
     largest = largest_of_cta(largest);

@@ -7,7 +7,7 @@ from setuptools.command.build_py import build_py
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import libraries  # noqa: E402: it stands beside this file, where a build does not look
+import libraries  # noqa: E402: it is in this folder, which the line above adds to the path
 
 
 class BuildPy(build_py):
@@ -17,11 +17,11 @@ class BuildPy(build_py):
 
 
 class Compiled(Distribution):
-    def has_ext_modules(self):  # the wheel belongs to this platform
+    def has_ext_modules(self):  # True: the wheel gets this platform's tag
         return True
 
 
-# Everything made is in build/.
+# All that a build makes goes into build/torch.
 made = HERE.parents[1] / "build" / "torch"
 made.mkdir(parents=True, exist_ok=True)
 setup(cmdclass={"build_py": BuildPy}, distclass=Compiled,

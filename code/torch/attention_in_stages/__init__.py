@@ -5,8 +5,8 @@
     out = attention(q, k, v, accuracy="e4m3")  # on a Hopper faster: P is rounded to E4M3, too
     out = attention(q, k, v, stage="causal")   # with a causal mask
 
-stages.py says which stages there are. The operators are torch.ops.attention_in_stages.quantise and .registers,
-.hopper and so on; attention() is the one after the other. On the CPU they compute the book's reference.
+stages.py lists the stages. The operators are torch.ops.attention_in_stages.quantise, and one for each stage, such as
+.registers or .hopper; attention() calls quantise and then the stage. On the CPU they compute the book's reference.
 cache.py has the operators that ask a cache, decode() and prompt().
 """
 import ctypes
@@ -27,7 +27,7 @@ __all__ = ["attention", "quantise", "Cache", "decode", "fill_cache", "new_cache"
            "STAGES"]
 
 TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}  # the numbers in quantise.cu
-MOST_PARTS = 64  # parts of a head in a sequence, in quantise.cu
+MOST_PARTS = 64  # the most parts that quantise.cu cuts a head of a sequence into
 CODES = torch.uint8  # not float8_e4m3fn, which opcheck cannot compare; codes may be viewed as that
 
 # ---- What is asked for ----------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def _check_tensors(q, k, v):
         _require(x.stride(3) == 1, lambda: f"{name}.stride(3) is {x.stride(3)}: the elements of a row lie "
                                            "side by side")
     head_dim = q.shape[3]
-    _require(head_dim % 8 == 0 and 8 <= head_dim <= HEAD_DIM,  # what is narrower is filled up with zeros
+    _require(head_dim % 8 == 0 and 8 <= head_dim <= HEAD_DIM,  # narrower rows are filled up with zeros
              lambda: f"head_dim is {head_dim}: a multiple of 8, at most {HEAD_DIM}, is wanted")
     _require(min(q.shape) > 0, lambda: f"q is {list(q.shape)}: no dimension may be 0")
     _require(q.shape[0] * q.shape[1] * q.shape[2] <= 2**31 // HEAD_DIM,
@@ -85,7 +85,7 @@ def _quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
     _check_tensors(q, k, v)
     batch, heads, seq_len, head_dim = q.shape
     codes, scales = _empty_codes(q)
-    # The kernels load 8 elements at a time: a tensor whose rows are not aligned to that is copied.
+    # The kernels load 8 elements at a time: a tensor whose rows do not begin at multiples of 8 elements is copied.
     q, k, v = (x if x.data_ptr() % 16 == 0 and all(s % 8 == 0 for s in x.stride()[:3]) else
                x.clone(memory_format=torch.contiguous_format) for x in (q, k, v))
     strides = (ctypes.c_longlong * 9)(*(x.stride(d) for x in (q, k, v) for d in range(3)))
@@ -135,7 +135,7 @@ def _define(name, stage):
         _check_codes(codes, scales, lengths, name)
         _, batch, heads, seq_len, _ = codes.shape
         make = codes.new_empty
-        if lengths is not None:  # on the GPU: not to be checked here
+        if lengths is not None:  # clamped: on the GPU it cannot be checked
             lengths = lengths.clamp(1, seq_len).to(torch.int32)
             make = codes.new_zeros
         out = make(codes.shape[1:], dtype=torch.float16)

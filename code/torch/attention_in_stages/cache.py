@@ -1,9 +1,9 @@
 """A paged cache of keys and values in E4M3, asked by one query of each head (chapter 21 of the book) or by many (22).
 
     cache = new_cache(batch, heads, max_tokens, device="cuda")
-    fill_cache(cache, k, v)         # of a prompt
-    cache.lengths += 1              # then, for each token: there is one more,
-    out = decode(q, k, v, cache)    # which these are of; k and v are put into the cache
+    fill_cache(cache, k, v)         # the keys and values of a prompt
+    cache.lengths += 1              # then, for each new token: count it, and
+    out = decode(q, k, v, cache)    # ask with its q; its k and v are put into the cache
     cache.lengths += 100            # or for a hundred tokens at once
     out = prompt(q, k, v, cache)
 
@@ -21,17 +21,17 @@ from .native import HEAD_DIM, _launched, _library, _pointer, _program, _require,
 
 PAGES = (16, 32, 64, 128, 256)  # tokens
 MOST_QUERIES = 16  # query heads that share a head of keys
-GRANULE = 16  # tokens whose codes lie together
-LEAST_SCALE = 95  # 2^-32, for the smallest half
+GRANULE = 16  # tokens whose codes lie together in a page
+LEAST_SCALE = 95  # in E8M0: 2^-32, with which the smallest half, 2^-24, becomes 256
 
 
 @dataclasses.dataclass
 class Cache:
     """The keys and values of a batch's tokens: token t of sequence b is in page table[b][t / page], in its
     slot t % page. Pages may lie in any order, and sequences may share them; what a slot without a token
-    holds is nobody's. On a GPU nobody can check the table's entries. For some of the sequences, give the same
-    cache with their rows of table and lengths; on a stream of its own, with a scratch of its own,
-    zeros_like(scratch)."""
+    holds is never read. The table's entries are not checked on a GPU. A Cache of some of the sequences has the same
+    codes and scales, and those sequences' rows of table and lengths. A Cache that is used on another stream at the
+    same time needs a scratch of its own, zeros_like(scratch)."""
     codes: Tensor  # uint8 [pages, heads, 2 * page * 64]: E4M3 of K and V, each where _views() says
     scales: Tensor  # uint8 [pages, heads, 2 * page]: E8M0 scales of each token's K and V
     table: Tensor  # int32 [batch, pages of a sequence]
@@ -47,15 +47,16 @@ def new_cache(batch: int, heads: int, max_tokens: int, *, page: int = 64, pool: 
               device="cuda") -> Cache:
     """An empty cache with room for max_tokens tokens of each sequence, and all its pages dealt out.
 
-    heads: of keys and values. A token takes 130 bytes a head; page: 16, 32, 64, 128 or 256 tokens. pool: so many
-    pages for all sequences together; none is dealt out then, the table is -1, and whoever needs one writes it there.
+    heads: of keys and values. A token takes 130 bytes a head. page: 16, 32, 64, 128 or 256 tokens. pool: the number of
+    pages for all sequences together. With it no page is dealt out: the table is all -1, and the caller writes the
+    number of a page into it when a sequence needs one.
     """
     _require(page in PAGES, lambda: f"page is {page}: 16, 32, 64, 128 or 256 tokens are wanted")
     for name, number in (("batch", batch), ("heads", heads), ("max_tokens", max_tokens), ("pool", pool)):
         _require(number is None or number >= 1, lambda: f"{name} is {number}: at least 1 is wanted")
     of_one = (max_tokens + page - 1) // page
     pages = batch * of_one if pool is None else pool
-    device = torch.empty(0, device=device).device  # the same device with its number
+    device = torch.empty(0, device=device).device  # "cuda" becomes "cuda:0"
     scratch = 0
     if device.type == "cuda":
         scratch = _program("decode", device).decode_scratch(batch, heads, MOST_QUERIES, page, of_one, device.index)
@@ -64,12 +65,12 @@ def new_cache(batch: int, heads: int, max_tokens: int, *, page: int = 64, pool: 
     return Cache(codes, codes.new_zeros((pages, heads, 2 * page)), table if pool is None else table.fill_(-1),
                  torch.zeros(batch, dtype=torch.int32, device=device), codes.new_zeros(scratch))
 
-# ---- What is where --------------------------------------------------------------------------------
+# ---- Layout of a page -----------------------------------------------------------------------------
 
 
 def _views(codes, scales):
-    """K, V and their scales, [page, head, granule, 4, 4, ...]: 4 times 4
-    tokens, and of codes 2 times 4 times 8 columns."""
+    """Views of K, V and their scales, [page, head, granule, 4, 4, ...]: a granule
+    is 4 times 4 tokens; codes have 2 times 4 times 8 columns after that."""
     pages, heads, _ = codes.shape
     granules = codes.view(pages, heads, -1, 2, GRANULE * HEAD_DIM)
     k = granules[:, :, :, 0].unflatten(3, (4, 4, 2, 4, 8))
@@ -83,7 +84,7 @@ def _views(codes, scales):
 
 def _quantised(x):
     """Codes of rows, and each row's scale: the smallest power of two with which no value is past 448."""
-    x = x.half().float()  # as decode() does: a token's values become halves
+    x = x.half().float()  # decode() on a GPU rounds a token's values to half first
     # The exponent of a float is E8M0. 448 is 1.75 * 2^8: a mantissa past .75 carries.
     scale = ((x.abs().amax(-1).view(torch.int32) + 0x1fffff) >> 23) - 8
     scale = scale.clamp(min=LEAST_SCALE)
@@ -94,9 +95,9 @@ def _quantised(x):
 def fill_cache(cache: Cache, k: Tensor, v: Tensor, lengths: Optional[Tensor] = None) -> None:
     """Puts a prompt's keys and values, [batch, heads, tokens, 64], into the cache, from the first token on.
 
-    lengths: how many of them are a sequence's, [batch]; all, unless it is told. What lies past a sequence's
-    end is written, too, and nobody's: the table has pages for all of `tokens`. For some sequences of a batch
-    alone, give a Cache with their rows of table and lengths.
+    lengths: how many of these tokens each sequence has, [batch]; if it is not given, all of them. Slots past a
+    sequence's length are written, too, but never read; so the table must have pages for all of `tokens`. To fill some
+    sequences of a batch alone, pass a Cache with their rows of table and lengths.
     """
     _check_cache(cache.codes, cache.scales, cache.table, cache.lengths)
     page = cache.scales.shape[2] // 2
@@ -161,8 +162,8 @@ def _check_cache(codes, scales, table, lengths):
 
 
 def _check_asked(q, k, v, codes, scales, table, lengths, tokens, words, other=()):
-    """Checks that q, k and v have so many tokens. `words`: what q is, and whose k and v are; `other`: a name and
-    a tensor."""
+    """Checks that q, k and v have this many tokens. words: for messages, what q is, whose k and v are, and the
+    function's name; other: further tensors that have to be on the same device, as (name, tensor)."""
     _check_cache(codes, scales, table, lengths)
     batch, heads = table.shape[0], codes.shape[1]
     _require(q.dim() == 4 and q.shape[0] == batch and q.shape[1] % heads == 0
@@ -221,13 +222,13 @@ def _append(k, v, codes, scales, table, lengths, asked):
 
 
 def _reference(q, codes, scales, table, lengths, asked, scale):
-    """The output for the newest tokens, in half, on the CPU; q is float. Zeros past a sequence's tokens."""
+    """The output for the newest tokens, in half, on the CPU; q is float. Rows past a sequence's tokens are zeros."""
     heads, page = codes.shape[1], scales.shape[2] // 2
     out = torch.zeros(q.shape, dtype=torch.float32)
     for sequence, (length, tokens) in enumerate(zip(lengths.tolist(), asked.tolist())):
         mine = _gathered(codes, scales, table[sequence:sequence + 1, :(length - 1) // page + 1])
         for i in range(tokens):
-            seen = length - tokens + i + 1  # keys of this query
+            seen = length - tokens + i + 1  # how many keys this query sees
             keys = [x[0, :, :seen].contiguous() for x in mine]
             query, answer = q[sequence, :, i].contiguous(), torch.empty(q.shape[1], HEAD_DIM)
             if not _library("cpu").decode_on_cpu(
@@ -257,9 +258,9 @@ def decode(q: Tensor, k: Tensor, v: Tensor, cache: Cache, *, scale: Optional[flo
 
     q: [batch, query heads, 1, 64], up to 16 for each head of the cache, in the order of
     scaled_dot_product_attention(enable_gqa=True); k, v: [batch, heads, 1, 64]. Half, bfloat16 or float, any
-    strides; they become half. cache.lengths counts the newest token already: raise it once a token, for all
-    layers. It is on the GPU, where nobody can look at it: a length below 1 counts as 1, and past the last
-    page the last slot is written again. scale: 1 / 8 unless it is told.
+    strides; they become half. cache.lengths must count the newest token already: raise it once a token, for all
+    layers. It is not checked, since it is on the GPU: a length below 1 counts as 1, and with one past the last page
+    the last slot is written again. scale: 1 / 8 if it is not given.
     """
     halves, lengths = _given("decode", q, k, v, cache)
     out = _decode(*halves, cache.codes, cache.scales, cache.table, lengths, cache.scratch,
@@ -313,7 +314,7 @@ def _prompt(q: Tensor, k: Tensor, v: Tensor, codes: Tensor, scales: Tensor, tabl
 def _(q, k, v, codes, scales, table, lengths, asked, scale):
     _check_prompt(q, k, v, codes, scales, table, lengths, asked)
     _append(k, v, codes, scales, table, lengths, asked)
-    rounded, of_rows = _quantised(q)  # as the kernel does: q becomes E4M3
+    rounded, of_rows = _quantised(q)  # the kernel, too, quantises q to E4M3
     rounded = rounded.view(torch.float8_e4m3fn).float() * (of_rows.int() << 23).view(torch.float32).unsqueeze(-1)
     return _reference(rounded, codes, scales, table, lengths, asked, scale)
 
@@ -326,15 +327,15 @@ def _(q, k, v, codes, scales, table, lengths, asked, scale):
 
 def prompt(q: Tensor, k: Tensor, v: Tensor, cache: Cache, *, asked: Optional[Tensor] = None,
            scale: Optional[float] = None) -> Tensor:
-    """Puts the newest tokens' k and v into the cache, and returns what each of them gets of all tokens up to itself.
+    """Puts the newest tokens' k and v into the cache, and returns each one's attention over all tokens up to itself.
 
-    q: [batch, query heads, tokens, 64], up to 16 for each head of the cache; k, v: [batch, heads, tokens, 64]; else
-    as decode() takes them. Each query becomes E4M3 with a power of two of its own, as keys do. cache.lengths counts
-    the newest tokens already. asked: how many of them are a sequence's, [batch], at least one; all, unless it is
-    told. Rows past them are zeros. scale: 1 / 8 unless it is told.
+    q: [batch, query heads, tokens, 64], up to 16 query heads for each head of the cache; k, v: [batch, heads, tokens,
+    64]; types and strides as for decode(). Each query becomes E4M3 with a power of two as its scale, as keys do.
+    cache.lengths must count the newest tokens already. asked: how many newest tokens each sequence has, [batch], at
+    least one; if it is not given, all of them. Output rows past them are zeros. scale: 1 / 8 if it is not given.
     """
     halves, lengths = _given("prompt", q, k, v, cache)
-    tokens = max(1, q.shape[2]) if q.dim() == 4 else 1  # the operator reports everything else that is wrong with q
+    tokens = max(1, q.shape[2]) if q.dim() == 4 else 1  # if q has another shape, the operator will report it
     if asked is None:
         asked = torch.full_like(lengths, tokens)
     _require(asked.device == lengths.device, lambda: f"asked is on {asked.device} and lengths are on {lengths.device}")

@@ -1,4 +1,5 @@
-"""What the operators call: the C side's libraries, and the messages about what is wrong."""
+"""What the operators call: the libraries of the C side. An error becomes an exception that begins with the package's
+name."""
 import ctypes
 import functools
 import pathlib
@@ -24,7 +25,7 @@ def _listed(names):
 
 @functools.cache
 def _library(name):
-    """The library cpu, quantise, or a program's name."""
+    """Loads the library `name`: cpu, quantise, or the name of a program."""
     path = pathlib.Path(__file__).parent / f"{name}.so"
     if not path.is_file():
         raise RuntimeError(f"attention_in_stages: there is no {path.name} here: it was installed without CUDA's "
@@ -52,7 +53,7 @@ def _launched(said):
 
 @functools.cache
 def _program(stage, device):
-    """The stage's program for this GPU: a Hopper's form only on a Hopper."""
+    """The library of the stage's preferred program for this GPU: Hopper's program only on a Hopper."""
     capability = torch.cuda.get_device_capability(device)
     for i, name in enumerate(STAGES[stage].programs):
         if i >= STAGES[stage].hopper or capability[0] == 9:

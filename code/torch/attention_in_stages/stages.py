@@ -1,11 +1,11 @@
-"""The stages that are operators, one a row. libraries.py compiles what the rows name, for the images that
-chapters/stages.tsv has; __init__.py makes the operators."""
+"""The stages that are operators, a row each. libraries.py compiles the programs that the rows name, for the
+architectures in chapters/stages.tsv; __init__.py makes the operators."""
 from typing import NamedTuple
 
 
 class Stage(NamedTuple):
     programs: tuple  # in code/, the preferred one first
-    hopper: int = 0  # how many of them, the first ones, run only on compute capability 9.0
+    hopper: int = 0  # how many of the programs, the first ones, run only on compute capability 9.0
     causal: bool = False  # a query sees no key past its own place
     ragged: bool = False  # takes a length for each sequence
     cache: bool = False  # asks a cache: decode() or prompt() is its operator
@@ -22,5 +22,5 @@ STAGES = {
 }
 # The fastest stage whose P is at least as accurate: on compute capability 9.0, elsewhere.
 FASTEST = {"half": ("hopper_half", "registers"), "e4m3": ("hopper", "registers")}
-# Chapters' numbers, which stage= accepted before it had names.
+# Numbers of chapters, which stage= took before stages had names.
 OLD_NUMBERS = {15: "registers", 16: "fp8_mma", 17: "hopper", 19: "causal"}

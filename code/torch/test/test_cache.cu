@@ -122,7 +122,7 @@ static void drop(struct drawn &d)
     problem_destroy(&d.problem);
 }
 
-// Twice: the second launch finds the scratch as the first left it, and stores the same token again.
+// Launches twice: the second launch finds the scratch as the first left it, and stores the same token again.
 static void test_a_cache_is_asked_and_appended_to(void **)
 {
     static const char *const shapes[] = {"1x1x1q1p16", "2x2x77q4p16",
@@ -155,7 +155,7 @@ static void test_the_cpu_answers_as_the_reference(void **)
     const struct problem *p = &d.problem;
     int heads = p->shape.heads, queries = p->shape.group;
     size_t outputs =
-        (size_t)heads * queries * HEAD_DIM; // outputs of a sequence
+        (size_t)heads * queries * HEAD_DIM; // output elements of a sequence
 
     for (int b = 0; b < p->shape.batch; ++b) {
         int length = d.lengths[b];
@@ -182,7 +182,7 @@ static void test_the_cpu_answers_as_the_reference(void **)
     drop(d);
 }
 
-// Enough for each part of the batch: a single sequence has more CTAs a head than two have.
+// The scratch for a batch is enough for each part of it, although a single sequence has more CTAs a head than two have.
 static void test_scratch_is_for_some_of_the_sequences_too(void **)
 {
     size_t one = decode_scratch(1, 8, 4, 64, 64, 0);

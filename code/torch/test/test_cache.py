@@ -15,7 +15,7 @@ TYPES = [torch.float16, torch.bfloat16, torch.float32]
 PAGES = [16, 32, 64, 128, 256]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 LIMIT = {"cpu": 6e-4, "cuda": 2e-3}  # errors of the output in half; on a GPU also of P in half
-QUANTISED = 0.2  # a row's error by E4M3 keys and values, at most; 0.04 for normal ones
+QUANTISED = 0.2  # the largest error of a row by E4M3 keys and values; with normal ones it is 0.04
 
 
 @pytest.fixture(params=DEVICES)
@@ -59,7 +59,7 @@ def error(out, wanted):
 
 
 def case(device, page=32, dtype=torch.float16):
-    """Prompts of 40 and of 3 tokens in a cache, then a query and a token more for each of the two sequences."""
+    """A cache with prompts of 40 and 3 tokens, and for each of the two sequences a further token and its query."""
     cache = dealt(2, 2, 70, page, device)
     fill_cache(cache, drawn(2, 2, 40, 1, dtype, device), drawn(2, 2, 40, 2, dtype, device),
                torch.tensor([40, 3], device=device))
@@ -75,7 +75,7 @@ def raw(q, k, v, cache, scale=0.125):
 
 
 def shapes():
-    """batch, heads, query heads for each, tokens of the longest prompt, page: drawn, and corner cases."""
+    """Cases, drawn ones and corner cases: batch, heads, query heads a head, tokens of the longest prompt, page."""
     chance = random.Random(2)
     some = [(chance.randint(1, 3), chance.randint(1, 4), chance.randint(1, 16), chance.randint(1, 600),
              chance.choice(PAGES)) for _ in range(8)]
@@ -94,7 +94,7 @@ def test_a_query_of_drawn_caches(shape, device):
     out = decode(q, k, v, cache)
     assert out.shape == q.shape and out.dtype == q.dtype and out.device == q.device
     assert error(out, exact(q, cache)) < LIMIT[device]
-    for x, there in zip((k, v), read_cache(cache)):  # the newest token is the last, and after it there is nothing
+    for x, there in zip((k, v), read_cache(cache)):  # the newest token is the last, and zeros follow it
         for b, length in enumerate(lengths.tolist()):
             assert (there[b, :, length] - x[b, :, 0]).abs().max() <= x[b].abs().max() / 16
             assert not there[b, :, length + 1:].any()
@@ -177,8 +177,8 @@ def test_scale_is_that_of_the_scores(device):
 
 
 def test_tensors_may_lie_anywhere(device):
-    """Inputs as one product gives them, [batch, 1, heads and all, 64]; not aligned to 16 bytes; expanded; with
-    another stride."""
+    """Inputs that are slices of one product's output; that are not aligned to 16 bytes; that are expanded; that
+    have another stride."""
     cache, q, k, v = case(device)
     wanted = decode(q, k, v, copied(cache))
     packed = torch.cat([q, k, v], 1).transpose(1, 2).contiguous().transpose(1, 2)
@@ -206,7 +206,8 @@ def test_a_length_that_is_none_stays_inside(device):
 
 
 def test_some_sequences_of_a_batch_and_pages_that_they_share(device):
-    """Rows of a batch are caches: a new sequence is filled while another goes on, with the same first page."""
+    """A batch's rows can be used as caches: a new sequence is filled while another goes on; both share their first
+    page."""
     cache = dealt(3, 2, 100, 32, device)
     k, v = (drawn(3, 2, 64, seed, device=device) for seed in (1, 2))
     fill_cache(cache, k, v)
@@ -341,7 +342,7 @@ def test_no_gradient(device):
         OPERATOR(*raw(q, k, v.detach(), cache)).sum().backward()
 
 def test_in_inference_mode(device):
-    """A cache made outside is appended to inside, and the other way round."""
+    """A cache made outside of the graph is appended to inside of it, and the other way round."""
     outside, q, k, v = case(device)
     other = copied(outside)
     wanted = decode(q, k, v, other)
@@ -441,7 +442,7 @@ def test_bytes_of_the_gpu_are_those_of_the_cpu(page):
     assert error(decode(*(x.cuda() for x in tensors), there).cpu(), out) < LIMIT["cuda"]
     for x, y in zip(read_cache(here), read_cache(there)):
         assert torch.equal(x, y.cpu())
-    assert torch.equal(here.codes != 0xff, (there.codes != 0xff).cpu())  # and nothing else was written
+    assert torch.equal(here.codes != 0xff, (there.codes != 0xff).cpu())  # both wrote the same bytes and no others
 
 
 @on_gpu
@@ -485,7 +486,7 @@ def test_the_current_stream_is_used():
 @on_gpu
 @pytest.mark.parametrize("room", [4000, 5000])  # keys split over 4 CTAs; over 8, a Hopper's cluster
 def test_two_streams_at_once(room):
-    """Parts of both must not mix: each cache has its own scratch."""
+    """The two caches' partial results must not mix: each cache has its own scratch."""
     prompts = [[drawn(1, 2, 3000, 10 * i + seed, device="cuda") for seed in (1, 2)] for i in range(2)]
     q = [drawn(1, 8, 1, i, device="cuda") for i in range(2)]
     newest = [drawn(1, 2, 1, 7 + i, device="cuda") for i in range(2)]

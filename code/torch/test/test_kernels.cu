@@ -39,8 +39,8 @@ template <class T> static std::vector<T> fetched(T *device, size_t count)
     return host;
 }
 
-// Halves of a drawn problem's tensors, quantised by the kernels and on the CPU; then attention of
-// the codes.
+// Quantises a drawn problem's tensors, in half, by the kernels and on the CPU, and compares them; then compares
+// attention of the codes.
 struct done {
     struct problem problem;
     std::vector<uint8_t> codes;
@@ -55,8 +55,7 @@ static struct done quantised(const char *text, int head_dim)
 
     assert_true(shape_parse(text, &shape, why, sizeof why));
     assert_true(problem_create(&done.problem, &shape, INPUT_MEAN, 3));
-    // Rows of 80 elements, of which the tensor has head_dim: so its stride differs from all its
-    // sizes.
+    // Rows are 80 elements apart, and the tensor uses head_dim of them: so its stride differs from all its sizes.
     enum { WIDE = 80 };
     size_t rows = shape_elements(&shape) / HEAD_DIM;
     const float *drawn[3] = {done.problem.q, done.problem.k, done.problem.v};
@@ -108,7 +107,7 @@ static struct done quantised(const char *text, int head_dim)
     return done;
 }
 
-// One part and one sequence; several parts, the last not full; rows of 32 filled up with zeros.
+// A sequence in one part; a sequence in several parts, the last not full; rows of 32 elements, filled up with zeros.
 static void test_codes_are_the_workbenchs(void **)
 {
     static const struct {

@@ -16,9 +16,9 @@ from attention_in_stages import STAGES, attention, quantise
 OPS = torch.ops.attention_in_stages
 TYPES = [torch.float16, torch.bfloat16, torch.float32]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-# What is rounded besides Q, K, V and the output (half, 2^-11): P, to half in registers, in hopper_half and in
-# causal's portable form, to E4M3 in the others; for one key tile, without a running maximum, that
-# costs about 3 % of a head (chapter 16).
+# Besides Q, K, V and the output (to half, 2^-11), P is rounded: to half in `registers`, in `hopper_half` and in the
+# portable form of `causal`, to E4M3 in the others. With one key tile, and so without a running maximum, E4M3 makes an
+# error of about 3 % of a head (chapter 16).
 LIMIT = {"registers": 2e-3, "fp8_mma": 0.1, "hopper_half": 2e-3, "hopper": 0.1, "causal": 0.1}
 
 
@@ -44,7 +44,7 @@ def drawn(shape, dtype=torch.float16, device="cpu", seed=0):
 
 
 def dequantised(codes, scales, head_dim):
-    """Q, K and V in double, as their codes have them."""
+    """Q, K and V in double, dequantised from their codes."""
     values = codes.view(torch.float8_e4m3fn).double() * scales.double()[:, None, :, None, None]
     return values[..., :head_dim]
 
@@ -86,7 +86,7 @@ def test_attention_of_drawn_shapes(shape, stage, device):
     causal = STAGES[stage].causal
     exact = scaled_dot_product_attention(*dequantised(*quantise(*tensors), shape[3]), is_causal=causal)
     assert error(out, exact) < (LIMIT[stage] if device == "cuda" else 6e-4)
-    # The error, that of E4M3 inputs included, compared with half throughout.
+    # The error against attention in half throughout, so that it includes the error of E4M3 inputs.
     assert error(out, scaled_dot_product_attention(*(x.double() for x in tensors), is_causal=causal)) < 0.2
 
 
@@ -108,8 +108,8 @@ def test_scale_is_that_of_the_scores(stage, device):
 
 
 def test_rows_may_lie_anywhere(stage, device):
-    """Inputs as a model has them, [batch, seq_len, 3, heads, head_dim]; in rows not aligned to 16 bytes;
-    expanded."""
+    """Inputs that are slices of a model's [batch, seq_len, 3, heads, head_dim]; whose rows are not aligned to 16
+    bytes; that are expanded."""
     packed = torch.stack(drawn((2, 3, 90, 64), torch.float16, device)).permute(1, 3, 0, 2, 4).contiguous()
     views = [x.transpose(1, 2) for x in packed.unbind(2)]
     assert not views[0].is_contiguous()

@@ -44,7 +44,7 @@ static uint16_t *halves_on_device(const std::vector<float> &values)
     return on_device(halves);
 }
 
-// [batch][heads][newest][HEAD_DIM] of the newest tokens; NaN where a sequence has fewer.
+// The newest tokens' rows as [batch][heads][newest][HEAD_DIM], with NaN where a sequence has fewer than `newest`.
 static std::vector<float> newest_of(const struct shape *shape, const float *x)
 {
     std::vector<float> newest;
@@ -60,8 +60,8 @@ static std::vector<float> newest_of(const struct shape *shape, const float *x)
     return newest;
 }
 
-// Launches a drawn prompt with `less` bytes of scratch missing. Returns the launch's message; if
-// there is none, compares the output with the workbench's.
+// Launches a drawn prompt with `less` bytes of scratch missing. Returns the launch's message, or NULL after comparing
+// the output with the workbench's.
 static const char *ask(const char *text, size_t less)
 {
     struct problem p;

@@ -37,7 +37,8 @@ def exact(q, cache, asked, **options):
 
 
 def case(device, page=32, dtype=torch.float16):
-    """40 and 3 tokens in a cache, and five more for each of two sequences, of which the second has only two."""
+    """A cache with prompts of 40 and 3 tokens, and up to five further tokens: the first sequence has five, the second
+    two."""
     cache = dealt(2, 2, 70, page, device)
     fill_cache(cache, drawn(2, 2, 40, 1, dtype, device), drawn(2, 2, 40, 2, dtype, device),
                torch.tensor([40, 3], device=device))
@@ -53,7 +54,7 @@ def raw(q, k, v, cache, asked, scale=0.125):
 
 
 def shapes():
-    """batch, heads, query heads for each, tokens before, new ones, page: drawn, and corner cases."""
+    """Cases, drawn ones and corner cases: batch, heads, query heads a head, tokens before, new tokens, page."""
     chance = random.Random(3)
     some = [(chance.randint(1, 3), chance.randint(1, 3), chance.randint(1, 16), chance.randint(0, 300),
              chance.randint(1, 40), chance.choice(PAGES)) for _ in range(8)]
@@ -100,8 +101,8 @@ def test_the_cache_is_as_after_one_token_at_a_time(page, device):
 
 
 def test_a_whole_prompt_is_causal_attention(device):
-    """Compared with attention in half: what E4M3 costs for keys, values and queries; fill_cache() stores the
-    same bytes."""
+    """The error against attention in half, which is that of E4M3 keys, values and queries; and fill_cache() stores the
+    same bytes as prompt()."""
     cache, other = dealt(2, 2, 90, 16, device), dealt(2, 2, 90, 16, device)
     q, k, v = (drawn(2, heads, 90, seed, device=device) for seed, heads in ((1, 4), (2, 2), (3, 2)))
     fill_cache(other, k, v)
@@ -138,7 +139,7 @@ def _appended(cache, k, v, asked):
 
 
 def test_numbers_that_are_none_stay_inside(device):
-    """A negative number of tokens, and more than there are."""
+    """`asked` is negative for one sequence, and more than q has for another."""
     cache, q, k, v, _ = case(device)
     cache.lengths.copy_(torch.tensor([2, 999], device=device))
     before = copied(cache)

@@ -1,6 +1,6 @@
-# The PyTorch operators, as far as they can be built and tested without PyTorch: flags of the
-# compilations, the CPU's side against a plain loop, messages about what is missing. test_kernels is
-# the CUDA side; `make test-torch` installs PyTorch and runs test_operator.py.
+# The PyTorch operators, as far as they can be built and tested without PyTorch: the compiler's flags, the functions for
+# the CPU against a plain loop, messages about what is missing. test_kernels tests the CUDA side without PyTorch;
+# `make test-torch` installs PyTorch and runs test_operator.py.
 
 setup() {
     cd "$BATS_TEST_DIRNAME/.."
