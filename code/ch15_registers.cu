@@ -34,13 +34,13 @@ struct form {
     int fragments; // of 16 query rows each, that a warp owns
     int warps_m;   // warps below each other
     int warps_n;   // warps that share rows, each with its part of the keys
-    int step;      // keys of a warp from scores to output in one go
+    int step;      // keys that a warp takes from scores to output at once
     // These follow.
     int block_m = MMA_M * fragments * warps_m; // query rows of a CTA
     int block_n = step * warps_n;              // keys of a tile
     int threads = 32 * warps_m * warps_n;
-    int loads = block_n * PER_ROW / threads;   // of a lane, K or V
-    int blocks = HEAD_DIM / MMA_N / warps_n;   // of columns, that a warp stores
+    int loads = block_n * PER_ROW / threads;   // a lane's, for a tile of K or V
+    int blocks = HEAD_DIM / MMA_N / warps_n;   // 8-column blocks a warp stores
 };
 constexpr form WIDE = {2, 8, 1, 64};  // many rows: each ldmatrix serves two
 constexpr form SPLIT = {1, 4, 2, 32}; // few rows: two warps for each
@@ -448,8 +448,8 @@ attention(const __grid_constant__ attention_args args)
     int head = blockIdx.y % args.shape.heads;
     size_t base = (size_t)blockIdx.y * seq_len * HEAD_DIM;
     int warp = threadIdx.x / 32;
-    int part = warp / F.warps_m;    // of the keys
-    int first = part * F.step;      // key of a tile, for this warp
+    int part = warp / F.warps_m;    // the warp's part of a tile's keys
+    int first = part * F.step;      // the first key of that part
     int first_row = blockIdx.x * F.block_m +
                     warp % F.warps_m * F.fragments * MMA_M;
 
@@ -522,7 +522,7 @@ attention(const __grid_constant__ attention_args args)
     accumulate<F>(r, p, v_before);
 
     if constexpr (F.warps_n > 1) {
-        __syncthreads(); // the parts go where the tiles are
+        __syncthreads(); // merge() overwrites the tiles
         merge<F>(t, r, warp);
     }
     store<F>(r, (__half *)args.out + base, first_row, seq_len,

@@ -18,7 +18,7 @@
 
 // ---- Fix the sizes ----
 constexpr int WARPGROUP = 128; // threads
-constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
+constexpr int MMA_M = 64;      // rows that a warpgroup's wgmma computes
 constexpr int MMA_N = 64;      // columns of its result
 constexpr int MMA_K = 32;      // bytes of a row, the depth of a product
 constexpr int HALF_K = 16;     // and of one of halves
@@ -29,17 +29,17 @@ static_assert(HALF_ROW == 128, "a row of V is the swizzle's");
 typedef float scores[BLOCK_N / 2];            // a lane's part of [64][BLOCK_N]
 typedef uint32_t halves[BLOCK_N / HALF_K][4]; // the same, as operand A
 
-// What the launch chooses by the shape.
+// The sizes that the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
-    static constexpr int ROW_GROUPS = ROW_GROUPS_; // warpgroups, of 64 rows
-    static constexpr int KEY_GROUPS = KEY_GROUPS_; // that share the keys
+    static constexpr int ROW_GROUPS = ROW_GROUPS_; // of 64 query rows each
+    static constexpr int KEY_GROUPS = KEY_GROUPS_; // parts of a row's keys
     static constexpr int STAGES = STAGES_;         // tiles in shared memory
     static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
     static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
     static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
     // Three consumers have no registers for P beside the scores.
     static constexpr bool IN_PLACE = CONSUMERS == 3;
-    // setmaxnreg: what a producer gives up, a consumer gets.
+    // By setmaxnreg consumers get the registers that the producer gives up.
     static constexpr int PRODUCER_REGISTERS = CONSUMERS == 3 ? 32 : 40;
     static constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 160 : 232;
 
@@ -512,8 +512,8 @@ __device__ void queue_output(float (&out)[HEAD_DIM / 2], halves &p,
     wgmma_commit();
 }
 
-// Adds up what the warpgroups of a row's keys have, in the first of them.
-// Returns whether this is the first.
+// Adds up, in the first of the warpgroups that share a row's keys, what all of
+// them have. Returns whether this warpgroup is the first.
 template <class T>
 __device__ bool merge(tiles<T> &t, float (&out)[HEAD_DIM / 2], row_state &rows,
                       int key_group)
@@ -586,7 +586,7 @@ template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int i, int tiles_m, int tiles_n, int n)
 {
-    // From a shuffle, so that the compiler takes it for the same in all lanes.
+    // By a shuffle, so that the compiler knows it to be the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -596,7 +596,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
               lane / 4;
     int seq_len = args.shape.seq_len;
     size_t head_at = (size_t)pair * seq_len * HEAD_DIM;
-    // In powers of two; not 0, which would let masked keys count.
+    // Turns scores into powers of two. Not 0: masked keys would count then.
     float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
                             args.k_scales[head] * LOG2_E,
                         1e-30f);
@@ -777,7 +777,7 @@ attention(const __grid_constant__ attention_args args,
             attend(t, args, item, i++, tiles_m, tiles_n, n);
             n += tiles_n;
             if (T::KEY_GROUPS > 1)
-                break; // merge() has no second round
+                break; // t.other, which merge() uses, holds one item's sums
         }
     }
 }
@@ -809,7 +809,7 @@ attention_short(const __grid_constant__ attention_args args,
     int seq_len = args.shape.seq_len;
     int tiles_m = (seq_len + T::BLOCK_M - 1) / T::BLOCK_M;
     int items = tiles_m * args.shape.batch * args.shape.heads;
-    // From a shuffle, so that the compiler takes it for the same in all lanes.
+    // By a shuffle, so that the compiler knows it to be the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0);
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 
@@ -844,7 +844,7 @@ attention_short(const __grid_constant__ attention_args args,
         float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
                                 args.k_scales[head] * LOG2_E,
                             1e-30f);
-        float v_scale = args.v_scales[head]; // early: it takes a while
+        float v_scale = args.v_scales[head]; // early, for the load takes a while
         scores s;
         uint64_t vh = describe<HALF_ROW>(t.vh);
         barrier_wait(&t.k_full[stage], i / 2 & 1);

@@ -15,27 +15,27 @@
 
 // ---- Fix the sizes ----
 constexpr int WARPGROUP = 128; // threads
-constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
-constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
+constexpr int MMA_M = 64;      // rows that a warpgroup's wgmma computes
+constexpr int MMA_K = 32;      // bytes of a row that one wgmma takes
 constexpr int BLOCK_N = 128;   // keys of a tile
-constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight: the first sums up P
+constexpr int OUT_COLS = HEAD_DIM + 8; // V's columns, and 8: one sums up P
 
 // ---- Leave to the launch what the shape decides ----
 
 // A warpgroup that has at most FEW tiles of keys takes the maximum of each.
 constexpr int FEW = 4;
 
-// What the launch chooses by the shape.
+// The sizes that the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_, bool FEW_TILES_>
 struct tiling {
-    static constexpr int ROW_GROUPS = ROW_GROUPS_; // warpgroups, of 64 rows
-    static constexpr int KEY_GROUPS = KEY_GROUPS_; // that share the keys
+    static constexpr int ROW_GROUPS = ROW_GROUPS_; // of 64 query rows each
+    static constexpr int KEY_GROUPS = KEY_GROUPS_; // parts of a row's keys
     static constexpr int STAGES = STAGES_;         // tiles in shared memory
-    static constexpr bool FEW_TILES = FEW_TILES_;  // at most FEW a warpgroup
+    static constexpr bool FEW_TILES = FEW_TILES_;  // FEW a warpgroup or less
     static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
     static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
     static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
-    // setmaxnreg: what a producer gives up, a consumer gets.
+    // By setmaxnreg consumers get the registers that the producer gives up.
     static constexpr int PRODUCER_REGISTERS = 40;
     static constexpr int CONSUMER_REGISTERS = 232;
 
@@ -50,9 +50,9 @@ template <class T> struct alignas(1024) tiles {
     float other[T::KEY_GROUPS - 1][OUT_COLS / 2 + 2][WARPGROUP]; // see merge()
     uint64_t k_full[T::STAGES];   // the TMA has brought K
     uint64_t v_full[T::STAGES];   // the TMA has brought V
-    uint64_t empty[T::STAGES];    // K's scores are there, V is turned over
-    uint64_t vt_full[T::STAGES];  // V is turned over
-    uint64_t vt_empty[T::STAGES]; // and multiplied
+    uint64_t empty[T::STAGES];    // k is multiplied and v turned: load again
+    uint64_t vt_full[T::STAGES];  // V is turned over, in vt
+    uint64_t vt_empty[T::STAGES]; // vt is multiplied: turn the next V
 };
 
 // ---- Synchronise with mbarriers ----
@@ -181,7 +181,7 @@ __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                    "r"((int)add));
 }
 
-// The same with B [72][32] and D [64][72].
+// Like the above, with B [72][32] and D [64][72].
 __device__ void multiply(float (&d)[OUT_COLS / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
 {
@@ -272,7 +272,7 @@ __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
 
 // Turns V over, 32 keys and 16 columns at a time. A lane gets the codes of
 // two keys in two columns from each of four matrices; four byte permutations
-// make four codes of a column out of them. Where they land:
+// make four codes of a column out of them. In vt a code has:
 //   row of vt     16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
 //   byte of it    as P lies in a lane's registers: see convert()
 __device__ void transpose(const uint8_t *v, uint8_t *vt, int warp, int lane)
@@ -361,23 +361,23 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
 // ---- Know E4M3's codes ----
 constexpr float LOG2_E = 1.44269504f;
 constexpr float TOP = 8; // no score is past 2^TOP when a reference is chosen
-// E4M3's code of 2^y is 8 (y + 7) and a little less, y + 7 being the biased
-// exponent: 0.4 centres the error of taking log2(1 + x) for x.
+// E4M3's code of 2^y is 8 (y + 7) where y is whole. Between these it is up to
+// 0.7 lower, since the mantissa is linear: 0.4 less centres that error.
 constexpr float BIAS = 8 * 7 - 0.4f;
-// By how many powers of two a later score may be past 2^TOP: from there on
-// its code is rounded to more than 126.
+// How many powers of two past 2^TOP a later score may be: from there on its
+// code would be rounded to more than 126.
 constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
-// The smallest half. Up to 2^-13 a half is a whole number of these, and its
-// bits are the number.
+// The smallest half. A half up to 2^-13 is a whole multiple of it, and its
+// bits are that multiple.
 constexpr float UNIT = 1.0f / (1 << 24);
 
-// By how many powers of two a later score may be past a row's highest so far
-// before the reference rises again.
+// After a rise: how many powers of two past a row's highest score so far a
+// score may be before the reference rises again.
 constexpr float ROOM = 5;
-// But the first tile's mean keeps this code, where it can: unless it is so low
-// already that all scores like it are lost.
+// A rise leaves the first tile's mean this code, if the highest score allows
+// it. A mean below LOST needs none: all scores like it have code 0 already.
 constexpr float LEAST = 16, LOST = -24;
-// A score so many codes above its tile's mean, or more, carries its row.
+// A score carries its row if it is this many codes above its tile's mean.
 constexpr float HEAVY = 64;
 
 // ---- Compute two to the power of x ----
@@ -388,8 +388,8 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// The codes of two scores, in the two halves' low bytes; 0 where they would
-// be negative.
+// The codes of two scores, each in the low byte of a half of the result. A
+// code that would be negative is 0.
 __device__ uint32_t two_codes(float low, float high, float scale, float bias)
 {
     uint32_t codes;
@@ -402,9 +402,9 @@ __device__ uint32_t two_codes(float low, float high, float scale, float bias)
 // ---- Notice a code that is too large ----
 __device__ uint32_t bits(__half2 halves) { return *(uint32_t *)&halves; }
 
-// Leaves `seen` at 1 unless a code is past 126. As a half a code counts 2^-24:
-// 64.75 times 126 of them is a little less than 2^-11, half of the last bit of
-// 1, and is rounded away; 64.75 times 127 is a little more.
+// Leaves `seen` at 1 unless a code is past 126. Read as a half, code c is c
+// times 2^-24. 64.75 times code 126 is just below 2^-11, half of the last bit
+// of 1, and is rounded away; 64.75 times code 127 is just above.
 __device__ void notice(__half2 &seen, uint32_t codes)
 {
     seen = __hfma2(*(__half2 *)&codes, __float2half2_rn(64.75f), seen);
@@ -412,16 +412,16 @@ __device__ void notice(__half2 &seen, uint32_t codes)
 
 // ---- Turn scores into codes, two in a register ----
 
-// 64 x 128 scores to codes, two in a register, as halves that count UNIT each:
-// codes[i] is of keys 8 (i / 2) + 2 (lane % 4) and the next, of row i % 2. P is
-// 1 where a score is the row's `ref`. CHECKED, it returns whether a code was
-// past 126, the largest number.
+// Turns 64 x 128 scores into codes, two in a register, as halves in units of
+// UNIT: codes[i] has keys 8 (i / 2) + 2 (lane % 4) and the next, of row i % 2.
+// P is 1 where a score is the row's `ref`. If CHECKED: returns whether a code
+// was past 126, the largest.
 template <bool CHECKED>
 __device__ bool convert(const float (&s)[BLOCK_N / 2],
                         uint32_t (&codes)[BLOCK_N / 4], const float (&ref)[2],
                         float scale)
 {
-    float units = scale * 8 * UNIT; // of the code, for 1 of a score
+    float units = scale * 8 * UNIT; // what 1 of a score adds to the code
     float bias[2] = {fmaf(-ref[0], units, BIAS * UNIT),
                      fmaf(-ref[1], units, BIAS * UNIT)};
     const __half2 one = __float2half2_rn(1);
@@ -435,7 +435,7 @@ __device__ bool convert(const float (&s)[BLOCK_N / 2],
     return ((bits(seen[0]) ^ bits(one)) | (bits(seen[1]) ^ bits(one))) != 0;
 }
 
-// Four codes in a register, as wgmma wants P: byte b of p[j][i] is key
+// Packs four codes into a register, as wgmma wants P: byte b of p[j][i] is key
 // 32 j + 16 (i / 2) + 8 (b / 2) + 2 (lane % 4) + b % 2 of row i % 2.
 __device__ void pack(uint32_t (&p)[BLOCK_N / MMA_K][4],
                      const uint32_t (&codes)[BLOCK_N / 4])
@@ -450,18 +450,18 @@ __device__ void pack(uint32_t (&p)[BLOCK_N / MMA_K][4],
 // What a lane keeps of two rows, lane / 4 and lane / 4 + 8 of its warp's 16.
 struct row_state {
     float ref[2];    // the score for which P is 1
-    float factor[2]; // what a rise of it does to the output so far
-    float mean[2];   // of the first tile's scores
+    float factor[2]; // scales the output so far, when ref has risen
+    float mean[2];   // the mean of the first tile's scores
 };
 
-// Rows of a warpgroup in tiling T.
+// The state of two rows in tiling T: a type for each tiling.
 template <class T> struct rows_in : row_state {};
 
 // ---- Find a row's highest code ----
 __device__ __half2 halves(uint32_t bits) { return *(__half2 *)&bits; }
 
-// The highest code of each row: of row 0 in the low half, of row 1 in the
-// high one. A row's codes are in four lanes.
+// The highest code of each of a lane's two rows, row 0's in the low half and
+// row 1's in the high one. A row's codes are in four lanes.
 __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
 {
     __half2 high[8]; // row i % 2
@@ -481,10 +481,10 @@ __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
 
 // ---- Add up a sample of a row's codes ----
 
-// How many of a row's 128 codes are in the sample: those of keys 0 to 7 of 32.
+// A row's sample has 32 of its 128 codes: of every 32 keys the first 8.
 constexpr int SAMPLE = 32;
 
-// The sum of each row's sample, in the halves as above.
+// The sum of each row's sample, row 0's in the low half, row 1's in the high.
 __device__ __half2 sampled(const uint32_t (&codes)[BLOCK_N / 4])
 {
     __half2 sum[2] = {halves(codes[0]), halves(codes[1])}; // row i % 2
@@ -501,14 +501,15 @@ __device__ __half2 sampled(const uint32_t (&codes)[BLOCK_N / 4])
 
 // ---- Lower a row's codes ----
 
-// The code, and a fraction, of the first tile's mean in row h.
+// The code of row h's first mean, not rounded.
 __device__ float mean_code(const row_state &rows, int h, float scale)
 {
     return fmaf(rows.mean[h] - rows.ref[h], 8 * scale, BIAS);
 }
 
-// Up to which highest code, in UNIT, row h gets lower by codes: up to 2048, or
-// up to HEAVY above this tile's mean while the first tile's mean has a code.
+// The highest code, in UNIT, up to which row h's codes are lowered; past it the
+// row gets a new reference. It is 2048; or, while the first tile's mean has a
+// code above 0, HEAVY above this tile's mean. sum: of the row's sample.
 __device__ float most(float sum, const row_state &rows, int h, float scale)
 {
     float light = fmaxf(126 * UNIT, sum / SAMPLE + HEAVY * UNIT);
@@ -516,18 +517,18 @@ __device__ float most(float sum, const row_state &rows, int h, float scale)
                                          : 2048 * UNIT;
 }
 
-// By how much the codes of a row get lower whose highest is `high`, and whose
-// first mean's is `mean`; in codes, all of them.
+// By how many codes a row is lowered. high: its highest code; mean: the code of
+// its first mean.
 __device__ float excess(float high, float mean)
 {
     float wanted = high - (126 - 8 * ROOM), needed = high - 126;
-    if (mean > LOST) // it would be lost with what is wanted
+    if (mean > LOST) // not by so much that the mean is lost
         wanted = fmaxf(needed, fminf(wanted, mean - LEAST));
     return fmaxf(wanted, 0);
 }
 
 // Lowers the codes of two rows, which are at most 2048, and raises their
-// references by as much.
+// references by the same amount.
 __device__ void lower(uint32_t (&codes)[BLOCK_N / 4], float2 high,
                       row_state &rows, float scale)
 {
@@ -545,7 +546,7 @@ __device__ void lower(uint32_t (&codes)[BLOCK_N / 4], float2 high,
                                      down[i % 2]));
 }
 
-// Returns whether a reference rose, with the factors in `rows`.
+// Returns whether a reference rose; `rows` has the factors then.
 template <bool FIRST, class T>
 __device__ bool softmax(float (&s)[BLOCK_N / 2],
                         uint32_t (&p)[BLOCK_N / MMA_K][4], rows_in<T> &rows,
@@ -559,7 +560,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
             if (i / 4 * 8 + first + i % 2 >= keys_left)
                 s[i] = -INFINITY;
     }
-    uint32_t codes[BLOCK_N / 4]; // two in each
+    uint32_t codes[BLOCK_N / 4]; // two codes in each
     if (!FIRST && !T::FEW_TILES) {
         // Try with the reference there is, or a little above it
         bool past = convert<true>(s, codes, rows.ref, scale);
@@ -569,7 +570,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         float2 sum = __half22float2(sampled(codes));
         float2 high = __half22float2(highest(codes));
         bool again = (high.x > most(sum.x, rows, 0, scale)) |
-                     (high.y > most(sum.y, rows, 1, scale)); // no || : it branches
+                     (high.y > most(sum.y, rows, 1, scale)); // not ||: a branch
         if (!__any_sync(0xffffffff, again)) {
             lower(codes, high, rows, scale);
             pack(p, codes);
@@ -655,8 +656,8 @@ __device__ void load_q(uint32_t (&q)[HEAD_DIM / MMA_K][4],
     }
 }
 
-// Adds up what the warpgroups of a row's keys have, in the first of them.
-// Returns whether this is the first.
+// Adds up, in the first of the warpgroups that share a row's keys, what all of
+// them have. Returns whether this warpgroup is the first.
 template <class T>
 __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
                       int key_group, float scale)
@@ -702,7 +703,7 @@ __device__ void store(const float (&out)[OUT_COLS / 2], __half *to, int row,
 {
     int lane = threadIdx.x % 32;
     for (int h = 0; h < 2; ++h) {
-        float sum = out[HEAD_DIM / 2 + 2 * h]; // of the quad's first lane
+        float sum = out[HEAD_DIM / 2 + 2 * h]; // valid in the first lane of 4
         float norm =
             __fdividef(v_scale, __shfl_sync(0xffffffff, sum, lane & ~3));
         int r = row + 8 * h;
@@ -719,13 +720,13 @@ __device__ void store(const float (&out)[OUT_COLS / 2], __half *to, int row,
     }
 }
 
-// Computes rows 64 g.. of a query tile, of key tiles k, k + KEY_GROUPS..., for
-// this warpgroup, of row group g and key group k; n: tiles before these.
+// A warpgroup of row group g and key group k computes rows 64 g to 64 g + 63 of
+// a query tile, over key tiles k, k + KEY_GROUPS, ... n: key tiles before them.
 template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int tiles_m, int tiles_n, int n)
 {
-    // From a shuffle, so that the compiler takes it for the same in all lanes.
+    // By a shuffle, so that the compiler knows it to be the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -736,16 +737,16 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
     size_t head_at = (size_t)pair * seq_len * HEAD_DIM;
     uint32_t q[HEAD_DIM / MMA_K][4];
     load_q(q, args, row, head_at);
-    float v_scale = args.v_scales[head]; // early: it takes a while
-    // In powers of two; not 0, which would let masked keys count.
+    float v_scale = args.v_scales[head]; // early, for the load takes a while
+    // Turns scores into powers of two. Not 0: masked keys would count then.
     float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
                             args.k_scales[head] * LOG2_E,
                         1e-30f);
 
     // Lay out the registers
     float s[BLOCK_N / 2];                        // [64][128]
-    float part[OUT_COLS / 2];                    // [64][72], of two tiles
-    float out[OUT_COLS / 2] = {};                // [64][72], of all so far
+    float part[OUT_COLS / 2];                    // [64][72], two tiles' P V
+    float out[OUT_COLS / 2] = {};                // [64][72], all earlier tiles'
     uint32_t p[BLOCK_N / MMA_K][4], p2[BLOCK_N / MMA_K][4]; // [64][128] each
     rows_in<T> rows = {{{-INFINITY, -INFINITY}, {1, 1}}};
     uint64_t k_tiles = describe<HEAD_DIM>(t.k);
@@ -858,7 +859,7 @@ attention(const __grid_constant__ attention_args args,
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.k_full[i], 1);
             barrier_init(&t.v_full[i], 1);
-            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // warps
+            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // arrivals: warps
             barrier_init(&t.vt_full[i], 4);
             barrier_init(&t.vt_empty[i], 4 * T::ROW_GROUPS);
         }
@@ -883,7 +884,7 @@ attention(const __grid_constant__ attention_args args,
             attend(t, args, item, tiles_m, tiles_n, n);
             n += tiles_n;
             if (T::KEY_GROUPS > 1)
-                break; // merge() has no second round
+                break; // t.other, which merge() uses, holds one item's sums
         }
     }
 }
@@ -938,7 +939,7 @@ static cudaError_t launch_as(const struct attention_args *args, size_t items,
                              int ctas, cudaStream_t stream)
 {
     // Ask for more shared memory
-    static bool raised; // the limit of a CTA's shared memory
+    static bool raised; // whether a CTA may have this much shared memory
     if (!raised) {
         cudaError_t error = cudaFuncSetAttribute(
             attention<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,

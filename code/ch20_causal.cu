@@ -34,13 +34,13 @@ struct form {
     int fragments; // of 16 query rows each, that a warp owns
     int warps_m;   // warps below each other
     int warps_n;   // warps that share rows, each with its part of the keys
-    int step;      // keys of a warp from scores to output in one go
-    // These follow.
+    int step;      // keys that a warp takes from scores to output at once
+    // All others follow from these.
     int block_m = MMA_M * fragments * warps_m; // query rows of a CTA
     int block_n = step * warps_n;              // keys of a tile
     int threads = 32 * warps_m * warps_n;
-    int loads = block_n * PER_ROW / threads;   // of a lane, K or V
-    int blocks = HEAD_DIM / MMA_N / warps_n;   // of columns, that a warp stores
+    int loads = block_n * PER_ROW / threads;   // a lane's, for a tile of K or V
+    int blocks = HEAD_DIM / MMA_N / warps_n;   // 8-column blocks a warp stores
 };
 constexpr form WIDE = {2, 8, 1, 64};    // many rows: each ldmatrix serves two
 constexpr form NARROW = {1, 4, 1, 64};  // two CTAs on an SM
@@ -52,9 +52,9 @@ constexpr bool possible(form f)
     return f.step % 16 == 0 && (f.threads == 256 || f.threads == 128) &&
            f.loads * f.threads == f.block_n * PER_ROW;
 }
-// A section of heads has its K and V in the L2 cache: so many bytes of them.
+// The bytes of a section's K and V: its heads share the L2 cache.
 constexpr size_t SECTION_BYTES = 17000000;
-// From how many tiles of 64 rows on the next larger form is taken.
+// How many tiles of 64 rows it takes to use SPLIT, NARROW and WIDE.
 constexpr size_t FEW = 100, SOME = 300, MANY = 800;
 static_assert(possible(WIDE) && possible(NARROW) && possible(SPLIT) &&
                   possible(QUARTER),
@@ -284,11 +284,11 @@ __device__ void score(step_scores<F> &s, const query<F> &q,
     }
 }
 
-// `row` and `key`: the first of the warp's rows, and of the step's keys.
+// row, key: the warp's first row, and the first key of the step.
 template <form F> __device__ void mask(step_scores<F> &s, int row, int key)
 {
     int lane = threadIdx.x % 32;
-    int last = row + lane / 4 - (key + lane % 4 * 2); // of its first row
+    int last = row + lane / 4 - (key + lane % 4 * 2); // for the first row
 #pragma unroll
     for (int m = 0; m < F.fragments; ++m)
 #pragma unroll
@@ -447,10 +447,10 @@ __device__ void store(const running<F> &r, __half *out, int first_row,
 
 // ---- Hand out the longest rows first ----
 
-// Of the batch's heads, section by section.
+// The CTA's head of the batch: sections come one after the other.
 __device__ int own_pair() { return blockIdx.z * gridDim.x + blockIdx.x; }
 
-// The longest rows first.
+// The CTA's row tile: those that see most keys come first.
 __device__ int own_tile_m() { return gridDim.y - 1 - blockIdx.y; }
 
 // ---- Attend to the keys up to a row tile ----
@@ -466,8 +466,8 @@ __device__ void attend(const attention_args &args, int length)
     int head = own_pair() % args.shape.heads;
     size_t base = (size_t)own_pair() * args.shape.seq_len * HEAD_DIM;
     int warp = threadIdx.x / 32;
-    int part = warp / F.warps_m;    // of the keys
-    int first = part * F.step;      // key of a tile, for this warp
+    int part = warp / F.warps_m;    // the warp's part of a tile's keys
+    int first = part * F.step;      // the first key of that part
     int first_row = tile_m * F.block_m + warp % F.warps_m * F.fragments * MMA_M;
 
     // Begin with Q and two tiles
@@ -501,7 +501,7 @@ __device__ void attend(const attention_args &args, int length)
     step_p<F> p = {}; // nothing to accumulate in the first step
     const __half (*v_before)[HEAD_DIM] = &t.tiles[0].v[first];
     bool had = true; // there is a P of the step before
-    // DIAGONAL: the warp's rows may see some of the step's keys, or none.
+    // DIAGONAL: the warp's rows may see only some of the step's keys, or none.
     auto step = [&]<bool DIAGONAL>(int tile) {
         int key = tile * F.block_n + first;
         bool needed = !DIAGONAL || key < first_row + F.fragments * MMA_M;
@@ -562,12 +562,12 @@ __device__ void attend(const attention_args &args, int length)
         accumulate<F>(r, p, v_before);
 
     if constexpr (F.warps_n > 1) {
-        __syncthreads(); // the parts go where the tiles are
+        __syncthreads(); // merge() overwrites the tiles
         merge<F>(t, r, warp);
     }
     store<F>(r, (__half *)args.out + base, first_row, seq_len,
              part * F.blocks * MMA_N,
-             args.v_scales[own_pair() % args.shape.heads]); // not kept so long
+             args.v_scales[own_pair() % args.shape.heads]); // loaded late
 }
 
 // ---- Give each sequence its length ----
@@ -588,7 +588,7 @@ attention_ragged(const __grid_constant__ attention_args args,
     if (sequence >= args.shape.batch)
         return;
     int length = lengths[sequence];
-    if (own_tile_m() * F.block_m < length) // else there are no such rows
+    if (own_tile_m() * F.block_m < length) // else the tile has no rows
         attend<F>(args, length);
 }
 

@@ -15,17 +15,17 @@
 
 // ---- Fix the sizes ----
 constexpr int WARPGROUP = 128; // threads
-constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
-constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
+constexpr int MMA_M = 64;      // rows that a warpgroup's wgmma computes
+constexpr int MMA_K = 32;      // bytes of a row that one wgmma takes
 constexpr int BLOCK_N = 128;   // keys of a tile
-constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight: the first sums up P
+constexpr int OUT_COLS = HEAD_DIM + 8; // V's columns, and 8: one sums up P
 
-// What the launch chooses by the shape.
+// The sizes that the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_, bool PAIRED_,
           bool RAGGED_ = false>
 struct tiling {
-    static constexpr int ROW_GROUPS = ROW_GROUPS_; // warpgroups, of 64 rows
-    static constexpr int KEY_GROUPS = KEY_GROUPS_; // that share the keys
+    static constexpr int ROW_GROUPS = ROW_GROUPS_; // of 64 query rows each
+    static constexpr int KEY_GROUPS = KEY_GROUPS_; // parts of a row's keys
     static constexpr int STAGES = STAGES_;         // tiles in shared memory
     static constexpr bool PAIRED = PAIRED_; // pairs of tiles summed in floats
     static constexpr bool RAGGED = RAGGED_; // each sequence has its length
@@ -33,7 +33,7 @@ struct tiling {
     static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
     static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
     static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
-    // setmaxnreg: what a producer gives up, a consumer gets.
+    // By setmaxnreg consumers get the registers that the producer gives up.
     static constexpr int PRODUCER_REGISTERS = CONSUMERS == 1 ? 96 : 40;
     static constexpr int CONSUMER_REGISTERS = CONSUMERS == 1 ? 208 : 232;
 
@@ -42,7 +42,7 @@ struct tiling {
                                CONSUMERS * CONSUMER_REGISTERS) <= 65536,
                   "registers of an SM");
 };
-constexpr int SEQUENCES = 512, LEVELS = 512; // of a ragged batch, at most
+constexpr int SEQUENCES = 512, LEVELS = 512; // the most of a ragged batch
 
 // ---- Lay out shared memory ----
 template <class T> struct alignas(1024) tiles {
@@ -52,11 +52,11 @@ template <class T> struct alignas(1024) tiles {
     float other[T::KEY_GROUPS > 1 ? 2 : 0][20][WARPGROUP]; // see merge()
     uint64_t k_full[T::STAGES];   // the TMA has brought K
     uint64_t v_full[T::STAGES];   // the TMA has brought V
-    uint64_t empty[T::STAGES];    // K's scores are there, V is turned over
-    uint64_t vt_full[T::STAGES];  // V is turned over
-    uint64_t vt_empty[T::STAGES]; // and multiplied
-    int lengths[T::RAGGED ? SEQUENCES : 0];   // the longest first
-    int order[T::RAGGED ? SEQUENCES : 0];     // which sequences these are
+    uint64_t empty[T::STAGES];    // k is multiplied and v turned: load again
+    uint64_t vt_full[T::STAGES];  // V is turned over, in vt
+    uint64_t vt_empty[T::STAGES]; // vt is multiplied: turn the next V
+    int lengths[T::RAGGED ? SEQUENCES : 0];   // sorted, the longest first
+    int order[T::RAGGED ? SEQUENCES : 0];     // their sequences' numbers
     int before[T::RAGGED ? LEVELS + 1 : 0];   // items of heavier levels
 };
 
@@ -186,7 +186,7 @@ __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                    "r"((int)add));
 }
 
-// The same with B [72][32] and D [64][72].
+// Like the above, with B [72][32] and D [64][72].
 __device__ void multiply(float (&d)[OUT_COLS / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
 {
@@ -277,7 +277,7 @@ __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
 
 // Turns V over, 32 keys and 16 columns at a time. A lane gets the codes of
 // two keys in two columns from each of four matrices; four byte permutations
-// make four codes of a column out of them. Where they land:
+// make four codes of a column out of them. In vt a code has:
 //   row of vt     16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
 //   byte of it    as P lies in a lane's registers: see convert()
 __device__ void transpose(const uint8_t *v, uint8_t *vt, int warp, int lane)
@@ -317,22 +317,22 @@ __device__ void write_ones(uint8_t *vt, int warp, int lane)
 
 // ---- Say how items are handed out ----
 
-// Made by the launch. A section is as many heads as have their keys in the L2
-// cache at once; the last may have fewer. Divisions take long, so the launch
-// hands on what to multiply with.
+// The launch makes this. A section is as many heads as have K and V in the L2
+// cache together; the last may have fewer. Divisions take long, so the launch
+// also hands on the reciprocals to multiply with.
 struct schedule {
     int tiles_m;                       // row tiles of a sequence
-    int section, sections, last;       // heads, how many, heads of the last
-    int rounds;                        // of a section, each an item a CTA
-    float by_section, by_last, by_rounds, by_heads; // 1 / of them
-    const int *lengths;                // of a ragged batch
+    int section, sections, last; // heads a section, sections, heads of the last
+    int rounds;                        // of a section, with an item a CTA
+    float by_section, by_last, by_rounds, by_heads; // 1 / section, ...
+    const int *lengths;                // NULL unless the batch is ragged
 };
 
 struct work {
-    int pair, m; // of the batch's heads, and its row tile
-    int tiles_n; // key tiles; 0: there is no more
+    int pair, m; // the head, counted through the batch, and its row tile
+    int tiles_n; // key tiles; 0: this CTA has no more items
     int round;
-    int length;  // of its sequence
+    int length;  // the sequence's
 };
 
 // a / b for 0 <= a < 2^22, by = 1 / b.
@@ -360,15 +360,15 @@ __device__ bool find_ragged(const tiles<T> &t, const schedule &plan,
         (t.before[middle] <= item ? level : end) = middle;
     }
     int at = item - t.before[level];
-    int rank = quotient(at, plan.by_heads); // of the sequences
+    int rank = quotient(at, plan.by_heads); // of the sequence by length
     w.pair = t.order[rank] * heads + at - rank * heads;
     w.m = plan.tiles_m - 1 - level;
     w.length = t.lengths[rank];
     return true;
 }
 
-// Sorts the sequences by length, and counts the items of each level: the row
-// tile that is level-th from the end of the longest that there might be.
+// Sorts the sequences by length, and counts the items that come before each
+// level. Level 0 is the last row tile of a sequence of seq_len tokens.
 template <class T>
 __device__ void tabulate(tiles<T> &t, const schedule &plan,
                          const struct shape &shape)
@@ -394,7 +394,7 @@ __device__ void tabulate(tiles<T> &t, const schedule &plan,
     __syncthreads(); // all levels are there
 }
 
-// The first item of this CTA from this round on.
+// This CTA's item of this round; if it has none there, that of a later round.
 template <class T>
 __device__ work find(const tiles<T> &t, const schedule &plan,
                      const attention_args &args, int round)
@@ -423,7 +423,7 @@ __device__ work find(const tiles<T> &t, const schedule &plan,
             if (level < plan.tiles_m) {
                 w.pair = s * plan.section + item -
                          level * (last ? plan.last : plan.section);
-                w.m = plan.tiles_m - 1 - level; // the heaviest level first
+                w.m = plan.tiles_m - 1 - level; // level 0 is the heaviest
                 break;
             }
         }
@@ -439,7 +439,7 @@ __device__ work find(const tiles<T> &t, const schedule &plan,
 // ---- Say that all lanes have the same item ----
 template <class T> __device__ work uniform(work w)
 {
-    if constexpr (T::RAGGED) { // from a table, so the compiler cannot know
+    if constexpr (T::RAGGED) { // the compiler does not know it of a table
         w.pair = __reduce_max_sync(0xffffffff, w.pair);
         w.m = __reduce_max_sync(0xffffffff, w.m);
         w.tiles_n = __reduce_max_sync(0xffffffff, w.tiles_n);
@@ -464,7 +464,7 @@ __device__ void produce(tiles<T> &t, const schedule &plan,
 {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     work l = w;                // the item whose tiles are being loaded
-    int loaded = 1, tile = 1;  // in all, and of l; the first is under way
+    int loaded = 1, tile = 1;  // tiles in all, and of l: one is under way
 
     // Load the next key tile of this CTA's items
     auto load_next = [&] {
@@ -511,23 +511,23 @@ __device__ void produce(tiles<T> &t, const schedule &plan,
 // ---- Know E4M3's codes ----
 constexpr float LOG2_E = 1.44269504f;
 constexpr float TOP = 8; // no score is past 2^TOP when a reference is chosen
-// E4M3's code of 2^y is 8 (y + 7) and a little less, y + 7 being the biased
-// exponent: 0.4 centres the error of taking log2(1 + x) for x.
+// E4M3's code of 2^y is 8 (y + 7) where y is whole. Between these it is up to
+// 0.7 lower, since the mantissa is linear: 0.4 less centres that error.
 constexpr float BIAS = 8 * 7 - 0.4f;
-// By how many powers of two a later score may be past 2^TOP: from there on
-// its code is rounded to more than 126.
+// How many powers of two past 2^TOP a later score may be: from there on its
+// code would be rounded to more than 126.
 constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
-// The smallest half. Up to 2^-13 a half is a whole number of these, and its
-// bits are the number.
+// The smallest half. A half up to 2^-13 is a whole multiple of it, and its
+// bits are that multiple.
 constexpr float UNIT = 1.0f / (1 << 24);
 
-// By how many powers of two a later score may be past a row's highest so far
-// before the reference rises again.
+// After a rise: how many powers of two past a row's highest score so far a
+// score may be before the reference rises again.
 constexpr float ROOM = 5;
-// But the first tile's mean keeps this code, where it can: unless it is so low
-// already that all scores like it are lost.
+// A rise leaves the first tile's mean this code, if the highest score allows
+// it. A mean below LOST needs none: all scores like it have code 0 already.
 constexpr float LEAST = 16, LOST = -24;
-// A score so many codes above its tile's mean, or more, carries its row.
+// A score carries its row if it is this many codes above its tile's mean.
 constexpr float HEAVY = 64;
 
 // ---- Compute two to the power of x ----
@@ -538,8 +538,8 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// The codes of two scores, in the two halves' low bytes; 0 where they would
-// be negative.
+// The codes of two scores, each in the low byte of a half of the result. A
+// code that would be negative is 0.
 __device__ uint32_t two_codes(float low, float high, float scale, float bias)
 {
     uint32_t codes;
@@ -552,9 +552,9 @@ __device__ uint32_t two_codes(float low, float high, float scale, float bias)
 // ---- Notice a code that is too large ----
 __device__ uint32_t bits(__half2 halves) { return *(uint32_t *)&halves; }
 
-// Leaves `seen` at 1 unless a code is past 126. As a half a code counts 2^-24:
-// 64.75 times 126 of them is a little less than 2^-11, half of the last bit of
-// 1, and is rounded away; 64.75 times 127 is a little more.
+// Leaves `seen` at 1 unless a code is past 126. Read as a half, code c is c
+// times 2^-24. 64.75 times code 126 is just below 2^-11, half of the last bit
+// of 1, and is rounded away; 64.75 times code 127 is just above.
 __device__ void notice(__half2 &seen, uint32_t codes)
 {
     seen = __hfma2(*(__half2 *)&codes, __float2half2_rn(64.75f), seen);
@@ -562,16 +562,16 @@ __device__ void notice(__half2 &seen, uint32_t codes)
 
 // ---- Turn scores into codes, two in a register ----
 
-// 64 x 128 scores to codes, two in a register, as halves that count UNIT each:
-// codes[i] is of keys 8 (i / 2) + 2 (lane % 4) and the next, of row i % 2. P is
-// 1 where a score is the row's `ref`. CHECKED, it returns whether a code was
-// past 126, the largest number.
+// Turns 64 x 128 scores into codes, two in a register, as halves in units of
+// UNIT: codes[i] has keys 8 (i / 2) + 2 (lane % 4) and the next, of row i % 2.
+// P is 1 where a score is the row's `ref`. If CHECKED: returns whether a code
+// was past 126, the largest.
 template <bool CHECKED>
 __device__ bool convert(const float (&s)[BLOCK_N / 2],
                         uint32_t (&codes)[BLOCK_N / 4], const float (&ref)[2],
                         float scale)
 {
-    float units = scale * 8 * UNIT; // of the code, for 1 of a score
+    float units = scale * 8 * UNIT; // what 1 of a score adds to the code
     float bias[2] = {fmaf(-ref[0], units, BIAS * UNIT),
                      fmaf(-ref[1], units, BIAS * UNIT)};
     const __half2 one = __float2half2_rn(1);
@@ -585,7 +585,7 @@ __device__ bool convert(const float (&s)[BLOCK_N / 2],
     return ((bits(seen[0]) ^ bits(one)) | (bits(seen[1]) ^ bits(one))) != 0;
 }
 
-// Four codes in a register, as wgmma wants P: byte b of p[j][i] is key
+// Packs four codes into a register, as wgmma wants P: byte b of p[j][i] is key
 // 32 j + 16 (i / 2) + 8 (b / 2) + 2 (lane % 4) + b % 2 of row i % 2.
 __device__ void pack(uint32_t (&p)[BLOCK_N / MMA_K][4],
                      const uint32_t (&codes)[BLOCK_N / 4])
@@ -600,15 +600,15 @@ __device__ void pack(uint32_t (&p)[BLOCK_N / MMA_K][4],
 // What a lane keeps of two rows, lane / 4 and lane / 4 + 8 of its warp's 16.
 struct row_state {
     float ref[2];    // the score for which P is 1
-    float factor[2]; // what a rise of it does to the output so far
-    float mean[2];   // of the first tile's scores
+    float factor[2]; // scales the output so far, when ref has risen
+    float mean[2];   // the mean of the first tile's scores
 };
 
 // ---- Find a row's highest code ----
 __device__ __half2 halves(uint32_t bits) { return *(__half2 *)&bits; }
 
-// The highest code of each row: of row 0 in the low half, of row 1 in the
-// high one. A row's codes are in four lanes.
+// The highest code of each of a lane's two rows, row 0's in the low half and
+// row 1's in the high one. A row's codes are in four lanes.
 __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
 {
     __half2 high[8]; // row i % 2
@@ -628,10 +628,10 @@ __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
 
 // ---- Add up a sample of a row's codes ----
 
-// How many of a row's 128 codes are in the sample: those of keys 0 to 7 of 32.
+// A row's sample has 32 of its 128 codes: of every 32 keys the first 8.
 constexpr int SAMPLE = 32;
 
-// The sum of each row's sample, in the halves as above.
+// The sum of each row's sample, row 0's in the low half, row 1's in the high.
 __device__ __half2 sampled(const uint32_t (&codes)[BLOCK_N / 4])
 {
     __half2 sum[2] = {halves(codes[0]), halves(codes[1])}; // row i % 2
@@ -648,14 +648,15 @@ __device__ __half2 sampled(const uint32_t (&codes)[BLOCK_N / 4])
 
 // ---- Lower a row's codes ----
 
-// The code, and a fraction, of the first tile's mean in row h.
+// The code of row h's first mean, not rounded.
 __device__ float mean_code(const row_state &rows, int h, float scale)
 {
     return fmaf(rows.mean[h] - rows.ref[h], 8 * scale, BIAS);
 }
 
-// Up to which highest code, in UNIT, row h gets lower by codes: up to 2048, or
-// up to HEAVY above this tile's mean while the first tile's mean has a code.
+// The highest code, in UNIT, up to which row h's codes are lowered; past it the
+// row gets a new reference. It is 2048; or, while the first tile's mean has a
+// code above 0, HEAVY above this tile's mean. sum: of the row's sample.
 __device__ float most(float sum, const row_state &rows, int h, float scale)
 {
     float light = fmaxf(126 * UNIT, sum / SAMPLE + HEAVY * UNIT);
@@ -663,18 +664,18 @@ __device__ float most(float sum, const row_state &rows, int h, float scale)
                                          : 2048 * UNIT;
 }
 
-// By how much the codes of a row get lower whose highest is `high`, and whose
-// first mean's is `mean`; in codes, all of them.
+// By how many codes a row is lowered. high: its highest code; mean: the code of
+// its first mean.
 __device__ float excess(float high, float mean)
 {
     float wanted = high - (126 - 8 * ROOM), needed = high - 126;
-    if (mean > LOST) // it would be lost with what is wanted
+    if (mean > LOST) // not by so much that the mean is lost
         wanted = fmaxf(needed, fminf(wanted, mean - LEAST));
     return fmaxf(wanted, 0);
 }
 
 // Lowers the codes of two rows, which are at most 2048, and raises their
-// references by as much.
+// references by the same amount.
 __device__ void lower(uint32_t (&codes)[BLOCK_N / 4], float2 high,
                       row_state &rows, float scale)
 {
@@ -692,8 +693,8 @@ __device__ void lower(uint32_t (&codes)[BLOCK_N / 4], float2 high,
                                      down[i % 2]));
 }
 
-// Of registers FROM and on. `last`: the last key of the tile that the lane's
-// first row sees; its second row sees 8 more.
+// Masks registers FROM and on. last: the last key of the tile that the lane's
+// first row sees; its second row sees 8 keys more.
 template <int FROM> __device__ void mask(float (&s)[BLOCK_N / 2], int last)
 {
     int limit = last - (int)(threadIdx.x % 4 * 2);
@@ -703,8 +704,8 @@ template <int FROM> __device__ void mask(float (&s)[BLOCK_N / 2], int last)
             s[i] = -INFINITY;
 }
 
-// Returns whether a reference rose, with the factors in `rows`. `last` as in
-// mask(); more: the row tile has another key tile.
+// Returns whether a reference rose; `rows` has the factors then. last: as for
+// mask(); more: whether another key tile of the row tile follows.
 template <bool FIRST>
 __device__ bool softmax(float (&s)[BLOCK_N / 2],
                         uint32_t (&p)[BLOCK_N / MMA_K][4], row_state &rows,
@@ -717,7 +718,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         else
             mask<0>(s, last);
     }
-    uint32_t codes[BLOCK_N / 4]; // two in each
+    uint32_t codes[BLOCK_N / 4]; // two codes in each
     if (!FIRST) {
         // Try with the reference there is, or a little above it
         bool past = convert<true>(s, codes, rows.ref, scale);
@@ -727,7 +728,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         float2 sum = __half22float2(sampled(codes));
         float2 high = __half22float2(highest(codes));
         bool again = (high.x > most(sum.x, rows, 0, scale)) |
-                     (high.y > most(sum.y, rows, 1, scale)); // no || : it branches
+                     (high.y > most(sum.y, rows, 1, scale)); // not ||: a branch
         if (!__any_sync(0xffffffff, again)) {
             lower(codes, high, rows, scale);
             pack(p, codes);
@@ -736,7 +737,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
     }
 
     // Leave no score past 2^TOP
-    float most[4] = {s[0], s[2], s[1], s[3]}; // four chains of maxima, not two
+    float most[4] = {s[0], s[2], s[1], s[3]}; // two chains of maxima for each row
     #pragma unroll
     for (int i = 4; i < BLOCK_N / 2; ++i) {
         float &chain = most[i / 2 % 2 + i % 2 * 2];
@@ -750,7 +751,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
     }
 
     // Leave room for scores to come, and keep the mean
-    if (more) { // a quarter of the keys says enough about their mean
+    if (more) { // the mean of a quarter of the keys is close enough
         float sums[4] = {0, 0, 0, 0};
     #pragma unroll
         for (int i = 0; i < BLOCK_N / 2; i += 16)
@@ -817,9 +818,9 @@ __device__ void load_q(uint32_t (&q)[HEAD_DIM / MMA_K][4],
     }
 }
 
-// Normalises and stores 16 BLOCKS columns: a lane has four columns that follow
-// each other, 16 b + 4 (lane % 4), of two rows, since vt's rows are in that
-// order. sums: of the two rows, in the quad's first lane.
+// Normalises and stores 16 BLOCKS columns. In the order of vt's rows, a lane
+// has four neighbouring columns of two rows, from 16 b + 4 (lane % 4) on.
+// sums: those of the two rows, valid in the first lane of four.
 template <int BLOCKS>
 __device__ void store(const float (&out)[8 * BLOCKS], const float (&sums)[2],
                       __half *to, int row, int length, float v_scale)
@@ -842,8 +843,8 @@ __device__ void store(const float (&out)[8 * BLOCKS], const float (&sums)[2],
     }
 }
 
-// Adds up what two warpgroups of a row's keys have, each in its half of the
-// columns, and stores them.
+// Adds up what the two warpgroups that share a row's keys have, and stores it:
+// each warpgroup does one half of the columns.
 template <class T>
 __device__ void merge(tiles<T> &t, const float (&out)[OUT_COLS / 2],
                       const row_state &rows, int key_group, float scale,
@@ -886,7 +887,7 @@ __device__ void merge(tiles<T> &t, const float (&out)[OUT_COLS / 2],
     store<2>(all, sums, to + 32 * key_group, row, length, v_scale);
 }
 
-// As early as Q: a softmax that waits for them waits long.
+// Loaded as early as Q, so that no softmax has to wait for them.
 struct head_scales {
     float q, k, v;
 };
@@ -898,16 +899,16 @@ __device__ head_scales load_scales(const attention_args &args,
     return {args.q_scales[head], args.k_scales[head], args.v_scales[head]};
 }
 
-// One query tile; q and the scores of its first key tile are there already,
-// and are the next item's afterwards. `n` counts the key tiles that passed the
-// stages before. Returns the item after the next one.
+// Computes one query tile. q and s have its Q and the scores of its first key
+// tile, and are left with those of the next item. n: the key tiles that used
+// the stages before it. Returns the item after the next one.
 template <class T>
 __device__ work attend(tiles<T> &t, const schedule &plan,
                        const attention_args &args, work w, work later, int n,
                        uint32_t (&q)[HEAD_DIM / MMA_K][4],
                        head_scales &scales, float (&s)[BLOCK_N / 2])
 {
-    // From a shuffle, so that the compiler takes it for the same in all lanes.
+    // By a shuffle, so that the compiler knows it to be the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -916,13 +917,13 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
     size_t head_size = (size_t)args.shape.seq_len * HEAD_DIM;
     size_t head_at = w.pair * head_size;
     float v_scale = scales.v;
-    // In powers of two; not 0, which would let masked keys count.
+    // Turns scores into powers of two. Not 0: masked keys would count then.
     float scale =
         fmaxf(args.softmax_scale * scales.q * scales.k * LOG2_E, 1e-30f);
 
     // Lay out the registers
-    float out[OUT_COLS / 2] = {}; // [64][72], of all so far
-    float own_part[OUT_COLS / 2]; // [64][72], of two tiles
+    float out[OUT_COLS / 2] = {}; // [64][72], all earlier tiles' P V
+    float own_part[OUT_COLS / 2]; // [64][72], two tiles' P V
     float(&part)[OUT_COLS / 2] = T::PAIRED ? own_part : out;
     uint32_t p[BLOCK_N / MMA_K][4], p2[BLOCK_N / MMA_K][4]; // [64][128] each
     row_state rows = {{-INFINITY, -INFINITY}, {1, 1}};
@@ -954,7 +955,8 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
         for (int i = 0; i < OUT_COLS / 2; ++i)
             out[i] += part[i];
     };
-    // Whether the rows do not see all of a tile; whether another one follows.
+    // masked: whether some row does not see all of a tile; more: whether another
+    // tile follows.
     auto masked = [&](int tile) { return (tile + 1) * BLOCK_N > first_row + 1; };
     auto more = [&](int tile) { return tile + T::KEY_GROUPS < w.tiles_n; };
 
@@ -966,8 +968,8 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
             scales = load_scales(args, plan, later.pair);
         }
     };
-    // Where there is none, of what is there, for nothing: a product that is queued
-    // on a condition makes the compiler serialise all of them.
+    // If there is no next item, its result is not used: if a product were queued
+    // only on a condition, the compiler would serialise all products.
     auto scores_later = [&] {
         int tile = n + w.tiles_n - 1;
         if (later.tiles_n > 0) {
@@ -994,7 +996,7 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
         release(&t.empty[(n + next) % T::STAGES]);
 
         if (!T::SINGLE && !more(next))
-            load_later(); // Q's registers are free
+            load_later(); // this item needs Q's registers no more
         bool rose = softmax<false>(s, then, rows, scale, row - next * BLOCK_N,
                                    masked(next), more(next));
 
@@ -1019,7 +1021,7 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
         if constexpr (T::SINGLE) {
             output_done(tile, now);
         } else {
-            scores_later(); // nobody waits for them yet
+            scores_later(); // the next item's; they are waited for at the end
             after = uniform<T>(next_of(t, plan, args, later));
             output_done.template operator()<1>(tile, now);
         }
@@ -1114,7 +1116,7 @@ attention(const __grid_constant__ attention_args args,
 
     // Ask for Q before anything else
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
-    if (threadIdx.x >= WARPGROUP) { // on its way while the barriers are made
+    if (threadIdx.x >= WARPGROUP) { // loads Q while the barriers are made
         int row = w.m * T::BLOCK_M + group % T::ROW_GROUPS * MMA_M +
                   threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
         scales = load_scales(args, plan, w.pair);
@@ -1126,14 +1128,14 @@ attention(const __grid_constant__ attention_args args,
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.k_full[i], 1);
             barrier_init(&t.v_full[i], 1);
-            if (i == 0) { // its tile need not wait for the other barriers
+            if (i == 0) { // the first tile needs no barrier but these
                 // Let the TMA see the barriers
                 asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 
                 if (w.tiles_n > 0)
                     load(t, &k_map, &v_map, 0, 0, w.pair);
             }
-            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // warps
+            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // arrivals: warps
             barrier_init(&t.vt_full[i], 4);
             barrier_init(&t.vt_empty[i], 4 * T::ROW_GROUPS);
         }
@@ -1155,7 +1157,7 @@ attention(const __grid_constant__ attention_args args,
 
         // Compute this CTA's items
         int n = 0, key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
-        float s[BLOCK_N / 2]; // [64][128], from item to item
+        float s[BLOCK_N / 2]; // [64][128], handed on from item to item
         work later = uniform<T>(next_of(t, plan, args, w));
         if (key_group < w.tiles_n) {
             barrier_wait(&t.k_full[key_group % T::STAGES], 0);
@@ -1217,12 +1219,13 @@ static cudaError_t describe_tensor(CUtensorMap *map, const uint8_t *codes,
 }
 
 // ---- Launch one tiling ----
-constexpr size_t SECTION_BYTES = 17000000; // of K and V, a third of the L2
+constexpr size_t SECTION_BYTES = 17000000; // a section's K and V: 1/3 of the L2
 
-// 1 / b, for quotient().
+// 1 / b, to be passed to quotient().
 static float reciprocal(int b) { return 1.0f / (float)b; }
 
-// Items heaviest first: how they are cut into sections and rounds of `ctas`.
+// Cuts the items, heaviest first, into sections, and these into rounds of one
+// item for each of `ctas` CTAs.
 static struct schedule plan_of(const struct shape *shape, int block_m,
                                int ctas, const int *lengths)
 {
@@ -1246,7 +1249,7 @@ static cudaError_t launch_as(const struct attention_args *args,
                              const int *lengths, int sms, cudaStream_t stream)
 {
     // Ask for more shared memory
-    static bool raised; // the limit of a CTA's shared memory
+    static bool raised; // whether a CTA may have this much shared memory
     if (!raised) {
         cudaError_t error = cudaFuncSetAttribute(
             attention<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -1274,7 +1277,7 @@ static cudaError_t launch_as(const struct attention_args *args,
 
 // ---- Name the tilings ----
 typedef tiling<1, 1, 1, false> short_keys; // one tile of keys
-typedef tiling<1, 2, 4, false> few_tiles;  // at most two for each warpgroup
+typedef tiling<1, 2, 4, false> few_tiles;  // two or fewer a warpgroup
 typedef tiling<1, 2, 4, true> few_rows;    // too few rows for all SMs
 typedef tiling<2, 1, 4, true> many_rows;
 typedef tiling<2, 1, 4, true, true> ragged_rows;

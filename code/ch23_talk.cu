@@ -1240,11 +1240,11 @@ attention(const __grid_constant__ prompt_args args)
 }
 
 // ---- Name the model's sizes ----
-constexpr int TOKENS = 4;      // of a step, at most
+constexpr int TOKENS = 4;      // tokens of a step, at most
 constexpr int BLOCK = 2048;    // tokens of a prompt at a time, at most
-constexpr int COLUMNS = 2 * TOKENS; // of a product: each in two halves
-constexpr int TILE_ROWS = 16;  // of weights
-constexpr int WARPS = 4;       // that share a tile's columns
+constexpr int COLUMNS = 2 * TOKENS; // of a product: two halves for each token
+constexpr int TILE_ROWS = 16;  // rows of a tile of weights
+constexpr int WARPS = 4;       // warps that share a tile's columns
 constexpr int THREADS = 32 * WARPS;
 constexpr int TILES = 8;       // of a CTA, where a block is multiplied
 constexpr int PAGE = 64;       // tokens of a page of the cache
@@ -1259,19 +1259,19 @@ __device__ void await_previous()
 
 // ---- Name what a step is about ----
 struct step {
-    int lengths[TOKENS]; // of the sequence with the token
+    int lengths[TOKENS]; // of the sequence up to and with each token
     int count, length;   // tokens of a block; of the sequence with all of them
     int ids[BLOCK];
 };
 
 // [rows / 16][columns / 32] tiles of 16 rows by 32 columns, and zeros up to a
-// multiple of TILES. A lane has rows lane / 4 and + 8 of a tile, and of each
+// multiple of TILES. A lane has rows lane / 4 and lane / 4 + 8 of a tile, in
 // columns 8 (lane % 4) to + 7.
 struct weights {
-    const uint8_t *codes;  // of a tile: 32 lanes, 8 or 16 bytes each
-    const __half2 *scales; // 8 groups of rows: d of both; or d, m twice
+    const uint8_t *codes;  // a tile's: 8 or 16 bytes for each of 32 lanes
+    const __half2 *scales; // a tile's, for 8 pairs of rows: d, d; or d, m, d, m
     int rows, columns;     // rows: a multiple of 16
-    bool four;             // bits of a number; otherwise eight
+    bool four;             // whether a code has four bits, not eight
 };
 
 // ---- Repack a matrix ----
@@ -1281,8 +1281,8 @@ static const uint8_t *block_of(const tensor &t, int row, int block)
     return t.data + row * t.row_bytes + (size_t)block * bytes;
 }
 
-// Columns 8 q to 8 q + 7 of a block of Q4_1. A word has columns 2 p in its
-// lower half, and 2 p + 1 at the same place of its upper half.
+// Packs columns 8 q to 8 q + 7 of a block of Q4_1 into a word: columns 2 p into
+// its lower half, column 2 p + 1 at the same place of its upper half.
 static void pack_four(uint8_t *to, const uint8_t *block, int q)
 {
     uint32_t word = 0;
@@ -1294,7 +1294,8 @@ static void pack_four(uint8_t *to, const uint8_t *block, int q)
     memcpy(to, &word, sizeof word);
 }
 
-// A lane's part of a row of a tile: codes, and the scales of a block.
+// Packs a block, which is row r * 8 + group of a tile: its codes for the four
+// lanes that take them, and its scales.
 static void pack_row(const weights &w, uint8_t *codes, __half *scales,
                      const uint8_t *block, int r, int group)
 {
@@ -1310,14 +1311,14 @@ static void pack_row(const weights &w, uint8_t *codes, __half *scales,
            scale_count * sizeof(__half));
 }
 
-// Where a row of the matrix comes from.
+// The row of a tensor that a row of the matrix is made from.
 struct row_source {
-    const tensor *of; // NULL: a row of zeros
+    const tensor *of; // NULL: the row is zeros
     int row;
 };
 
-// Rows are those of the tensors, one after the other; or, of two tensors whose
-// rows belong together, eight of one and eight of the other.
+// The matrix has the tensors' rows, one tensor after the other; if two are
+// paired, it has eight rows of one and eight of the other in turn.
 static row_source source_of(const tensor *const *parts, int count, bool paired,
                         int row)
 {
@@ -1371,16 +1372,16 @@ static weights repack(const struct model *m, const tensor *const *parts,
 
 // ---- Name the vectors of a product ----
 struct operand {
-    __half *halves; // token t's in row 2 t, and the rest in row 2 t + 1
-    float *sums;    // [columns / 32][tokens]: of each block of columns
-    int stride;     // of a row
+    __half *halves; // token t rounded in row 2 t, what is left in 2 t + 1
+    float *sums;    // [columns / 32][tokens]: a block's numbers summed
+    int stride;     // from one row to the next
     int tokens;     // for which there is room
 };
 
 enum from { NORMED, FLOATS, HALVES };
-struct source { // of an operand: vectors, [tokens][columns]
-    const void *x;
-    const float *weight; // of a norm
+struct source { // what an operand is made from
+    const void *x;       // [tokens][columns], floats or halves
+    const float *weight; // the norm's
     float epsilon;
 };
 
@@ -1393,7 +1394,7 @@ __device__ float sum_of_warp(float x)
 
 // ---- Prepare a vector for a product ----
 
-// Of a CTA. NORMED: RMSNorm first.
+// A CTA prepares a token's vector. NORMED: with RMSNorm first.
 template <from FROM>
 __device__ void prepare_vector(const operand &to, const source &from,
                                int columns, int token)
@@ -1444,7 +1445,7 @@ prepare(operand to, source from, int columns)
 
 // ---- Work on two halves at once ----
 
-// (x & MASK) | 1024 in both halves.
+// (x & MASK) | 0x6400 in each 16 bits: the half 1024 plus the bits under MASK.
 template <uint32_t MASK> __device__ uint32_t beyond_1024(uint32_t x)
 {
     uint32_t y;
@@ -1454,7 +1455,7 @@ template <uint32_t MASK> __device__ uint32_t beyond_1024(uint32_t x)
     return y;
 }
 
-// Both halves of x, less those of LESS.
+// Subtracts the two halves of LESS from those of x.
 template <uint32_t LESS> __device__ uint32_t less(uint32_t x)
 {
     uint32_t y;
@@ -1471,7 +1472,7 @@ __device__ uint32_t sixteenth_less_64(uint32_t x)
     return y;
 }
 
-// A half in the lower bits.
+// The half in the lower 16 bits, as a float.
 __device__ float half_of(uint32_t bits)
 {
     float x;
@@ -1483,9 +1484,9 @@ __device__ float half_of(uint32_t bits)
 
 // ---- Make halves of whole numbers ----
 
-// Of eight codes of four bits: columns 2 p and 2 p + 1 in h[p]. A half 1024 is
-// 0x6400, and its last digit is 1: the codes are put into the last digits, or
-// four further up, where they are 16 times as large.
+// Turns eight codes of four bits into halves, columns 2 p and 2 p + 1 in h[p].
+// The half 1024 is 0x6400, and its last bit is worth 1. Codes are put into the
+// last four bits, or into the four above, where they count 16 times as much.
 __device__ void halves_of(uint32_t (&h)[4], uint32_t word)
 {
     uint32_t next = word >> 8;
@@ -1495,7 +1496,7 @@ __device__ void halves_of(uint32_t (&h)[4], uint32_t word)
     h[3] = sixteenth_less_64(beyond_1024<0x00f000f0>(next));
 }
 
-// Halves of eight codes of eight bits with a sign: columns as above.
+// Turns eight signed codes of eight bits into halves, with columns as above.
 __device__ void halves_of(uint32_t (&h)[4], uint2 words)
 {
 #pragma unroll
@@ -1509,17 +1510,17 @@ __device__ void halves_of(uint32_t (&h)[4], uint2 words)
 // ---- Load pieces of six tiles ----
 constexpr int AT_ONCE = 6;
 template <bool FOUR> struct piece {
-    std::conditional_t<FOUR, uint2, uint4> codes; // of rows lane / 4, and + 8
+    std::conditional_t<FOUR, uint2, uint4> codes; // rows lane / 4, and + 8
     std::conditional_t<FOUR, uint2, uint32_t> scales;
 };
 
-// Into the L2 cache.
+// Brings a line into the L2 cache, for a later load.
 __device__ void prefetch(const void *at)
 {
     asm volatile("prefetch.global.L2 [%0];" : : "l"(at));
 }
 
-// Every fourth tile from `first` on. What comes behind them is prefetched.
+// Loads every fourth tile from `first` on, and prefetches those that follow.
 template <bool FOUR>
 __device__ void load_pieces(piece<FOUR> (&to)[AT_ONCE], const weights &w,
                             int first)
@@ -1571,16 +1572,16 @@ struct result { // [tokens][rows]
     float *y;
 
     // Name what is turned by which angles
-    __half *turned;      // TURNED: instead of y
+    __half *turned;      // TURNED: the result, instead of y
     const float2 *turns; // [place][32] cosines and sines
     const step *now;
-    int turned_rows;     // of queries and keys; of values none is
+    int turned_rows;     // the rows of queries and keys; values are not turned
 };
 
-// What a lane has of a token: rows `row` and `row` + 8 of `rows`, which its
-// warp's other lanes have, too. ADDED: y is added to. GATED: the first is a,
-// the other b, and silu(a) b is stored; y has half as many rows. TURNED:
-// queries, keys and values as chapter 21 wants them.
+// Stores what a lane has of a token: rows `row` and `row` + 8 of `rows`, which
+// the warp's lanes have together. ADDED: y += it. GATED: y = silu(a) b, with a
+// the first of the two and b the second; y has half as many rows. TURNED:
+// queries, keys and values, as chapter 21 wants them.
 template <to TO>
 __device__ void store_rows(const result &to, int rows, int row, int token,
                            int count, float (&sum)[2])
@@ -1592,7 +1593,7 @@ __device__ void store_rows(const result &to, int rows, int row, int token,
 
         const float2 *by = to.turns + (size_t)place * (HEAD_DIM / 2);
         for (int i = 0; i < 2; ++i) {
-            float other = __shfl_xor_sync(0xffffffff, sum[i], 4); // the pair's
+            float other = __shfl_xor_sync(0xffffffff, sum[i], 4); // of the pair
             float2 angle = by[(row + 8 * i) % HEAD_DIM / 2];
             sum[i] = fmaf(sum[i], angle.x, (row % 2 ? other : -other) * angle.y);
         }
@@ -1615,7 +1616,7 @@ __device__ void store_rows(const result &to, int rows, int row, int token,
     }
 }
 
-// y = W x. OWN: of one token, which each CTA prepares.
+// y = W x. OWN: one token, which each CTA prepares for itself.
 template <bool FOUR, bool OWN, from FROM, to TO>
 __global__ void __launch_bounds__(THREADS)
 product(weights w, operand x, source from, result to, int count)
@@ -1627,7 +1628,7 @@ product(weights w, operand x, source from, result to, int count)
     float sum[2] = {0, 0};
     piece<FOUR> pieces[AT_ONCE];
 
-    load_pieces<FOUR>(pieces, w, warp); // weights wait for nothing
+    load_pieces<FOUR>(pieces, w, warp); // no kernel before writes weights
     await_previous();
     if (OWN) {
         x = {own, (float *)(own + 2 * w.columns), w.columns, 1};
@@ -1636,7 +1637,7 @@ product(weights w, operand x, source from, result to, int count)
     }
     const __half *column = x.halves + group * x.stride + 8 * token;
     for (int first = warp; first < blocks; first += AT_ONCE * WARPS) {
-        uint4 v[AT_ONCE] = {}; // of tokens that are not there: zeros
+        uint4 v[AT_ONCE] = {}; // zeros for tokens past `count`
         if (first > warp)
             load_pieces<FOUR>(pieces, w, first);
         for (int i = 0; i < AT_ONCE; ++i)
@@ -1856,7 +1857,7 @@ struct choice {
     int id;
 };
 
-// The larger logit; of equals the first.
+// The choice with the larger logit; if they are equal, the first.
 __device__ choice better(choice a, choice b)
 {
     return b.logit > a.logit || (b.logit == a.logit && b.id < a.id) ? b : a;
@@ -1870,8 +1871,8 @@ __device__ choice best_of_warp(choice a)
     return a;
 }
 
-// Behind the last of `count` tokens, whose logits these are. Makes it the next
-// step's token. One CTA of 32 warps.
+// Finds the likeliest token after the last of `count` tokens, and makes it the
+// next step's token. logits: those of that last token. One CTA of 32 warps.
 __global__ void __launch_bounds__(1024)
 choose(step *now, const float *logits, int words, int count)
 {
@@ -1896,13 +1897,13 @@ choose(step *now, const float *logits, int words, int count)
 // ---- Bring the model onto the device ----
 struct step_graph {
     cudaGraphExec_t exec;
-    int room; // tokens that the sequence may have
+    int room; // up to how many tokens in the sequence the graph can be used
 };
 
 struct device_layer {
     const float *attention_norm, *mlp_norm;
     weights qkv, output, gate_up, down;
-    uint8_t *codes, *scales; // of the cache
+    uint8_t *codes, *scales; // the layer's cache
 };
 
 struct talker {
@@ -1914,16 +1915,16 @@ struct talker {
     int *table;                    // [pages]
     step *now;                     // the step's tokens
     float *x, *y;                  // vectors of a block's tokens
-    float *logits;                 // behind the last
+    float *logits;                 // those that follow the last token
     __half *heads;                 // [tokens][heads + 2 key_heads][64]
     __half *attended;              // [tokens][heads][64]
-    operand operand;               // of the product that comes next
-    void *scratch;                 // of chapter 21's launches
-    int place;                     // of the next token
+    operand operand;               // the next product's
+    void *scratch;                 // for chapter 21's launches
+    int place;                     // the next token's
     cudaStream_t stream;
-    bool graphs, early;            // launched as graphs; kernels begin early
+    bool graphs, early;            // steps are graphs; kernels begin early
     step_graph reading, answering;
-    bool merged;                   // each CTA prepares an answer's vector
+    bool merged;                   // in an answer, each CTA prepares its vector
     bool tiles;                    // a prompt is read by blocks
 };
 
@@ -1980,8 +1981,9 @@ static void load_layer(talker *t, int number)
     to->scales = zeros<uint8_t>(granules * GRANULE_SCALES);
 }
 
-// How many tokens a sequence has for which launches are the same: chapter 21
-// divides keys by it. A power of two, from 256 up to what the model reads.
+// Up to how many tokens a sequence of this length can be launched in the same
+// way, as chapter 21 divides its keys: a power of two from 256 on, or all that
+// the model reads.
 static int room_for(const struct model *m, int length)
 {
     int room = 256;
@@ -2052,7 +2054,7 @@ static talker *load(const struct model *m)
     size_t bytes = scratch_bytes(&longest);
     t->scratch = bytes ? zeros<uint8_t>(bytes) : NULL;
     CUDA_CHECK(cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking));
-    CUDA_CHECK(cudaDeviceSynchronize()); // of the stream that zeros were set in
+    CUDA_CHECK(cudaDeviceSynchronize()); // zeros were set in another stream
     done();
     return t;
 }
@@ -2123,7 +2125,8 @@ static void attend_block(talker *t, int layer, int count)
     CUDA_CHECK(cudaGetLastError());
 }
 
-// Chapter 21's kernel, a token after the other: each sees the ones before it.
+// Launches chapter 21's kernel for one token after the other: each sees the
+// ones before it.
 static void attend(talker *t, int layer, int count)
 {
     int room = room_for(t->model, t->place + count);
@@ -2161,7 +2164,7 @@ static void interrupt(int)
 
 // ---- Take a step ----
 
-// Of the last of `count` tokens: logits, and the token that comes next.
+// Computes the logits after the last of `count` tokens, and chooses the next.
 static void score_next(talker *t, int count)
 {
     const struct model *m = t->model;
@@ -2203,7 +2206,7 @@ static void capture(talker *t, step_graph *to, int count, bool answers)
     to->room = room_for(t->model, t->place + count);
 }
 
-// A full step of a prompt, and a step of an answer, are graphs.
+// Launches a step. A prompt's full steps, and an answer's, are graphs.
 static void take_step(talker *t, int count, bool answers)
 {
     step_graph *graph = answers ? &t->answering : &t->reading;
@@ -2219,7 +2222,7 @@ static void take_step(talker *t, int count, bool answers)
 
 // ---- Read tokens, and bring the next one to the host ----
 
-// Tokens of the next step, behind those that were read.
+// Gives the next step its tokens, which follow those that were read.
 static void set_step(talker *t, const int *tokens, int count)
 {
     step now = {};
@@ -2260,11 +2263,11 @@ static int chosen(talker *t)
 
 // ---- Take turns ----
 
-// How an answer is said, and what is left of it for the turn after it.
+// How an answer is said, and what the next turn has to read of it.
 struct turn_state {
-    int most;       // tokens of an answer
-    bool numbers;   // of tokens are said, not their texts
-    int unread[2], left; // tokens of the turn before that the next one reads
+    int most;       // the most tokens of an answer
+    bool numbers;   // say the tokens' numbers, not their texts
+    int unread[2], left; // `left` tokens that the next turn has to read first
 };
 
 static void say_token(const talker *t, const turn_state *s, int id)
@@ -2277,8 +2280,8 @@ static void say_token(const talker *t, const turn_state *s, int id)
     fflush(stdout);
 }
 
-// Generates tokens behind those that were read, `step` of them last, and says
-// them. Returns how many.
+// Generates the tokens that follow those that were read, and says them. Returns
+// how many. step: how many tokens the last step read.
 static int speak(talker *t, turn_state *s, int step)
 {
     int most = min(s->most, t->model->context - t->place);
@@ -2300,7 +2303,7 @@ static int speak(talker *t, turn_state *s, int step)
     return said;
 }
 
-// A question and its answer.
+// Reads a question, and says its answer.
 static void take_turn(talker *t, turn_state *s, const char *question)
 {
     const struct model *m = t->model;
@@ -2319,7 +2322,7 @@ static void take_turn(talker *t, turn_state *s, const char *question)
         read_all(t, s->unread, s->left);
     int step = read_all(t, tokens, (int)asked);
     free(tokens);
-    if (step == 0) { // interrupted: as if it had not been asked
+    if (step == 0) { // interrupted: the question is forgotten
         t->place = before;
         return;
     }
@@ -2331,7 +2334,7 @@ static void take_turn(talker *t, turn_state *s, const char *question)
             (now() - middle) / max(said, 1));
 }
 
-// A line a question, to the end of standard input. Ctrl-C ends an answer.
+// Answers each line of standard input, up to its end. Ctrl-C ends an answer.
 static void talk(talker *t, turn_state *s)
 {
     char *line = NULL;
@@ -2354,7 +2357,7 @@ static void talk(talker *t, turn_state *s)
 // ---- Measure ----
 enum { SAMPLES = 15 };
 
-// Times of something, in us.
+// The times of repeated runs, in us.
 struct times {
     double us[SAMPLES];
 };
@@ -2367,8 +2370,8 @@ static json_t *times_json(times *all)
                      "samples", SAMPLES);
 }
 
-// Of what `work` puts into the stream, divided by `count`. Before each time
-// `prepare`, and once both of them untimed.
+// Times what `work` puts into the stream, and divides by `count`. Each time
+// `prepare` runs before it, untimed; a first run of both is not timed.
 template <class PREPARE, class WORK>
 static json_t *time_work(const talker *t, int count, PREPARE prepare, WORK work)
 {
@@ -2397,7 +2400,7 @@ __global__ void __launch_bounds__(THREADS) nothing()
     await_previous();
 }
 
-// What `launches` launches, as a graph that is launched again and again.
+// Times a graph of what `launches` launches.
 template <class LAUNCHES>
 static json_t *time_graph(talker *t, int count, LAUNCHES launches)
 {
@@ -2416,8 +2419,8 @@ static json_t *time_graph(talker *t, int count, LAUNCHES launches)
     return us;
 }
 
-// Kernels of one kind alone, of the `count` tokens that were set last; and as
-// many that do nothing.
+// Times kernels of each kind alone, for the `count` tokens that were set last,
+// and as many that do nothing.
 static json_t *parts_json(talker *t, int count)
 {
     const struct model *m = t->model;
@@ -2451,7 +2454,7 @@ static json_t *parts_json(talker *t, int count)
     return parts;
 }
 
-// Reads tokens of which it matters only how many there are.
+// Reads `count` tokens, no matter which.
 static void read_any(talker *t, int count)
 {
     int *tokens = (int *)need(malloc(count * sizeof *tokens));
@@ -2539,7 +2542,7 @@ static void measure(talker *t, const char *path)
 
 // ---- Answer ----
 
-// The logits behind tokens, "1 42 7", a line each.
+// Prints the logits that follow these tokens, "1 42 7", a line each.
 static void print_logits(talker *t, const char *words)
 {
     const struct model *m = t->model;
