@@ -5,7 +5,8 @@ wavefronts = part(3) + 0
 least = part(4) + 0
 stats data using 1 nooutput
 rows = STATS_max + 1
-height = 74 + 7.6 * rows
+row = rows > 16 ? 3.4 : 7.6
+height = 74 + row * rows
 eval term(height)
 set lmargin at screen 58.0 / width
 set rmargin at screen 1 - 14.0 / width

@@ -38,7 +38,7 @@ array reserve[11] = [0x4d4d4d, 0x3d8fa3, 0xc97ba0, 0x6b4f3a, 0x7d7dc4, 0xa3c9c3,
     0x7f9f7f, 0xd0d0f0]
 array shade[11]
 # What does not fit beside the other column is cut off (in a locale that knows characters).
-name(k) = system(sprintf("sed -n %dp '%s' | cut -f 2 | sed -E 's/^(.{38}).{4,}/\\1 …/'", k + 2, data))
+name(k) = system(sprintf("sed -n %dp '%s' | cut -f 2 | sed -E 's/^(.{44}).{4,}/\\1 …/'", k + 2, data))
 text(k) = system(sprintf("sed -n %dp '%s' | cut -f 2", k + 2, data))
 others = 0
 do for [k = 0:labels - 1] {
@@ -53,7 +53,7 @@ do for [k = 0:labels - 1] {
     y = 1 - (9.0 + 14 * (k / columns)) / height
     set object k + 1 rectangle at screen x, screen y size screen 0.018, screen 8.0 / height \
         fc rgb shade[k + 1] fs solid border rgb '#999999' lw 0.3
-    set label k + 1 name(k) at screen x + 0.018, screen y left textcolor rgb ink
+    set label k + 1 name(k) at screen x + 0.018, screen y left textcolor rgb ink font ',10'
 }
 plot data index 1 using 2:1:2:3:($1 - 0.36):($1 + 0.36):(shade[int($4) + 1]) \
          with boxxyerror lc rgb variable, \
