@@ -137,24 +137,38 @@ RULE bool shows(const struct clock *c, bool own, uint64_t cta, uint32_t thread, 
     return known && clock_knows(known, thread, stamp);
 }
 
+// Whether a lane knows of a fence by lane `by_lane` of a warp of the CTA `by`.
+RULE bool knows_fence(const struct warp *w, int lane, const struct cta *by, uint32_t warp,
+                      const struct proxy_fence *fence, uint32_t by_lane)
+{
+    struct party p = party_of((uint32_t)by->number, fence->stamp, warp * WARP + by_lane, 0, 0);
+    return party_before(w, lane, &p);
+}
+
 // Whether the lane knows of a proxy fence, by one warp of the CTA `by`, that has made visible to the asynchronous proxy
-// what a thread of the CTA `cta` did up to `stamp`.
+// what a thread of the CTA `cta` did up to `stamp`. Where one fence serves many accesses, it is asked first.
 RULE bool is_shown_by(const struct warp *w, int lane, const struct cta *by, uint32_t warp,
                       enum proxy_space space, uint64_t cta, uint32_t thread, uint32_t stamp)
 {
-    const struct proxy_fences *f = &by->warp[warp].clock->proxy;
+    struct proxy_fences *f = &by->warp[warp].clock->proxy;
     bool own = cta == by->number;
     if (shows(f->old[space], own, cta, thread, stamp))
         return true;
+    if (f->served && f->count - f->served < PROXY_FENCES) {
+        const struct proxy_fence *fence = &f->of[(f->served - 1) % PROXY_FENCES];
+        if (fence->is_for[space] && shows(fence->shown, own, cta, thread, stamp) &&
+            knows_fence(w, lane, by, warp, fence, f->served_by))
+            return true;
+    }
     for (uint32_t k = 1; k <= f->count && k <= PROXY_FENCES; ++k) {
         const struct proxy_fence *fence = &f->of[(f->count - k) % PROXY_FENCES];
         bool shown = fence->is_for[space] && shows(fence->shown, own, cta, thread, stamp);
-        for (uint32_t left = shown ? fence->lanes : 0; left; left &= left - 1) {
-            struct party p = party_of((uint32_t)by->number, fence->stamp,
-                                      warp * WARP + (uint32_t)__builtin_ctz(left), 0, 0);
-            if (party_before(w, lane, &p))
+        for (uint32_t left = shown ? fence->lanes : 0; left; left &= left - 1)
+            if (knows_fence(w, lane, by, warp, fence, (uint32_t)__builtin_ctz(left))) {
+                f->served = f->count - k + 1;
+                f->served_by = (uint32_t)__builtin_ctz(left);
                 return true;
-        }
+            }
     }
     return false;
 }
