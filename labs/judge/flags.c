@@ -87,12 +87,29 @@ static void add_flag(json_t *flags, int count, const char *what, const char *nam
         json_array_append_new(flags, json_sprintf("%s: %s", what, names));
 }
 
-// Whether a variable is one of a library's objects without state: one byte, in a namespace of one
-// translation unit. (A submission's own variables in such a namespace have the same mark in their
-// names.)
-static bool keeps_nothing(const char *name, size_t length)
+// Whether a variable is one of a library's objects without state: of a namespace of one translation
+// unit, and named by nothing but its declaration.
+static bool keeps_nothing(const char *ptx, const char *name, size_t length)
 {
-    return memmem(name, length, "_INTERNAL_", 10) && strncmp(name + length, "[1]", 3) == 0;
+    char *word = text("%.*s", (int)length, name);
+    int named = 0;
+    for (const char *at = ptx; (at = strstr(at, word)) != NULL; at += length)
+        ++named;
+    free(word);
+    return memmem(name, length, "_INTERNAL_", 10) && named == 1;
+}
+
+// The next declaration of a variable in a memory, ".global", past that word; NULL: there is none.
+// Inline assembly may have it anywhere. In an instruction the word is within a longer one.
+static const char *next_variable(const char *ptx, const char *memory)
+{
+    for (const char *at = ptx; (at = strstr(at, memory)) != NULL;) {
+        const bool begins = at == ptx || strchr(" \t\n;{}/", at[-1]);
+        at += strlen(memory);
+        if (begins && *at && strchr(" \t\n/", *at))
+            return at;
+    }
+    return NULL;
 }
 
 // Whether a text defines a variable of this name in a GPU's memory: after __device__ or
@@ -114,26 +131,33 @@ static bool has_variable(const struct source *in, const char *name, size_t lengt
     return false;
 }
 
-// Flags variables in global memory of a PTX text, which outlive a launch, except those of the lab's
-// own program and the strings of printf.
+// Adds the names of a PTX text's variables in a memory, except those of the lab's own program and the
+// strings of printf.
+static void add_variables(char **names, int *count, const char *ptx, const char *memory,
+                          const struct source *own)
+{
+    for (const char *from = ptx; (from = next_variable(from, memory)) != NULL;) {
+        const char *end = from + strcspn(from, "[=;"), *start;
+        while (end > from && !is_name(end[-1]))
+            --end;
+        for (start = end; start > from && is_name(start[-1]);)
+            --start;
+        if (start < end && *start != '$' && !has_variable(own, start, (size_t)(end - start)) &&
+            !keeps_nothing(ptx, start, (size_t)(end - start)))
+            add_name(names, count, start, (size_t)(end - start));
+    }
+}
+
+// Flags variables that outlive a launch: in global memory, and in constant memory where a program
+// asks for generic addresses of that, to which it can store.
 static void flag_state(json_t *flags, const char *ptx, const struct source *own)
 {
     char *names = text("%s", "");
     int count = 0;
 
-    for (const char *line = ptx; line; line = strchr(line, '\n'), line += line ? 1 : 0) {
-        size_t length = strcspn(line, "\n[=;");
-        const char *end = line + length, *start;
-        if (!memmem(line, length, ".global .align", 14) || *line == '\t' || *line == ' ')
-            continue;
-        while (end > line && !is_name(end[-1]))
-            --end;
-        for (start = end; start > line && is_name(start[-1]);)
-            --start;
-        if (start < end && *start != '$' && !has_variable(own, start, (size_t)(end - start)) &&
-            !keeps_nothing(start, (size_t)(end - start)))
-            add_name(&names, &count, start, (size_t)(end - start));
-    }
+    add_variables(&names, &count, ptx, ".global", own);
+    if (strstr(ptx, "cvta.const"))
+        add_variables(&names, &count, ptx, ".const", own);
     add_flag(flags, count, "state between launches", names);
 }
 
