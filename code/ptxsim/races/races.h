@@ -110,7 +110,8 @@ struct proxy_fences {
         struct clock *shown; // what the lanes knew then: the fence makes it visible to the proxy
     } of[PROXY_FENCES];
     uint32_t count; // of all fences; the last one is of[(count - 1) % PROXY_FENCES]
-    uint32_t served, served_by; // the number of the fence, from 1, and its lane that answered last; 0: none has
+    uint32_t served,
+        served_by; // the number of the fence, from 1, and its lane that answered last; 0: none has
     struct clock *old[PROXY_SPACES]; // what the older fences have shown, together
 };
 
