@@ -196,13 +196,13 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [[ "$fault" == deadlock$'\t'*"Nobody goes on: warps 0, 1 wait at line races_cases.cu:$(line_of_case fills) (there races_cases.cu:$spins) for the mbarrier empty[0], which lacks 64 of 64 arrivals; warps 2, 3 wait at line races_cases.cu:$(line_of_case waits) (there races_cases.cu:$spins) for the mbarrier full[0], which lacks 1 of 65 arrivals. "* ]]
 }
 
-# code/ptxsim/test/faults.tsv says for each of the book's bugs that break a race or a barrier how
-# its film opens.
+# code/ptxsim/test/faults.tsv says for each of the book's bugs that break a race or a barrier how its film opens, but
+# for chapter 23's, whose program runs a model and no shape.
 @test "the films of the planted bugs open at the culprit lines, and say what is missing" {
     local bug shape wanted status=0
     # shellcheck disable=SC2046
     make -s $(sed '/^#/d; s,\t.*,,; s,^,build/planted/,' code/ptxsim/test/faults.tsv)
-    diff <(awk -F'\t' '$4 == "race" { print $1 "." $2 }' build/mutants/list.tsv | sort) \
+    diff <(awk -F'\t' '$4 == "race" && $1 !~ /^ch23_/ { print $1 "." $2 }' build/mutants/list.tsv | sort) \
         <(awk -F'\t' '$3 == "race" { print $1 }' code/ptxsim/test/faults.tsv | sort)
     while IFS=$'\t' read -r bug shape _ wanted; do
         build/ptxsim/ptxsim profile --film "$page" "build/planted/$bug" --shapes "$shape" --seeds 0 --no-timing --quiet >/dev/null 2>&1
