@@ -373,12 +373,12 @@ static int shared_by(const struct prints *a, const struct prints *b)
 }
 
 // Compares by what is special to a program: what neither the starter nor the lab's own program has.
-// A text that has most of that is taken for the program, whatever else it has; among several
+// A text that has nearly all of that is taken for the program, whatever else it has; among several
 // such programs, for the one of which it has most.
 char *book_program(const struct source given[2], const struct source own[2],
                    const struct source starter[2])
 {
-    static const int ENOUGH_PERCENT = 60;
+    static const int ENOUGH_PERCENT = 95;
     char *pattern = text("%s/code/ch*.%s", root, sheet.ending), *name = NULL;
     char *own_name = text("%s.%s", sheet.program, sheet.ending);
     glob_t found = {.gl_pathc = 0};
