@@ -22,9 +22,9 @@ static double fastest_peer(json_t *shape, const char *path, const char *name)
 }
 
 // A block: the shape's row and name, and for each program the peer's p50 over the program's.
-static void print_ratios(const char *path, const char *const programs[], int count)
+static void print_ratios(json_t *record, const char *path, const char *const programs[], int count)
 {
-    json_t *record = load(path), *shape;
+    json_t *shape;
     const char *name;
     int row = 0;
     json_object_foreach (object(record, path, "shapes"), name, shape) {
@@ -45,8 +45,9 @@ static void print_ratios(const char *path, const char *const programs[], int cou
 void sweep_chart(const char *path)
 {
     char *beside;
-    json_decref(load_beside(path, "sweep-causal.json", &beside));
-    print_ratios(path, everywhere, 3);
-    print_ratios(beside, causal, 2);
+    json_t *masked = load_beside(path, "sweep-causal.json", &beside);
+    print_ratios(load(path), path, everywhere, 3);
+    print_ratios(masked ? masked : load(beside), beside, causal,
+                 2); // load() says that it is not there
     free(beside);
 }
