@@ -549,40 +549,21 @@ __device__ uint32_t two_codes(float low, float high, float scale, float bias)
     return codes;
 }
 
-// ---- Notice a code that is too large ----
-__device__ uint32_t bits(__half2 halves) { return *(uint32_t *)&halves; }
-
-// Leaves `seen` at 1 unless a code is past 126. Read as a half, code c is c
-// times 2^-24. 64.75 times code 126 is just below 2^-11, half of the last bit
-// of 1, and is rounded away; 64.75 times code 127 is just above.
-__device__ void notice(__half2 &seen, uint32_t codes)
-{
-    seen = __hfma2(*(__half2 *)&codes, __float2half2_rn(64.75f), seen);
-}
-
 // ---- Turn scores into codes, two in a register ----
 
 // Turns 64 x 128 scores into codes, two in a register, as halves in units of
 // UNIT: codes[i] has keys 8 (i / 2) + 2 (lane % 4) and the next, of row i % 2.
-// P is 1 where a score is the row's `ref`. If CHECKED: returns whether a code
-// was past 126, the largest.
-template <bool CHECKED>
-__device__ bool convert(const float (&s)[BLOCK_N / 2],
+// P is 1 where a score is the row's `ref`.
+__device__ void convert(const float (&s)[BLOCK_N / 2],
                         uint32_t (&codes)[BLOCK_N / 4], const float (&ref)[2],
                         float scale)
 {
     float units = scale * 8 * UNIT; // what 1 of a score adds to the code
     float bias[2] = {fmaf(-ref[0], units, BIAS * UNIT),
                      fmaf(-ref[1], units, BIAS * UNIT)};
-    const __half2 one = __float2half2_rn(1);
-    __half2 seen[2] = {one, one};
 #pragma unroll
-    for (int i = 0; i < BLOCK_N / 4; ++i) {
+    for (int i = 0; i < BLOCK_N / 4; ++i)
         codes[i] = two_codes(s[2 * i], s[2 * i + 1], units, bias[i % 2]);
-        if (CHECKED)
-            notice(seen[i / 2 % 2], codes[i]);
-    }
-    return ((bits(seen[0]) ^ bits(one)) | (bits(seen[1]) ^ bits(one))) != 0;
 }
 
 // Packs four codes into a register, as wgmma wants P: byte b of p[j][i] is key
@@ -602,13 +583,15 @@ struct row_state {
     float ref[2];    // the score for which P is 1
     float factor[2]; // scales the output so far, when ref has risen
     float mean[2];   // the mean of the first tile's scores
+    bool rising;     // the warp takes the maximum of each tile
 };
 
 // ---- Find a row's highest code ----
 __device__ __half2 halves(uint32_t bits) { return *(__half2 *)&bits; }
+__device__ uint32_t bits(__half2 halves) { return *(uint32_t *)&halves; }
 
-// The highest code of each of a lane's two rows, row 0's in the low half and
-// row 1's in the high one. A row's codes are in four lanes.
+// The highest code that a lane has in each of its two rows, row 0's in the low
+// half and row 1's in the high one.
 __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
 {
     __half2 high[8]; // row i % 2
@@ -620,10 +603,23 @@ __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
     for (int i = 0; i < 2; ++i)
         high[i] = __hmax2(__hmax2(high[i], high[i + 2]),
                           __hmax2(high[i + 4], high[i + 6]));
-    __half2 both = __hmax2(__lows2half2(high[0], high[1]),
-                           __highs2half2(high[0], high[1]));
-    both = __hmax2(both, __shfl_xor_sync(0xffffffff, both, 1));
-    return __hmax2(both, __shfl_xor_sync(0xffffffff, both, 2));
+    return __hmax2(__lows2half2(high[0], high[1]),
+                   __highs2half2(high[0], high[1]));
+}
+
+// The highest of what the four lanes have that share two rows.
+__device__ float2 of_rows(__half2 high)
+{
+    high = __hmax2(high, __shfl_xor_sync(0xffffffff, high, 1));
+    high = __hmax2(high, __shfl_xor_sync(0xffffffff, high, 2));
+    return __half22float2(high);
+}
+
+// Whether a code of either row is past 126, the largest.
+__device__ bool is_past(__half2 high)
+{
+    float2 rows = __half22float2(high);
+    return (rows.x > 126 * UNIT) | (rows.y > 126 * UNIT); // not ||: a branch
 }
 
 // ---- Add up a sample of a row's codes ----
@@ -632,7 +628,7 @@ __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
 constexpr int SAMPLE = 32;
 
 // The sum of each row's sample, row 0's in the low half, row 1's in the high.
-__device__ __half2 sampled(const uint32_t (&codes)[BLOCK_N / 4])
+__device__ float2 sampled(const uint32_t (&codes)[BLOCK_N / 4])
 {
     __half2 sum[2] = {halves(codes[0]), halves(codes[1])}; // row i % 2
 #pragma unroll
@@ -643,7 +639,8 @@ __device__ __half2 sampled(const uint32_t (&codes)[BLOCK_N / 4])
     __half2 both = __hadd2(__lows2half2(sum[0], sum[1]),
                            __highs2half2(sum[0], sum[1]));
     both = __hadd2(both, __shfl_xor_sync(0xffffffff, both, 1));
-    return __hadd2(both, __shfl_xor_sync(0xffffffff, both, 2));
+    both = __hadd2(both, __shfl_xor_sync(0xffffffff, both, 2));
+    return __half22float2(both);
 }
 
 // ---- Lower a row's codes ----
@@ -654,14 +651,14 @@ __device__ float mean_code(const row_state &rows, int h, float scale)
     return fmaf(rows.mean[h] - rows.ref[h], 8 * scale, BIAS);
 }
 
-// The highest code, in UNIT, up to which row h's codes are lowered; past it the
-// row gets a new reference. It is 2048; or, while the first tile's mean has a
-// code above 0, HEAVY above this tile's mean. sum: of the row's sample.
-__device__ float most(float sum, const row_state &rows, int h, float scale)
+// Whether row h's highest code, `high`, is too high to be lowered, because the
+// score carries its row: the first tile's mean has a code, and `high` is HEAVY
+// above this tile's mean. sum: of the row's sample.
+__device__ bool carries(float high, float sum, const row_state &rows, int h,
+                        float scale)
 {
     float light = fmaxf(126 * UNIT, sum / SAMPLE + HEAVY * UNIT);
-    return mean_code(rows, h, scale) > 0 ? fminf(light, 2048 * UNIT)
-                                         : 2048 * UNIT;
+    return (mean_code(rows, h, scale) > 0) & (high > light);
 }
 
 // By how many codes a row is lowered. high: its highest code; mean: the code of
@@ -719,21 +716,28 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
             mask<0>(s, last);
     }
     uint32_t codes[BLOCK_N / 4]; // two codes in each
-    if (!FIRST) {
+    if (!FIRST && !rows.rising) {
         // Try with the reference there is, or a little above it
-        bool past = convert<true>(s, codes, rows.ref, scale);
+        convert(s, codes, rows.ref, scale);
         pack(p, codes);
-        if (!__any_sync(0xffffffff, past))
+        __half2 own = highest(codes);
+        if (!__any_sync(0xffffffff, is_past(own)))
             return false;
-        float2 sum = __half22float2(sampled(codes));
-        float2 high = __half22float2(highest(codes));
-        bool again = (high.x > most(sum.x, rows, 0, scale)) |
-                     (high.y > most(sum.y, rows, 1, scale)); // not ||: a branch
+        float2 high = of_rows(own);
+        bool again = (high.x > 2048 * UNIT) | (high.y > 2048 * UNIT);
+        bool has_mean = (mean_code(rows, 0, scale) > 0) |
+                        (mean_code(rows, 1, scale) > 0);
+        if (__any_sync(0xffffffff, has_mean)) {
+            float2 sum = sampled(codes);
+            again |= carries(high.x, sum.x, rows, 0, scale) |
+                     carries(high.y, sum.y, rows, 1, scale);
+        }
         if (!__any_sync(0xffffffff, again)) {
             lower(codes, high, rows, scale);
             pack(p, codes);
             return true;
         }
+        rows.rising = true;
     }
 
     // Leave no score past 2^TOP
@@ -751,7 +755,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
     }
 
     // Leave room for scores to come, and keep the mean
-    if (more) { // the mean of a quarter of the keys is close enough
+    if (FIRST && more) { // the mean of a quarter of the keys is close enough
         float sums[4] = {0, 0, 0, 0};
     #pragma unroll
         for (int i = 0; i < BLOCK_N / 2; i += 16)
@@ -773,9 +777,13 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         rows.ref[h] = ref[h];
     }
 
-    convert<false>(s, codes, rows.ref, scale);
+    // Make the codes anew, and see whether a reference rose
+    convert(s, codes, rows.ref, scale);
     pack(p, codes);
-    return true;
+    bool rose = (rows.factor[0] != 1) | (rows.factor[1] != 1);
+    rose = __any_sync(0xffffffff, rose);
+    rows.rising &= rose;
+    return rose;
 }
 
 // Queues Q K for a tile: s = [64][128].

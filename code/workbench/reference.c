@@ -184,7 +184,7 @@ static void round_weights(struct scratch *s, struct p_rounding p)
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
         double maximum = p.tile > 0 ? 0 : 1, sum = 0; // weights of 1 have the final maximum
-        double mean = 0;                              // of the tile that chose the maximum
+        double mean = 0; // of the tile that chose the maximum; with room, of the first tile
         for (int first = 0; first < s->padded; first += tile) {
             int keys = first + tile < s->padded ? tile : s->padded - first;
             double highest = 0;
@@ -194,8 +194,9 @@ static void round_weights(struct scratch *s, struct p_rounding p)
             if (rises && p.room > 0 && !carries(p, row + first, keys, maximum, highest, mean)) {
                 maximum = raised(p, maximum, highest, mean);
             } else if (p.tile > 0 && (first == 0 || rises)) {
-                maximum = fmax(highest, 1e-290); // its reciprocal has to be finite
-                if (p.mean && first + tile < s->seen[r]) {
+                maximum = fmax(highest, 1e-290);       // its reciprocal has to be finite
+                bool chosen = p.room > 0 && first > 0; // by the tile's maximum alone
+                if (p.mean && !chosen && first + tile < s->seen[r]) {
                     mean = geometric_mean(row + first, tile);
                     maximum = fmax(maximum, ldexp(mean, p.offset));
                 }

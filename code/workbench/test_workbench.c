@@ -924,12 +924,13 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                         maximum *= by;
                     } else if (j == 0 || too_high) {
                         maximum = highest;
+                        bool has_mean = j == 0 || how.room == 0;
                         double mean = 1; // geometric; 0 for the last tile
                         for (int i = j; i < j + how.tile; ++i)
                             mean *= j + how.tile < seq_len ? pow(weights[i], 1.0 / how.tile) : 0;
-                        if (how.mean && mean * exp2(how.offset) > maximum)
+                        if (how.mean && has_mean && mean * exp2(how.offset) > maximum)
                             maximum = mean * exp2(how.offset);
-                        first_mean = mean;
+                        first_mean = has_mean ? mean : first_mean;
                     }
                 }
                 float scaled = (float)ldexp(weights[j] / maximum, how.offset);

@@ -236,12 +236,13 @@ struct p_rounding {
     int tile; // a multiple of 8
     double lag;
     // In a tile that is not the last, the maximum is at least 2^offset times the geometric mean of
-    // the tile's weights, so that P is at most 1 where a score is the tile's mean.
+    // the tile's weights, so that P is at most 1 where a score is the tile's mean. With room: in the
+    // first tile only.
     bool mean;
     // A tile that raises the maximum leaves `room` powers of two before the next rise; but P of the
     // first tile's mean stays at 2^kept or more, unless it is below 2^lost already. While that P is
     // above 2^-7, the smallest in the kernel, a score of more than 2^heavy times its tile's mean
-    // raises the maximum to itself, as the first tile does. room = 0: every rise does.
+    // raises the maximum to itself. room = 0: every rise does.
     double room, kept, lost, heavy;
 };
 
