@@ -10,6 +10,7 @@
 #include "workbench/workbench.h"
 
 #include <algorithm>
+#include <climits>
 #include <csignal>
 #include <type_traits>
 #include <unistd.h>
@@ -1871,25 +1872,161 @@ __device__ choice best_of_warp(choice a)
     return a;
 }
 
-// Finds the likeliest token after the last of `count` tokens, and makes it the
-// next step's token. logits: those of that last token. One CTA of 32 warps.
+// ---- Draw a token ----
+struct drawing {
+    float scale;    // log2(e) / temperature; 0: the likeliest token is taken
+    uint64_t share; // 2^64 top_p
+    uint32_t seed;
+};
+
+struct candidates { // what a warp has of the logits
+    const float *logits;
+    int first, end;
+    float largest, scale; // the largest of all logits; as in `drawing`
+};
+
+// Weigh a token
+__device__ uint32_t weight(const candidates &c, int token)
+{
+    float less = c.logits[token] - c.largest;
+    return __float2uint_rn(exp2_approx(fmaf(less, c.scale, 29)));
+}
+
+// Philox2x32-10: 64 random bits of a counter and a key.
+__device__ uint64_t random_bits(uint32_t counter, uint32_t key)
+{
+    uint32_t low = counter, high = 0;
+    for (int round = 0; round < 10; ++round) {
+        uint64_t product = (uint64_t)0xd256d193 * low;
+        low = (uint32_t)(product >> 32) ^ key ^ high;
+        high = (uint32_t)product;
+        key += 0x9e3779b9;
+    }
+    return (uint64_t)high << 32 | low;
+}
+
+// The sum of a warp's numbers up to this lane's.
+__device__ uint64_t sum_up_to(uint64_t x)
+{
+    for (int i = 1; i < 32; i *= 2) {
+        uint64_t before = __shfl_up_sync(0xffffffff, x, i);
+        if (threadIdx.x % 32 >= i)
+            x += before;
+    }
+    return x;
+}
+
+// Returns in which lane's part of the sum the target lies, and counts it from
+// where that part begins.
+__device__ int find_lane(uint64_t mine, uint64_t &target)
+{
+    uint64_t end = sum_up_to(mine);
+    int lane = __ffs(__ballot_sync(0xffffffff, end > target)) - 1;
+    target -= __shfl_sync(0xffffffff, end - mine, lane);
+    return lane;
+}
+
+// Sums up what is kept: for each warp, and as the result for all.
+__device__ uint64_t sum_of(uint64_t (&sums)[32], const candidates &c,
+                           uint32_t least)
+{
+    int lane = threadIdx.x % 32;
+    uint64_t sum = 0;
+    for (int i = c.first + lane; i < c.end; i += 32) {
+        uint32_t w = weight(c, i);
+        sum += w >= least ? w : 0;
+    }
+    sum = sum_up_to(sum);
+    if (lane == 31)
+        sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    return __shfl_sync(0xffffffff, sum_up_to(sums[lane]), 31);
+}
+
+// The largest weight so that all tokens of at least this weight have more than
+// `enough` together. All threads of the CTA.
+__device__ uint32_t least_kept(const candidates &c, uint64_t enough)
+{
+    __shared__ unsigned long long bins[32];
+    int lane = threadIdx.x % 32;
+    uint64_t above = 0; // the sum of the weights that are surely larger
+    uint32_t least = 0;
+
+    for (int shift = 25; shift >= 0; shift -= 5) {
+        if (threadIdx.x < 32)
+            bins[lane] = 0;
+        __syncthreads();
+        for (int i = c.first + lane; i < c.end; i += 32) {
+            uint32_t w = weight(c, i), digit = (w >> shift) % 32;
+            if (digit > 0 && (w ^ least) >> shift < 32)
+                atomicAdd(&bins[digit], w);
+        }
+        __syncthreads();
+        uint64_t mine = bins[31 - lane], sum = above + sum_up_to(mine);
+        unsigned large = __ballot_sync(0xffffffff, sum > enough);
+        int last = large ? __ffs(large) - 1 : 31;
+        above = __shfl_sync(0xffffffff, sum - mine, last);
+        least |= (31 - last) << shift;
+        __syncthreads(); // all have read the bins
+    }
+
+    // Keep the last token, too
+    return least;
+}
+
+// Draws a token for a place of the text. One thread returns it, the others -1.
+__device__ int draw(const candidates &c, const drawing &by, int place)
+{
+    __shared__ uint64_t sums[32];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    uint64_t all = sum_of(sums, c, 0);
+    uint32_t least = least_kept(c, __umul64hi(all, by.share));
+    uint64_t kept = sum_of(sums, c, least), mine = 0;
+    uint64_t target = __umul64hi(random_bits(place, by.seed), kept);
+
+    if (find_lane(sums[lane], target) != warp)
+        return -1;
+    int each = (c.end - c.first + 31) / 32; // tokens of a lane, neighbours here
+    int token = c.first + lane * each, end = min(token + each, c.end);
+    for (int i = token; i < end; ++i) {
+        uint32_t w = weight(c, i);
+        mine += w >= least ? w : 0;
+    }
+    if (find_lane(mine, target) != lane)
+        return -1;
+    for (;; ++token) {
+        uint32_t w = weight(c, token);
+        if (w >= least && target < w)
+            return token;
+        target -= w >= least ? w : 0;
+    }
+}
+
+// Chooses a token to follow the last of `count` tokens, and makes it the next
+// step's. logits: those of that last token. One CTA of 32 warps.
 __global__ void __launch_bounds__(1024)
-choose(step *now, const float *logits, int words, int count)
+choose(step *now, const float *logits, int words, int count, drawing by)
 {
     __shared__ choice best[32];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int each = (words + 31) / 32, first = warp * each;
+    int end = min(first + each, words);
     choice mine = {-INFINITY, words};
+
     await_previous();
-    for (int i = threadIdx.x; i < words; i += 1024)
+    int place = now->lengths[0] - 1 + count;
+    for (int i = first + lane; i < end; i += 32)
         mine = better(mine, {logits[i], i});
     mine = best_of_warp(mine);
-    if (threadIdx.x % 32 == 0)
-        best[threadIdx.x / 32] = mine;
+    if (lane == 0)
+        best[warp] = mine;
     __syncthreads();
-    if (threadIdx.x >= 32)
-        return;
-    mine = best_of_warp(best[threadIdx.x]);
-    if (threadIdx.x == 0) {
-        now->ids[0] = mine.id;
+    mine = best_of_warp(best[lane]);
+    int token = threadIdx.x == 0 ? mine.id : -1;
+    if (by.scale > 0)
+        token = draw({logits, first, end, mine.logit, by.scale}, by, place);
+    if (token >= 0) {
+        now->ids[0] = token;
         now->lengths[0] += count;
     }
 }
@@ -1926,6 +2063,7 @@ struct talker {
     step_graph reading, answering;
     bool merged;                   // in an answer, each CTA prepares its vector
     bool tiles;                    // a prompt is read by blocks
+    drawing by;                    // how a token is chosen
 };
 
 static const float *vector_on_device(const tensor &t)
@@ -2172,7 +2310,7 @@ static void score_next(talker *t, int count)
     multiply<NORMED, STORED>(t, t->embedding,
                              {last, t->output_norm, (float)m->epsilon},
                              {t->logits}, 1);
-    start(t, choose, 1, 1024, 0, t->now, t->logits, m->words, count);
+    start(t, choose, 1, 1024, 0, t->now, t->logits, m->words, count, t->by);
 }
 
 // Launches all kernels of a step, whose tokens are in t->now.
@@ -2354,7 +2492,14 @@ static void talk(talker *t, turn_state *s)
     free(line);
 }
 
-// ---- Measure ----
+// ---- Say how tokens are drawn, and measure ----
+static drawing drawing_of(const struct sampling &s)
+{
+    float scale = s.temperature > 0 ? (float)(M_LOG2E / s.temperature) : 0;
+    uint64_t all = UINT64_MAX;
+    return {scale, s.top_p < 1 ? (uint64_t)ldexp(s.top_p, 64) : all, s.seed};
+}
+
 enum { SAMPLES = 15 };
 
 // The times of repeated runs, in us.
@@ -2470,12 +2615,13 @@ static void add_context(talker *t, json_t *contexts, int context)
     enum { AT_ONCE = 16 };
     struct rung {
         const char *name;
-        bool graphs, merged, early;
-    } rungs[] = {{"launches", false, false, false},
-                 {"graph", true, false, false},
-                 {"graph_early", true, false, true},
-                 {"merged", true, true, false},
-                 {"merged_early", true, true, true}};
+        bool graphs, merged, early, drawn;
+    } rungs[] = {{"launches", false, false, false, false},
+                 {"graph", true, false, false, false},
+                 {"graph_early", true, false, true, false},
+                 {"merged", true, true, false, false},
+                 {"merged_early", true, true, true, false},
+                 {"drawn", true, true, EARLY, true}};
     json_t *all = json_object();
     for (const rung &r : rungs) {
         if (r.early && !EARLY)
@@ -2483,6 +2629,7 @@ static void add_context(talker *t, json_t *contexts, int context)
         t->graphs = r.graphs;
         t->merged = r.merged;
         t->early = r.early;
+        t->by = drawing_of({r.drawn ? 0.8 : 0, 0.9, 1});
         t->answering.room = t->reading.room = 0; // captured anew
         read_any(t, context);
         json_t *us = time_work(t, AT_ONCE, [&] {
@@ -2495,7 +2642,7 @@ static void add_context(talker *t, json_t *contexts, int context)
         });
         t->place = context;
         json_object_set_new(all, r.name, us);
-        if (r.graphs)
+        if (r.graphs && !r.drawn)
             json_object_set_new(all, text("%s_parts", r.name),
                                 parts_json(t, 1));
     }
@@ -2542,8 +2689,9 @@ static void measure(talker *t, const char *path)
 
 // ---- Answer ----
 
-// Prints the logits that follow these tokens, "1 42 7", a line each.
-static void print_logits(talker *t, const char *words)
+// Prints the logits that follow these tokens, "1 42 7", a line each; or tokens
+// that are chosen by them, one for each of `draws` places.
+static void print_next(talker *t, const char *words, int draws)
 {
     const struct model *m = t->model;
     int *tokens = (int *)need(malloc((strlen(words) + 1) * sizeof *tokens));
@@ -2557,7 +2705,14 @@ static void print_logits(talker *t, const char *words)
              m->context);
     int step = read_all(t, tokens, count);
     score_next(t, step);
-    chosen(t);
+    int id = chosen(t);
+    for (int i = 0; i < draws; ++i) {
+        printf("%d\n", id);
+        start(t, choose, 1, 1024, 0, t->now, t->logits, m->words, 1, t->by);
+        id = chosen(t);
+    }
+    if (draws > 0)
+        return;
     float *logits = (float *)need(malloc(m->words * sizeof *logits));
     CUDA_CHECK(cudaMemcpy(logits, t->logits, m->words * sizeof *logits,
                           cudaMemcpyDeviceToHost));
@@ -2571,7 +2726,8 @@ int main(int argc, char **argv)
 {
     turn_state s = {1 << 20, false, {}, 0};
     bool chat = false, steps = false;
-    const char *of = NULL, *record = NULL;
+    const char *of = NULL, *record = NULL, *temperature = NULL, *top_p = NULL;
+    int draws = 0, seed = -1;
     const option_row options[] = {
         {"chat", NULL, NULL, NULL, NULL, 0, 0, &chat, NULL},
         {"most", "N", NULL, NULL, &s.most, 1, 1 << 20, NULL, NULL},
@@ -2579,6 +2735,10 @@ int main(int argc, char **argv)
         {"steps", NULL, NULL, NULL, NULL, 0, 0, &steps, NULL},
         {"logits", "TOKENS", NULL, &of, NULL, 0, 0, NULL, NULL},
         {"record", "FILE", NULL, &record, NULL, 0, 0, NULL, NULL},
+        {"temperature", "T", NULL, &temperature, NULL, 0, 0, NULL, NULL},
+        {"top-p", "P", NULL, &top_p, NULL, 0, 0, NULL, NULL},
+        {"seed", "S", NULL, NULL, &seed, 0, INT_MAX, NULL, NULL},
+        {"draws", "N", NULL, NULL, &draws, 1, 1 << 20, NULL, NULL},
         {}};
     speaker = "talk";
     int first = options_read(argc, argv, options, false);
@@ -2586,7 +2746,9 @@ int main(int argc, char **argv)
     if (argc - first != (modes ? 1 : 2) || modes > 1)
         fail(EXIT_USAGE,
              "usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | "
-             "FILE --record FILE; --most N, --numbers, --steps");
+             "FILE --record FILE; --most N, --numbers, --steps, --draws N, "
+             "--temperature T, --top-p P, --seed S");
+    drawing by = drawing_of(sampling_read(temperature, top_p, seed));
     if (record)
         must_be_writable(record);
     struct sigaction action = {};
@@ -2595,8 +2757,9 @@ int main(int argc, char **argv)
     sigaction(SIGINT, &action, NULL);
     talker *t = load(model_open(argv[first]));
     t->tiles = !steps;
+    t->by = by;
     if (of)
-        print_logits(t, of);
+        print_next(t, of, draws);
     else if (record)
         measure(t, record);
     else if (chat)

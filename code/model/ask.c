@@ -1,10 +1,13 @@
 // ask.c: asks a model in double precision on the CPU, a fifth of a second a token.
 //   ask FILE QUESTION [--most N]   its answer: after each token the likeliest one; at most N
 //   ask FILE --logits TOKENS       the logits that follow these tokens, a line each; TOKENS: their numbers, "1 42 7"
+//   ask FILE --drawn PLACE          holds drawn tokens to their probabilities: the model's logits on standard input, a
+//                                  line each, then tokens, the first drawn for this place of a text, the next for the next
 //   ask FILE --perplexity          the perplexity of the text on standard input, in pieces of 512 tokens
 //   ask FILE --tensors FOLDER      writes each layer's queries, keys and values for the text on standard input, in the
 //                                  files that --tensors of the book's programs reads (code/workbench/workbench.h)
 //   ask FILE --tokens              the numbers of the tokens of each line of standard input
+//   --temperature T, --top-p P, --seed S   with QUESTION and --drawn: tokens are drawn (sample.c), not the likeliest
 //   --numbers                      with QUESTION: prints the numbers of the answer's tokens, a line each, not texts
 //   --cache e4m3                   with any but --tokens: keys and values are rounded as by chapter 21's cache
 #include "model.h"
@@ -14,6 +17,7 @@
 #include "workbench/workbench.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,8 +66,41 @@ static void print_logits(const struct model *m, const char *words, enum kept kep
     reference_close(r);
 }
 
+// Exit status 1: a token was drawn that its random number does not draw, within SLACK of all probabilities; the set of
+// tokens may be that of a top_p that differs by as much.
+static void check_drawn(const struct model *m, int place, const struct sampling *s)
+{
+    const double SLACK = 2e-6;
+    enum { SETS = 3 };
+    struct lottery set[SETS];
+    double *logits = need(malloc((size_t)m->words * sizeof *logits));
+    int drawn = 0, wrong = 0, token;
+    if (s->temperature == 0)
+        fail(EXIT_USAGE, "--drawn wants a --temperature");
+    for (int i = 0; i < m->words; ++i)
+        if (scanf("%lf", &logits[i]) != 1)
+            fail(EXIT_USAGE, "%d logits on standard input; the model has %d", i, m->words);
+    for (int i = 0; i < SETS; ++i)
+        set[i] = lottery_of(logits, m->words, s->temperature, s->top_p * (1 + (i - 1) * SLACK));
+    for (; scanf("%d", &token) == 1; ++drawn, ++place) {
+        const uint64_t random = philox((uint32_t)place, s->seed);
+        bool fits = false;
+        for (int i = 0; i < SETS && token >= 0 && token < m->words; ++i)
+            fits |= lottery_fits(&set[i], random, token, SLACK);
+        if (!fits && ++wrong == 1)
+            printf("place %d: token %d was drawn, not %d\n", place, token,
+                   lottery_draw(&set[1], random));
+    }
+    printf("%d drawn from %d tokens, %d wrong\n", drawn, set[1].count, wrong);
+    for (int i = 0; i < SETS; ++i)
+        free(set[i].weights);
+    free(logits);
+    if (wrong || drawn == 0)
+        exit(1);
+}
+
 static void answer(const struct model *m, const char *question, int most, bool by_numbers,
-                   enum kept kept)
+                   enum kept kept, const struct sampling *s)
 {
     size_t count;
     int *tokens = chat_question(&m->chat, m->tokens, true, question, &count);
@@ -78,7 +115,7 @@ static void answer(const struct model *m, const char *question, int most, bool b
     struct reference *r = reference_open(m, (int)count + most, kept);
     reference_run(r, tokens, (int)count, (int)count - 1, logits);
     for (int i = 0; i < most; ++i) {
-        int token = likeliest(logits, m->words);
+        int token = sampled(logits, m->words, s, (int)count + i);
         if (token == m->chat.end)
             break;
         const struct span bytes = token_bytes(m->tokens, token);
@@ -200,9 +237,9 @@ static void print_perplexity(const struct model *m, enum kept kept)
 
 int main(int argc, char **argv)
 {
-    int most = 1 << 20;
+    int most = 1 << 20, drawn = 0, seed = -1;
     bool tokens = false, perplexity = false, by_numbers = false;
-    const char *of = NULL, *cache = "exact", *tensors = NULL;
+    const char *of = NULL, *cache = "exact", *tensors = NULL, *temperature = NULL, *top_p = NULL;
     const struct option_row options[] = {
         {.name = "most", .argument = "N", .number = &most, .least = 1, .most = 1 << 20},
         {.name = "tokens", .flag = &tokens},
@@ -210,16 +247,21 @@ int main(int argc, char **argv)
         {.name = "perplexity", .flag = &perplexity},
         {.name = "logits", .argument = "TOKENS", .word = &of},
         {.name = "tensors", .argument = "FOLDER", .word = &tensors},
+        {.name = "drawn", .argument = "PLACE", .number = &drawn, .least = 1, .most = 1 << 20},
+        {.name = "temperature", .argument = "T", .word = &temperature},
+        {.name = "top-p", .argument = "P", .word = &top_p},
+        {.name = "seed", .argument = "S", .number = &seed, .least = 0, .most = INT_MAX},
         {.name = "cache", .argument = "exact|e4m3", .word = &cache},
         {0}};
 
     speaker = "ask";
     const int first = options_read(argc, argv, options, false);
-    const int modes = tokens + perplexity + (of != NULL) + (tensors != NULL);
+    const int modes = tokens + perplexity + (of != NULL) + (tensors != NULL) + (drawn > 0);
     if (argc - first != (modes ? 1 : 2) || modes > 1)
         fail(EXIT_USAGE,
              "usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits TOKENS "
-             "| --tensors FOLDER");
+             "| --drawn PLACE | --tensors FOLDER");
+    const struct sampling s = sampling_read(temperature, top_p, seed);
     const enum kept kept = strcmp(cache, "e4m3") ? KEPT_EXACT : KEPT_E4M3;
     if (kept == KEPT_EXACT && strcmp(cache, "exact"))
         fail(EXIT_USAGE, "--cache: \"%s\" is neither exact nor e4m3", cache);
@@ -230,10 +272,12 @@ int main(int argc, char **argv)
         print_perplexity(m, kept);
     else if (tensors)
         write_tensors(m, tensors, kept);
+    else if (drawn)
+        check_drawn(m, drawn, &s);
     else if (of)
         print_logits(m, of, kept);
     else
-        answer(m, argv[first + 1], most, by_numbers, kept);
+        answer(m, argv[first + 1], most, by_numbers, kept, &s);
     if (fflush(stdout) != 0)
         fail(EXIT_MACHINE, "standard output cannot be written: %m");
     model_close(m);

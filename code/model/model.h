@@ -5,6 +5,7 @@
 //   chat.c        what a model is given to answer: the chat template
 //   model.c       a model of the architecture "llama": its numbers, and its weights by what they are for
 //   reference.c   the model in double precision on the CPU
+//   sample.c      a token drawn by chance, in double precision
 //   ask.c         a program: puts a question to the reference
 //   tiny-model.c  a program: writes a small random model, for tests
 //
@@ -162,6 +163,35 @@ void reference_cut(struct reference *reference, int length);
 
 // The token with the largest logit; of equals, the first.
 int likeliest(const double *logits, int words);
+
+// ---- Chance (sample.c) --------------------------------------------------------------------------
+
+struct sampling {
+    double temperature, top_p; // temperature 0: the likeliest token is chosen
+    uint32_t seed;
+};
+
+// Reads what the user has typed; NULL, and a seed below 0, are not given. Ends the program in one line if a number is
+// out of its range, or if top_p or a seed stands without a temperature.
+struct sampling sampling_read(const char *temperature, const char *top_p, int seed);
+
+// Philox2x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011): 64 random bits of a counter and a key.
+uint64_t philox(uint32_t counter, uint32_t key);
+
+// What is drawn from: exp((logit - largest) / temperature) for each token of the smallest set of likeliest tokens whose
+// probabilities sum up to top_p or more, and 0 for the others. Tokens that are as likely as the set's last are in it.
+struct lottery {
+    double *weights;  // [words]; for the caller to free
+    int words, count; // count: tokens of the set
+    double kept;      // sum of the weights
+};
+struct lottery lottery_of(const double *logits, int words, double temperature, double top_p);
+// The token in whose part of the weights, laid out one after the other, the random 64 bits lie as a fraction.
+int lottery_draw(const struct lottery *lottery, uint64_t random);
+// Whether a token may be drawn by these bits, if the sum of weights before it may be wrong by `slack` of all.
+bool lottery_fits(const struct lottery *lottery, uint64_t random, int token, double slack);
+// Chooses the token for a place of the text, as temperature, top_p and seed say.
+int sampled(const double *logits, int words, const struct sampling *sampling, int place);
 
 #ifdef __cplusplus
 }

@@ -371,6 +371,58 @@ static struct output asked(const char *first, const char *second, const char *th
                NULL, 60, false);
 }
 
+// The known answers of Random123, the library of the generator's authors (kat_vectors).
+static void random_bits_are_the_generators_known_ones(void **state)
+{
+    (void)state;
+    assert_int_equal(philox(0, 0), UINT64_C(0x6cd10df2ff1dae59));
+}
+
+// Four tokens with a half, a quarter and two eighths; top_p at, just below and just above their sums.
+static void a_set_reaches_its_probability_and_has_equals_whole(void **state)
+{
+    (void)state;
+    enum { FOUR = 4 };
+    const double logits[FOUR] = {log(1), log(4), log(2), log(1)};
+    const struct {
+        double top_p;
+        int count;
+    } cases[] = {{0.01, 1}, {0.5, 1}, {0.501, 2}, {0.75, 2}, {0.751, 4}, {0.99, 4}, {1, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        struct lottery l = lottery_of(logits, FOUR, 1, cases[i].top_p);
+        assert_int_equal(l.count, cases[i].count);
+        for (int token = 0; token < FOUR; ++token)
+            assert_int_equal(l.weights[token] > 0, cases[i].count == FOUR || token == 1 ||
+                                                       (token == 2 && cases[i].count == 2));
+        free(l.weights);
+    }
+    struct lottery flat = lottery_of(logits, FOUR, 100, 1); // nearly equal
+    assert_true(fabs(flat.weights[0] / flat.kept - 0.25) < 0.01);
+    free(flat.weights);
+}
+
+// The four tokens as before, in the order of their numbers: eighths 0, 1 to 4, 5 and 6, 7.
+static void random_bits_draw_each_token_for_its_part(void **state)
+{
+    (void)state;
+    enum { FOUR = 4, EIGHTHS = 8 };
+    const double logits[FOUR] = {log(1), log(4), log(2), log(1)};
+    const int drawn[EIGHTHS] = {0, 1, 1, 1, 1, 2, 2, 3};
+    struct lottery l = lottery_of(logits, FOUR, 1, 1);
+    for (int i = 0; i < EIGHTHS; ++i) {
+        const uint64_t random = (uint64_t)i << 61 | UINT64_C(1) << 60; // the middle of an eighth
+        assert_int_equal(lottery_draw(&l, random), drawn[i]);
+        for (int token = 0; token < FOUR; ++token)
+            assert_int_equal(lottery_fits(&l, random, token, 1e-6), token == drawn[i]);
+    }
+    assert_true(lottery_fits(&l, UINT64_C(1) << 61, 0, 1e-6)); // at the border of two parts
+    assert_true(lottery_fits(&l, UINT64_C(1) << 61, 1, 1e-6));
+    free(l.weights);
+    const struct sampling greedy = {0, 1, 0}, cold = {0.01, 1, 7};
+    assert_int_equal(sampled(logits, FOUR, &greedy, 3), 1);
+    assert_int_equal(sampled(logits, FOUR, &cold, 3), 1);
+}
+
 static void the_program_answers(void **state)
 {
     (void)state;
@@ -570,10 +622,18 @@ static void the_program_says_what_it_cannot_do(void **state)
         {{"--logits", " "}, "ask: 0 tokens; the model reads 1 to 160\n"},
         {{"--logits", "1", "--tokens"},
          "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits "
-         "TOKENS | --tensors FOLDER\n"},
+         "TOKENS | --drawn PLACE | --tensors FOLDER\n"},
         {{NULL},
          "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits "
-         "TOKENS | --tensors FOLDER\n"},
+         "TOKENS | --drawn PLACE | --tensors FOLDER\n"},
+        {{"a", "--temperature", "0.001"},
+         "ask: --temperature, if it is not 0: \"0.001\" is no number from 0.01 to 100\n"},
+        {{"a", "--temperature", "nan"},
+         "ask: --temperature, if it is not 0: \"nan\" is no number from 0.01 to 100\n"},
+        {{"a", "--top-p", "0.5"},
+         "ask: --top-p and --seed want a --temperature: without one the likeliest token is "
+         "chosen\n"},
+        {{"--drawn", "1"}, "ask: --drawn wants a --temperature\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         const struct output ended =
@@ -893,7 +953,8 @@ static void the_tool_leaves_nothing_half_written(void **state)
                         "tiny-model: /no/such/file cannot be written: No such file or directory\n");
     ended = run((char *const[]){tool, NULL}, NULL, 60, false);
     assert_int_equal(ended.status, 2);
-    assert_string_equal(ended.err, "tiny-model: usage: tiny-model FILE [--seed N] [--context N]\n");
+    assert_string_equal(
+        ended.err, "tiny-model: usage: tiny-model FILE [--seed N] [--context N] [--words N]\n");
     // tear_down() would fail to remove the folder if any file were left in it.
 }
 
@@ -911,6 +972,9 @@ int main(void)
         cmocka_unit_test(a_rounded_cache_is_that_of_another_program),
         cmocka_unit_test(keys_and_values_are_kept),
         cmocka_unit_test(of_equal_logits_the_first_is_the_likeliest),
+        cmocka_unit_test(random_bits_are_the_generators_known_ones),
+        cmocka_unit_test(a_set_reaches_its_probability_and_has_equals_whole),
+        cmocka_unit_test(random_bits_draw_each_token_for_its_part),
         cmocka_unit_test(the_program_answers),
         cmocka_unit_test(the_program_prints_tokens),
         cmocka_unit_test(the_program_writes_queries_keys_and_values),

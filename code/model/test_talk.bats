@@ -6,9 +6,10 @@ bats_require_minimum_version 1.5.0
 
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../.."
-    export TINY=$BATS_FILE_TMPDIR/tiny.gguf LONGER=$BATS_FILE_TMPDIR/longer.gguf LD_LIBRARY_PATH=$PWD/build/ptxsim
+    export TINY=$BATS_FILE_TMPDIR/tiny.gguf LONGER=$BATS_FILE_TMPDIR/longer.gguf WORDY=$BATS_FILE_TMPDIR/wordy.gguf LD_LIBRARY_PATH=$PWD/build/ptxsim
     build/tiny-model "$TINY"
     build/tiny-model "$LONGER" --context 200
+    build/tiny-model "$WORDY" --words 49152
 }
 
 setup() {
@@ -118,6 +119,58 @@ alike() { # PROGRAM COUNT MOST
     [ "${#lines[@]}" -le 72 ] # the context's 160 tokens less 89 of the question; the last one said is not read
 }
 
+# drawn FILE COUNT SET OPTION...: COUNT tokens are those that their random numbers draw, from SET tokens.
+drawn() {
+    run code/model/check-drawn build/ch23_talk "$1" "5 9 200 77" "$2" "${@:4}"
+    echo "${*:4}: $output"
+    [ "$status" -eq 0 ]
+    [ "$output" = "$2 drawn from $3 tokens, 0 wrong" ]
+}
+
+# The small models' logits have a standard deviation of about 20: a temperature of 8 makes them a language model's.
+@test "tokens are drawn as double precision draws them: of 49,152 tokens, of one, of all" {
+    drawn "$WORDY" 100 3966 --temperature 8 --top-p 0.9 --seed 7
+    drawn "$WORDY" 30 49152 --temperature 20 --seed 2147483647
+    drawn "$WORDY" 30 20455 --temperature 100 --top-p 0.5
+    drawn "$WORDY" 20 1 --temperature 0.01 --top-p 0.9
+    drawn "$TINY" 400 23 --temperature 8 --top-p 0.8 --seed 3
+    drawn "$TINY" 100 5 --temperature 4 --top-p 0.8 --seed 4
+    drawn "$TINY" 100 282 --temperature 8 --seed 5
+}
+
+@test "what holds drawn tokens to their probabilities sees another seed, another top-p, and a program that complains" {
+    local to=(--temperature 8 --top-p 0.8) output
+    build/ch23_talk "$TINY" --logits "5 9" >"$BATS_TEST_TMPDIR/logits"
+    build/ch23_talk "$TINY" --logits "5 9" --draws 50 "${to[@]}" --seed 3 >"$BATS_TEST_TMPDIR/tokens"
+    cat "$BATS_TEST_TMPDIR"/{logits,tokens} >"$BATS_TEST_TMPDIR/both"
+    build/ask "$TINY" --drawn 2 "${to[@]}" --seed 3 <"$BATS_TEST_TMPDIR/both"
+    run -1 build/ask "$TINY" --drawn 2 "${to[@]}" --seed 4 <"$BATS_TEST_TMPDIR/both"
+    run -1 build/ask "$TINY" --drawn 3 "${to[@]}" --seed 3 <"$BATS_TEST_TMPDIR/both"
+    run -1 build/ask "$TINY" --drawn 2 --temperature 8 --top-p 0.79 --seed 3 <"$BATS_TEST_TMPDIR/both"
+    run -1 build/ask "$TINY" --drawn 2 --temperature 7.9 --top-p 0.8 --seed 3 <"$BATS_TEST_TMPDIR/both"
+    run -1 build/ask "$TINY" --drawn 2 "${to[@]}" --seed 3 <"$BATS_TEST_TMPDIR/logits"
+    [ "$output" = "0 drawn from $(build/ask "$TINY" --drawn 2 "${to[@]}" --seed 3 <"$BATS_TEST_TMPDIR/both" |
+        sed -E 's/.* from ([0-9]+) .*/\1/') tokens, 0 wrong" ]
+    run -2 build/ask "$TINY" --drawn 2 "${to[@]}" --seed 3 <"$BATS_TEST_TMPDIR/tokens"
+    [ "$output" = "ask: 50 logits on standard input; the model has 282" ]
+    printf '#!/bin/sh\necho no >&2\nexec build/ch23_talk "$@"\n' >"$BATS_TEST_TMPDIR/complains"
+    chmod +x "$BATS_TEST_TMPDIR/complains"
+    run -1 code/model/check-drawn "$BATS_TEST_TMPDIR/complains" "$TINY" "5 9" 3 "${to[@]}"
+    [ "$output" = $'no\nno' ]
+    run -2 code/model/check-drawn build/ch23_talk
+}
+
+@test "a drawn answer is the reference's, by tiles as by steps; a temperature of 0 takes the likeliest" {
+    local by=(--temperature 8 --top-p 0.9 --seed 5 --most 12 --numbers) said
+    said=$(build/ask "$TINY" "the" --cache e4m3 "${by[@]}")
+    [ "$said" = "$(build/ch23_talk "$TINY" "the" "${by[@]}")" ]
+    [ "$said" = "$(build/ch23_talk "$TINY" "the" "${by[@]}" --steps)" ]
+    [ "$said" = "$(build/ch23_hopper "$TINY" "the" "${by[@]}")" ]
+    [ "$said" != "$(build/ch23_talk "$TINY" "the" "${by[@]/#5/6}")" ]
+    said=$(build/ch23_talk "$TINY" "the" --most 5 --numbers)
+    [ "$said" = "$(build/ch23_talk "$TINY" "the" --most 5 --numbers --temperature 0 --top-p 0.5 --seed 1)" ]
+}
+
 @test "Ctrl-C ends an answer" {
     build/ch23_talk "$TINY" "the" --numbers >"$BATS_TEST_TMPDIR/said" 2>"$BATS_TEST_TMPDIR/err" &
     local pid=$! status=0
@@ -153,7 +206,7 @@ alike() { # PROGRAM COUNT MOST
 
 @test "what cannot be done is said in one line" {
     run -2 --separate-stderr build/ch23_talk "$TINY"
-    [ "$stderr" = "talk: usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | FILE --record FILE; --most N, --numbers, --steps" ]
+    [ "$stderr" = "talk: usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | FILE --record FILE; --most N, --numbers, --steps, --draws N, --temperature T, --top-p P, --seed S" ]
     if ! nvidia-smi -L >/dev/null 2>&1; then
         run -3 --separate-stderr build/ch23_talk "$TINY" --record "$BATS_TEST_TMPDIR/record"
         [ "$stderr" = "talk: no GPU here, and the simulator has no time" ]
@@ -165,6 +218,14 @@ alike() { # PROGRAM COUNT MOST
     [ "$stderr" = "talk: with the template 286 tokens have been said; the model reads 160" ]
     run -2 --separate-stderr build/ch23_talk "$TINY" --logits "1 282"
     [ "$stderr" = 'talk: a token: "282" is no whole number from 0 to 281' ]
+    run -2 --separate-stderr build/ch23_talk "$TINY" the --temperature warm
+    [ "$stderr" = 'talk: --temperature, if it is not 0: "warm" is no number from 0.01 to 100' ]
+    run -2 --separate-stderr build/ch23_talk "$TINY" the --temperature 1 --top-p 0
+    [ "$stderr" = 'talk: --top-p: "0" is no number from 0.001 to 1' ]
+    run -2 --separate-stderr build/ch23_talk "$TINY" the --seed 1
+    [ "$stderr" = "talk: --top-p and --seed want a --temperature: without one the likeliest token is chosen" ]
+    run -2 --separate-stderr build/ch23_talk "$TINY" the --temperature 1 --seed -1
+    [ "$stderr" = 'talk: --seed: "-1" is no whole number from 0 to 2147483647' ]
     run -2 --separate-stderr build/ch23_talk /no/such/model "the"
     [ "$stderr" = "talk: /no/such/model: No such file or directory" ]
     [ -z "$output" ]

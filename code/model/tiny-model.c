@@ -1,5 +1,7 @@
 // tiny-model.c: writes a model of two layers with random weights, in the same format as the real one, for tests.
-//   tiny-model FILE [--seed N] [--context N]     N: the tokens that it reads, 160 by default
+//   tiny-model FILE [--seed N] [--context N] [--words N]
+// --context: how many tokens it reads, 160 by default. --words: how many tokens exist; 282 by default; of more,
+// the others are in no text.
 // It has all parts that the real one has, in sizes that mostly differ, so that exchanged ones are noticed: groups of
 // three query heads, matrices in Q4_1, an embedding in Q8_0, merges, special tokens, and a byte without a token.
 #include "model.h"
@@ -108,7 +110,8 @@ static void put_array(struct bytes *to, const char *key, int of, size_t count)
 
 // ---- Tokens -------------------------------------------------------------------------------------
 
-static char *names[SPECIALS + BYTES + MERGES_MOST], *merges[MERGES_MOST];
+enum { WORDS_MOST = 1 << 16 };
+static char *names[WORDS_MOST], *merges[MERGES_MOST];
 static size_t name_count, merge_count;
 
 static void add_merge(const char *first, const char *second)
@@ -121,7 +124,7 @@ static void add_merge(const char *first, const char *second)
     merges[merge_count++] = text("%s %s", first, second);
 }
 
-static void make_tokens(void)
+static void make_tokens(int least)
 {
     static char letters[BYTES][3];
     byte_letters(letters);
@@ -136,6 +139,10 @@ static void make_tokens(void)
             add_merge(made, letters[(unsigned char)*at]);
             made = text("%s%s", made, letters[(unsigned char)*at]);
         }
+    }
+    while (name_count < (size_t)least) {
+        names[name_count] = text("unused%zu", name_count);
+        ++name_count;
     }
 }
 
@@ -273,19 +280,20 @@ static void write_whole(const struct bytes *from, const char *path)
 
 int main(int argc, char **argv)
 {
-    int seed = 1, context = 160;
+    int seed = 1, context = 160, words_least = 1;
     const struct option_row options[] = {
         {.name = "seed", .argument = "N", .number = &seed, .least = 1, .most = 1 << 30},
         {.name = "context", .argument = "N", .number = &context, .least = 1, .most = 1 << 20},
+        {.name = "words", .argument = "N", .number = &words_least, .least = 1, .most = WORDS_MOST},
         {0}};
     struct bytes file = {0}, said = {0};
 
     speaker = "tiny-model";
     const int first = options_read(argc, argv, options, false);
     if (argc != first + 1)
-        fail(EXIT_USAGE, "usage: tiny-model FILE [--seed N] [--context N]");
+        fail(EXIT_USAGE, "usage: tiny-model FILE [--seed N] [--context N] [--words N]");
     state = 0x9e3779b97f4a7c15 * (uint64_t)seed;
-    make_tokens();
+    make_tokens(words_least);
     put_numbers(&said, context);
     put_tokens(&said);
     add_tensor("token_embd.weight", QUANT_Q8_0, (int)name_count, WIDTH);
