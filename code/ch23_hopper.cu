@@ -872,9 +872,12 @@ __device__ void load_queries(queries<D> &q, const prompt_args &args,
     int all = args.cache.shape.heads * (args.cache.queries + 2);
     for (int m = 0; m < 2; ++m) {
         int row = min(first_row + m * 8 + lane / 4, w.end - 1);
+
+        // Find a row's query, and what its scores are scaled by
         size_t at = (size_t)query_of(w, row) * all + w.head + row % w.group;
-        const uint4 *from = (const uint4 *)args.cache.q + at * (D / 8);
         q.scale[m] = args.cache.softmax_scale * LOG2_E;
+
+        const uint4 *from = (const uint4 *)args.cache.q + at * (D / 8);
         for (int i = 0; i < D / 32; ++i)
             *(uint4 *)&q.halves[m][i / 2][i % 2 * 4] =
                 from[i / 2 * 8 + lane % 4 * 2 + i % 2];
@@ -931,15 +934,15 @@ __device__ void score(float (&s)[2][4], const queries<D> &q,
     for (int tile = 0; tile < 2; ++tile)
 #pragma unroll
         for (int h = 0; h < D / 64; ++h) {
+            // Score 64 columns of eight keys
             int key = row / 2 * 4 + row % 2 + 2 * tile;
             uint4 four = *(const uint4 *)&g.k[h][key][lane % 4 * 16];
             const uint32_t k[4] = {four.x, four.y, four.z, four.w};
             const uint32_t(&low)[8] = q.halves[0][h];
             const uint32_t(&high)[8] = q.halves[1][h];
-#pragma unroll
+            #pragma unroll
             for (int j = 0; j < 4; ++j)
-                mma(s[tile],
-                    {low[2 * j], high[2 * j], low[2 * j + 1], high[2 * j + 1]},
+                mma(s[tile], {low[2 * j], high[2 * j], low[2 * j + 1], high[2 * j + 1]},
                     two_halves<0>(k[j]), two_halves<1>(k[j]));
         }
 }
@@ -1822,9 +1825,11 @@ append_block(cache_args args, const step *now, int count)
     await_previous();
     if (token >= count)
         return;
-    int place = now->lengths[0] - 1 + token;
+    int place = now->lengths[0] - 1 + token, head = blockIdx.y;
+
+    // Put a token into its page
     size_t at = find({}, args, place / GRANULE, args.table[place / PAGE]);
-    raw_token raw = load_token(args, token * all + blockIdx.y);
+    raw_token raw = load_token(args, token * all + head);
     append(args, quantise(raw), at, place % GRANULE);
 }
 
@@ -1937,6 +1942,7 @@ __device__ uint64_t sum_of(uint64_t (&sums)[32], const candidates &c,
         sum += w >= least ? w : 0;
     }
     sum = sum_up_to(sum);
+    __syncthreads(); // all have read the sums that were here before
     if (lane == 31)
         sums[threadIdx.x / 32] = sum;
     __syncthreads();
@@ -2722,8 +2728,43 @@ static void print_next(talker *t, const char *words, int draws)
     free(tokens);
 }
 
+// What lab 23 asks of the program (code/model/lab.c).
+static void *open_for_lab(const struct model *m)
+{
+    return load(m);
+}
+
+static void next_for_lab(void *of, const int *tokens, int count, bool answers,
+                         float *logits)
+{
+    talker *t = (talker *)of;
+    if (answers) {
+        set_step(t, tokens, 1);
+        take_step(t, 1, true);
+    } else {
+        score_next(t, read_all(t, tokens, count));
+    }
+    chosen(t);
+    CUDA_CHECK(cudaMemcpy(logits, t->logits, t->model->words * sizeof *logits,
+                          cudaMemcpyDeviceToHost));
+}
+
+static void draw_for_lab(void *of, const struct sampling *s, int *tokens,
+                         int count)
+{
+    talker *t = (talker *)of;
+    set_step(t, tokens, 1); // for its place
+    for (int i = 0; i < count; ++i) {
+        start(t, choose, 1, 1024, 0, t->now, t->logits, t->model->words, 1,
+              drawing_of(*s));
+        tokens[i] = chosen(t);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    const struct speaking speaking = {NAME, SOURCE_HASH, GIT_COMMIT,
+                                      open_for_lab, next_for_lab, draw_for_lab};
     turn_state s = {1 << 20, false, {}, 0};
     bool chat = false, steps = false;
     const char *of = NULL, *record = NULL, *temperature = NULL, *top_p = NULL;
@@ -2741,6 +2782,8 @@ int main(int argc, char **argv)
         {"draws", "N", NULL, NULL, &draws, 1, 1 << 20, NULL, NULL},
         {}};
     speaker = "talk";
+    if (lab_asks(argc, argv))
+        return lab_answer(argc, argv, &speaking);
     int first = options_read(argc, argv, options, false);
     int modes = chat + (of != NULL) + (record != NULL);
     if (argc - first != (modes ? 1 : 2) || modes > 1)

@@ -9,7 +9,7 @@ student: build/libworkbench.a build/gpu
 	$(Q)mkdir -p "$${OUT%/*}"
 ifneq ($(filter %.cu,$(SRC)),)
 	$(Q)$(call native,$(call least,$(NAME))) build/cuda/bin/nvcc $(call nvcc_flags,$(NAME)) $(with_prints) $$native $(call cuda_identity,"$$SRC") -c "$$SRC" -o "$$OUT.o"
-	$(Q)$(CXX) "$$OUT.o" build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o "$$OUT"
+	$(Q)$(CXX) "$$OUT.o" $(if $(filter $(NAME),$(talkers)),$(with_model)) build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o "$$OUT"
 else
 	$(Q)$(CC) $(PROGRAM_CFLAGS) -Icode $(call identity,"$$SRC") "$$SRC" build/libworkbench.a $(LIBS) -o "$$OUT"
 endif

@@ -9,6 +9,7 @@
 --                              {.points p="e4m3 8 unrounded"}; with a maximum that lags behind,
 --                              p="e4m3 5 rounded lag 128 3.8625"; where the lag heeds the row's mean,
 --                              p="… lag 128 0.8625 mean"; nil: P is not rounded
+--   runs                       "model": its program runs a language model, {.points runs=model}; nil: a kernel
 --   mask                       "causal": what its kernels compute with; nil: no mask
 --   shapes                     of a lab that asks a cache: its public shapes, from labs/labNN
 --   journal                    of a lab whose program searches: the file that answers it, from labs/labNN
@@ -99,7 +100,8 @@ local function is_one_of(list, name)
 end
 -- What a planted bug costs unless it says otherwise. Without `correct` the grader withholds all
 -- other items.
-local LOSES = { race = "races", correctness = "correct hidden races" }
+local LOSES = { race = "races", correctness = "correct hidden races", logits = "correct hidden races",
+    draws = "correct hidden races" }
 
 local function in_classes(element, class)
     return element.classes and element.classes:includes(class)
@@ -370,6 +372,11 @@ function sheets.read(book, chapter, document, complain, position)
                     if sheet.mask and sheet.mask ~= "causal" then
                         note(line, 'mask="%s" is not "causal"', sheet.mask)
                         sheet.mask = nil
+                    end
+                    sheet.runs = block.attributes.runs
+                    if sheet.runs and sheet.runs ~= "model" then
+                        note(line, 'runs="%s" is not "model"', sheet.runs)
+                        sheet.runs = nil
                     end
                     local graded = block.attributes.grade
                     sheet.not_graded = graded and graded:match("^no: (%S.*)$")
@@ -779,7 +786,7 @@ function sheets.json(sheet)
         end
     end
     return string.format('{\n  "lab": %d,\n  "title": %s,\n  "program": %s,\n  "before": %s,\n'
-        .. '  "chapter": %s,\n%s%s%s%s%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
+        .. '  "chapter": %s,\n%s%s%s%s%s%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
         .. '  "mutants": %s\n}\n',
         sheet.number, quote(sheet.title or ""), quote(sheet.program),
         sheet.before and quote(sheet.before) or "null", quote(sheet.chapter.path),
@@ -789,6 +796,7 @@ function sheets.json(sheet)
                 sheet.p.mean and ', "mean": true' or "") or "") or "",
         sheet.journal and string.format('  "journal": %s,\n', quote(sheet.journal)) or "",
         sheet.shapes and string.format('  "shapes": %s,\n', list(each(sheet.shapes, quote))) or "",
+        sheet.runs and string.format('  "runs": %s,\n', quote(sheet.runs)) or "",
         sheet.mask and string.format('  "mask": %s,\n', quote(sheet.mask)) or "",
         sheet.not_graded and string.format('  "not_graded": %s,\n', quote(sheet.not_graded)) or "",
         list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))

@@ -6,6 +6,8 @@
 //   model.c       a model of the architecture "llama": its numbers, and its weights by what they are for
 //   reference.c   the model in double precision on the CPU
 //   sample.c      a token drawn by chance, in double precision
+//   tiny.c        a small random model
+//   lab.c         what lab 23 asks of a program, and whether it answers right
 //   ask.c         a program: puts a question to the reference
 //   tiny-model.c  a program: writes a small random model, for tests
 //
@@ -192,6 +194,30 @@ int lottery_draw(const struct lottery *lottery, uint64_t random);
 bool lottery_fits(const struct lottery *lottery, uint64_t random, int token, double slack);
 // Chooses the token for a place of the text, as temperature, top_p and seed say.
 int sampled(const double *logits, int words, const struct sampling *sampling, int place);
+
+// ---- A small model (tiny.c) ---------------------------------------------------------------------
+
+// Writes a random model of two layers that reads `context` tokens. It has 282 tokens, or as many as `least`.
+enum { TINY_WORDS_MOST = 1 << 16 };
+void tiny_write(const char *path, int seed, int context, int least);
+
+// ---- The lab (lab.c) ----------------------------------------------------------------------------
+
+// A program that runs a model on a device, as the lab asks it.
+struct speaking {
+    const char *name, *source_hash, *git_commit;
+    void *(*open)(const struct model *model); // with an empty cache
+    // Reads tokens that follow those that were read, and gives the logits after the last. answers: as a token of an
+    // answer is read, and then `count` is 1.
+    void (*next)(void *of, const int *tokens, int count, bool answers, float *logits);
+    // Draws tokens by the last logits, the first for the second place after the tokens that were read.
+    void (*draw)(void *of, const struct sampling *sampling, int *tokens, int count);
+};
+// Whether the lab asks: by --shapes, as it asks the programs of other chapters.
+bool lab_asks(int argc, char **argv);
+// Runs the program on small random models, a model for each seed, and holds it to the reference; a shape is the model's
+// cache, 1x2xNq3p64, with N tokens. Exit status 1: something was wrong.
+int lab_answer(int argc, char **argv, const struct speaking *program);
 
 #ifdef __cplusplus
 }

@@ -142,11 +142,12 @@ static void find_stage(void)
     char why[512];
     if (!stage_read(root, lab.number, &stage, why, sizeof why))
         fail(EXIT_MACHINE, "%s", why);
-    if (!*stage.program)
+    if (!*stage.program && !lab.after)
         fail(EXIT_MACHINE, "chapters/stages.tsv: stage %d has no program to judge", lab.number);
     lab.title = stage.name;
-    lab.after = stage.program;
-    lab.plain = !stage.has_kernel;
+    lab.plain = !stage.has_kernel && !lab.after;
+    if (!lab.after)
+        lab.after = stage.program;
 }
 
 // In a lab with a search, a student's program in C is judged as a search.
@@ -194,6 +195,8 @@ static bool hint, help;
 static const struct option_row rows[] = {
     // A script's own:
     {"lab", "N", NULL, .call = take_lab},
+    {"program", "PROGRAM", NULL, .word = &lab.after},
+    {"model", NULL, NULL, .flag = &lab.model},
     {"before", "PROGRAM", NULL, .word = &lab.before},
     {"also", "LIST", NULL, .word = &also},
     {"gate", "RULE", NULL, .call = take_gate},

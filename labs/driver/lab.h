@@ -51,9 +51,10 @@ struct promise { // mission:1.3, a ratio; or mission:50, a goal in µs
 struct lab {
     int number;
     const char *why;
-    const char *title, *after; // the stage's name and program: chapters/stages.tsv
+    const char *title, *after; // the stage's name; its program, or one that the script names
     const char *before;        // the program that it is compared with, or NULL
     bool plain;                // after is a C program, without a kernel
+    bool model;                // after runs a language model: a chain of kernels, counted together
     const char *search;        // a program that searches, or NULL; the journal that answers it
     const char *journal;
     bool only_search;    // only the search is judged, no kernel

@@ -178,6 +178,24 @@ static void compile_search(struct submission *s)
     take_program(s, &b);
 }
 
+// Puts a submission's PTX into the book's program in place of its own kernels, as
+// code/tools/compile-variant does.
+static void pack_model(struct submission *s)
+{
+    write_work(s, "attention.ptx", s->ptx, s->ptx_bytes, 0644);
+    struct boxed b = compile_box(
+        s,
+        text("program=\"$book\"/build/%s; \"$book\"/build/cuda/bin/fatbinary -64 --create=packed "
+             "--image3=kind=ptx,sm=%d,file=attention.ptx 3>&-; "
+             "room=$(objdump -h \"$program\" | awk '$2 == \".nv_fatbin\" { print $3 }'); "
+             "if [ $(stat -c %%s packed) -gt $((0x$room)) ]; then"
+             " echo 'its PTX is larger than all kernels of the book' >&2; exit 1; fi; "
+             "objcopy --update-section .nv_fatbin=packed \"$program\" program 3>&-; " HAND_OUT(
+                 "program"),
+             sheet.program, JUDGED_GPU->arch));
+    take_program(s, &b);
+}
+
 static void compile(struct submission *s)
 {
     char *host;
@@ -186,9 +204,13 @@ static void compile(struct submission *s)
     if (sheet.journal) {
         compile_search(s);
     } else if (compile_device(s, &host, &host_bytes)) {
-        write_work(s, "host.ii", host, host_bytes, 0644);
+        if (sheet.model)
+            pack_model(s);
+        else
+            write_work(s, "host.ii", host, host_bytes, 0644);
         free(host);
-        compile_host(s);
+        if (!sheet.model)
+            compile_host(s);
     }
 }
 

@@ -160,15 +160,18 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
                              string_or(c, "again", "")));
             continue;
         }
+        const char *inputs = string_or(c, "input", ""); // none of a language model's program
         wrapped(to, 6,
-                text("%s, %s inputs: %s", string_or(c, "shape", ""), string_or(c, "input", ""),
+                text("%s, %s%s: %s", string_or(c, "shape", ""),
+                     *inputs ? inputs : string_or(c, "asked", ""), *inputs ? " inputs" : "",
                      string_or(c, "why", "")));
         if (*string_or(c, "how", ""))
             wrapped(to, 8, string_or(c, "how", ""));
         wrapped(to, 8,
-                text("again: ./lab%.0f FILE --shapes %s --inputs %s --seeds %llu",
+                text("again: ./lab%.0f FILE --shapes %s%s%s --seeds %llu",
                      number_or(result, "lab", 0), string_or(c, "shape", ""),
-                     string_or(c, "input", ""), strtoull(string_or(c, "seed", ""), NULL, 16)));
+                     *inputs ? " --inputs " : "", inputs,
+                     strtoull(string_or(c, "seed", ""), NULL, 16)));
     }
 }
 

@@ -23,6 +23,7 @@ enum {
     AGAIN_LEAST = 6,
     AGAIN_MOST = 12
 }; // launches of the case that has several: the number is drawn
+enum { MODEL_ASKED = 3, MODELS_DRAWN = 4 }; // to read, to answer, to draw; models of `hidden`
 
 struct grading {
     struct submission s;
@@ -133,6 +134,12 @@ static char *fault_told(const struct shape *shape, enum fault_kind kind, const c
     free(other);
     free(clean);
     return told;
+}
+
+// A language model's fault at a drawn shape, without the address, which could reveal it.
+static char *fault_told_short(const char *words)
+{
+    return text("%.*s", (int)strcspn(words, "("), words);
 }
 
 static json_t *describe_case(const char *item, const struct grade_case *c, unsigned schedule,
@@ -322,6 +329,46 @@ static void run_again(struct grading *g, const char *shape, const char *of)
         case_free(&c[i]);
 }
 
+// Has a language model's program run a model and a text: a case for each thing that it was asked.
+// With races one case, which is right without a fault.
+static void run_model(struct grading *g, const char *shape, uint64_t drawn, unsigned schedule,
+                      bool races)
+{
+    static const char *const asked[MODEL_ASKED] = {"prompt", "answer", "drawn"};
+    const int seed = secret_between(1, 1 << 30, drawn);
+    struct model_run r = model_run(&g->s, shape, seed, schedule, races);
+    const json_t *check;
+    bool all = json_array_size(r.checks) > 0;
+    size_t i;
+
+    json_array_foreach (r.checks, i, check)
+        all = all && json_is_true(json_object_get(check, "pass"));
+    for (i = 0; i < (races ? 1 : MODEL_ASKED); ++i) {
+        check = json_array_get(r.checks, i);
+        bool right = !r.fault && (races ? all : json_is_true(json_object_get(check, "pass")));
+        const char *how = string_or(check, "how", "outputs are wrong");
+        char *why = right                         ? NULL
+                    : !r.fault                    ? text("%s", how)
+                    : strcmp(g->group, "correct") ? fault_told_short(r.fault)
+                                                  : text("%s", r.fault);
+        json_t *said = json_pack("{s:s, s:s, s:s, s:o, s:i, s:b, s:s*}", "item", g->group, "shape",
+                                 shape, "asked", races ? "all" : asked[i], "seed",
+                                 json_sprintf("%016x", (unsigned)seed), "schedule", (int)schedule,
+                                 "pass", right, "why", why);
+        if (!right)
+            note_failure(g, why);
+        json_array_append_new(g->cases, said);
+        free(why);
+    }
+    struct shape parsed;
+    char ignored[8];
+    shape_parse(shape, &parsed, ignored, sizeof ignored);
+    if (schedule == 0 && !races && json_array_size(r.checks) > 0 && g->counted_count < RUNS_COUNTED)
+        g->counted[g->counted_count++] =
+            (struct counted){.shape = parsed, .right = all && !r.fault, .counts = r.counts};
+    model_run_free(&r);
+}
+
 static const struct item *item_named(const char *name) // NULL if the sheet has no such item
 {
     for (int i = 0; i < sheet.count; ++i)
@@ -506,6 +553,31 @@ static void run_hidden(struct grading *g)
         run_case(g, text("%dx%dx%d", batch, heads, keys), 0.001f * (float)scale, k->input,
                  secret_draw("%s seed", of), NUMBERS, draw_schedule(of));
     }
+}
+
+static void run_models(struct grading *g)
+{
+    for (int i = 0; i < sheet.shape_count; ++i)
+        run_model(g, sheet.shapes[i], public_draw("lab %d model %d", sheet.number, i), 0, false);
+}
+
+// Lengths on both sides of a page's end, and drawn ones.
+static void run_hidden_models(struct grading *g)
+{
+    for (int i = 0; i < MODELS_DRAWN; ++i) {
+        const char *of = text("lab %d hidden model %d", sheet.number, i);
+        int tokens = i == 0   ? 64
+                     : i == 1 ? 63
+                              : secret_between(66, 190, secret_draw("%s tokens", of));
+        run_model(g, text("1x2x%dq3p64", tokens), secret_draw("%s", of), 0, false);
+    }
+}
+
+static void run_model_races(struct grading *g)
+{
+    for (unsigned schedule = 0; schedule < SCHEDULES; ++schedule)
+        run_model(g, sheet.shapes[1], secret_draw("lab %d model races %u", sheet.number, schedule),
+                  schedule, true);
 }
 
 // Four schedules at two shapes, one of them drawn, each with right numbers, since a kernel that
@@ -744,7 +816,7 @@ static const struct counted *counted_at(const struct grading *g, const char *sha
             continue;
         if (run->right)
             return run;
-        if (wrong_too && !found && stores_all(run))
+        if (wrong_too && !found && (sheet.model || stores_all(run)))
             found = run;
     }
     return found;
@@ -760,6 +832,8 @@ static void run_for_counts(struct grading *g, const char *shape, enum about abou
 
 static bool does_its_work(struct grading *g)
 {
+    if (sheet.model)
+        return g->counted_count > 0;
     for (int more = 0; more < 2; ++more) {
         for (int i = 0; i < g->counted_count; ++i)
             if (stores_all(&g->counted[i]))
@@ -803,7 +877,7 @@ static double count_at(struct grading *g, const struct item *item, char **why)
 {
     const char *shape = shape_of(item);
 
-    for (int more = 0; more < 2; ++more) {
+    for (int more = sheet.model; more < 2; ++more) {
         const struct counted *run = counted_at(g, shape, counts_wrong(item));
         if (run)
             return counted(&run->counts, &run->footprint, item);
@@ -1245,6 +1319,8 @@ static struct outcome of_number(struct grading *g, const struct item *item)
     o.passed = limit_kept(value, item->limit);
     o.share = share_reached(item, value);
     o.said = isnan(value) ? why : text("%s", plain(value));
+    if (sheet.model)
+        return o;
     if (is_aim(item) && o.share > 0 && on < 0)
         hold_to_use(g, item, value, &o);
     // A limit on a resource counts the most over all runs; a persistent kernel has the same number
@@ -1330,6 +1406,9 @@ static void check_names(void)
         if (sheet.cache && strcmp(name, "speed") == 0)
             fail(EXIT_USAGE, "lab %d: speed is no item of a cache, which is not timed",
                  sheet.number);
+        if (sheet.model && (resource_find(name, SHEETS) >= 0 || strcmp(name, "speed") == 0))
+            fail(EXIT_USAGE, "lab %d: \"%s\" is no item of a language model's program",
+                 sheet.number, name);
         bool known = false,
              number = resource_find(name, SHEETS) >= 0 || counts_find(&none, name) != NULL;
         for (size_t j = 0; j < sizeof others / sizeof *others; ++j)
@@ -1347,7 +1426,7 @@ static void check_names(void)
 static struct outcome grade_item(struct grading *g, const struct item *item)
 {
     if (strcmp(item->name, "races") == 0)
-        return of_group(g, "races", run_races);
+        return of_group(g, "races", sheet.model ? run_model_races : run_races);
     if (strcmp(item->name, "written") == 0)
         return (struct outcome){.by_hand = true, .said = text("graded by hand")};
     return of_number(g, item);
@@ -1456,8 +1535,10 @@ static bool is_untouched(const struct source texts[TEXTS])
 static void grade_items(struct grading *g, const struct source texts[TEXTS], json_t *result)
 {
     struct outcome outcomes[ITEMS_MAX];
-    struct outcome correct =
-        of_judged_group(g, "correct", sheet.journal ? run_searches : run_correct);
+    struct outcome correct = of_judged_group(g, "correct",
+                                             sheet.journal ? run_searches
+                                             : sheet.model ? run_models
+                                                           : run_correct);
     struct outcome hidden = {0};
     struct outcome speed = {0};
     double score = 0, total = 0, shares[ITEMS_MAX];
@@ -1465,6 +1546,7 @@ static void grade_items(struct grading *g, const struct source texts[TEXTS], jso
     if (item_named("hidden")) // before `races`, which takes its races
         hidden = of_judged_group(g, "hidden",
                                  sheet.journal ? run_hidden_searches
+                                 : sheet.model ? run_hidden_models
                                  : sheet.cache ? run_hidden_caches
                                                : run_hidden);
     if (speed_item() && !stands(g, "speed", limit_of(speed_item()), &speed))
@@ -1491,7 +1573,8 @@ static void grade_items(struct grading *g, const struct source texts[TEXTS], jso
                  (g->earlier ? json_is_true(json_object_get(g->earlier, "tried"))
                              : !is_untouched(texts) && (sheet.journal || does_its_work(g))),
     };
-    if (reached.tried && !g->earlier && !sheet.journal && correct.share == 0 && reached.aim > 0)
+    if (reached.tried && !g->earlier && !sheet.journal && !sheet.model && correct.share == 0 &&
+        reached.aim > 0)
         reached.tried = !does_as_the_starter(g);
     for (int i = 0; i < sheet.count; ++i)
         add_item(result, &sheet.items[i], &outcomes[i], &reached, &score, &total);
@@ -1577,7 +1660,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     g.cases = json_array();
     g.raced = json_array();
     shape_parse(sheet.shapes[0], &shape, why_not, sizeof why_not);
-    if (g.s.problem || (!sheet.journal && !launches_on(&g, &shape, &why))) {
+    if (g.s.problem || (!sheet.journal && !sheet.model && !launches_on(&g, &shape, &why))) {
         result = refused(name, g.s.problem ? g.s.problem : why);
         if (g.s.details)
             json_object_set_new(result, "details", json_string(g.s.details));
@@ -1585,7 +1668,8 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
         result = new_result(name);
         grade_items(&g, texts, result);
         remark_on_doubles(&g, result);
-        bool filmed = !options.no_film && !sheet.journal && !wall_over(&g.s) && !g.s.two_ways;
+        bool filmed =
+            !options.no_film && !sheet.journal && !sheet.model && !wall_over(&g.s) && !g.s.two_ways;
         json_t *film = filmed && went_wrong(result) ? film_of(&g.s) : NULL;
         if (film)
             json_object_set_new(result, "film", film);

@@ -15,6 +15,7 @@
 //   used.c      whether what an aim counts was used
 //   footprint.c the resources of a sheet, from what the runner has measured
 //   search.c    a program that searches: what it asks for
+//   model.c     a language model's program, with a submission's kernels in it
 //   timing.c    the item that needs a GPU
 //   flags.c     what a teacher may want to look at in a submission
 //   alike.c     what submissions have in common that is neither the starter's nor the book's; another chapter's program
@@ -93,7 +94,7 @@ source_of(const char *path); // a file of the book; without text if the file is 
 
 // ---- Sandbox ------------------------------------------------------------------------------------
 
-enum box_kind { BOX_COMPILE, BOX_RECORD, BOX_RUN };
+enum box_kind { BOX_COMPILE, BOX_RECORD, BOX_RUN, BOX_MODEL };
 
 struct box {
     enum box_kind kind;
@@ -405,6 +406,18 @@ void measure_speed(struct submission *s, const char *shape, struct speed *speed)
 void feedback_human(const json_t *result, FILE *to);
 json_t *feedback_gradescope(const json_t *result);
 void check_visibility(void); // checks the option for this lab
+
+// A run of a language model's program, on a model and a text of the seed.
+struct model_run {
+    json_t *report, *said; // the simulator's report, and the program's record; or NULL
+    const json_t *checks;  // what was asked: "input", "pass", "rel_head", "how"
+    char *fault;           // the simulator's first fault, or why nothing was computed; or NULL
+    struct counts counts;  // of all launches together
+};
+// races: looks for races, too, each of which is a fault.
+struct model_run model_run(struct submission *s, const char *shape, int seed, unsigned schedule,
+                           bool races);
+void model_run_free(struct model_run *r);
 
 // A submission's source: the file itself, or the one in a folder with the ending of the lab's
 // programs. NULL with one line in *why.

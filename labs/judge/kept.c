@@ -126,6 +126,11 @@ char *built_path(const char *source, size_t bytes)
         hash_file(&hash, path);
         free(path);
     }
+    if (sheet.model) {
+        hash_file(&hash, text("%s/code/model/model.h", root));
+        hash_file(&hash, text("%s/code/host/host.h", root));
+        hash_file(&hash, text("%s/build/%s", root, sheet.program));
+    }
     for (size_t i = 0; i < sizeof tools / sizeof *tools; ++i) {
         char *path = text("%s/build/cuda/%s", root, tools[i]);
         hash_tool(&hash, path);

@@ -30,6 +30,14 @@ void hash_sheet(SHA2_CTX *hash, const struct sheet *s)
         hash_bytes(hash, source.text, source.bytes);
         free(source.text);
     }
+    if (s->model) { // it judges, too
+        size_t bytes = 0;
+        char *program = read_file(text("%s/build/%s", root, s->program), &bytes);
+        if (!program)
+            fail(EXIT_MACHINE, "there is no build/%s: type make grade", s->program);
+        hash_bytes(hash, program, bytes);
+        free(program);
+    }
 }
 
 void lab_read(void)
@@ -81,7 +89,7 @@ void labs_read(void)
             fail(EXIT_MACHINE, "more than %d labs", LABS_MAX);
         if (!sheet_read(s, found.gl_pathv[i], &missing, &why))
             fail(EXIT_USAGE, "%s", why);
-        if (s->not_graded || s->journal || !has_aims(s))
+        if (s->not_graded || s->journal || s->model || !has_aims(s))
             continue;
         hash_sheet(&hash, s);
         ++sheet_count;

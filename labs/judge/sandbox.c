@@ -53,10 +53,17 @@ static void limit(int resource, rlim_t value)
     setrlimit(resource, &r);
 }
 
+// Whether the box has a /tmp, and a shell there that starts programs: for compilers, and for the
+// book's own program with a submission's kernels.
+static bool writes_files(const struct box *box)
+{
+    return box->kind == BOX_COMPILE || box->kind == BOX_MODEL;
+}
+
 static void set_limits(const struct box *box)
 {
-    static const rlim_t memory[] = {4, 1, 3}; // GiB: for compilers, launches, the simulator
-    static const rlim_t files[] = {1024, 64, 64};
+    static const rlim_t memory[] = {4, 1, 3, 3}; // GiB: compilers, launches, the simulator
+    static const rlim_t files[] = {1024, 64, 64, 64};
 
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_CPU, (rlim_t)box->cpu_seconds);
@@ -66,7 +73,7 @@ static void set_limits(const struct box *box)
     limit(RLIMIT_NOFILE, files[box->kind]);
     // For a compiler: all headers of CUB and Thrust preprocess to 17 MB. A longer text, such as one
     // that includes itself, takes minutes and gigabytes.
-    limit(RLIMIT_FSIZE, box->kind == BOX_COMPILE ? 24 << 20 : 1 << 20);
+    limit(RLIMIT_FSIZE, writes_files(box) ? 24 << 20 : 1 << 20);
     limit(RLIMIT_AS, memory[box->kind] << 30);
 }
 
@@ -166,7 +173,7 @@ static void allow(struct filter *f, const int *calls, size_t bytes)
 // uses the old one.
 static void allow_clone(struct filter *f, const struct box *box)
 {
-    bool processes = box->kind == BOX_COMPILE;
+    bool processes = writes_files(box);
 
     jump(f, BPF_JEQ, SYS_clone, 0, 3);
     statement(f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]));
@@ -191,9 +198,9 @@ static void make_filter(struct filter *f, const struct box *box)
         allow(f, waits, sizeof waits);
         allow(f, clocks, sizeof clocks);
     }
-    if (box->kind == BOX_COMPILE)
+    if (writes_files(box))
         allow(f, compilers, sizeof compilers);
-    if (box->kind == BOX_RUN)
+    if (box->kind == BOX_RUN || box->kind == BOX_MODEL)
         allow(f, runner, sizeof runner);
     if (box->gpu)
         allow(f, drivers, sizeof drivers);
@@ -315,7 +322,7 @@ static void add_box(struct command *c, const struct box *box)
     }
     if (box->gpu) // the GPU's driver looks there; it would show the host's command line and mounts
         add(c, "--proc", "/proc", NULL);
-    if (box->kind == BOX_COMPILE || box->gpu) {
+    if (writes_files(box) || box->gpu) {
         add(c, "--size", "268435456", NULL);
         add(c, "--tmpfs", "/tmp", NULL);
     } else {
@@ -332,7 +339,15 @@ static void add_box(struct command *c, const struct box *box)
             add_book(c, "build/libjansson.a");
         add_book(c, "build/ptxsim/ptxsim"); // it makes films
         add_book(c, "code/film");
+        if (sheet.model) {
+            add_book(c, "code/model/model.h");
+            add_book(c, "code/host/host.h");
+            add_book(c, text("build/%s", sheet.program));
+        }
         add(c, "--ro-bind", box->folder, "/work");
+    } else if (box->kind == BOX_MODEL) {
+        add(c, "--ro-bind", box->folder, "/work");
+        add_book(c, "build/ptxsim/libcudart.so.13");
     } else if (box->kind == BOX_RECORD) {
         add(c, "--ro-bind", box->folder, "/work");
         add_book(c, "build/ptxsim/libcudart.so.13");

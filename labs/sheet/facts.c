@@ -77,6 +77,7 @@ bool facts_read(struct sheet *sheet, char **why)
     sheet->program = string_or(json, "program", NULL);
     sheet->journal = string_or(json, "journal", NULL);
     sheet->ending = sheet->journal ? "c" : "cu";
+    sheet->model = strcmp(string_or(json, "runs", ""), "model") == 0;
     sheet->not_graded = string_or(json, "not_graded", NULL);
     sheet->mask = mask ? MASK_CAUSAL : MASK_NONE;
     *why = read_p(at(json, "p"), &sheet->p);

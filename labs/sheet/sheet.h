@@ -75,6 +75,7 @@ struct sheet {
     int shape_count;
     int longest;         // no drawn case has more keys
     bool cache;          // its programs ask a cache
+    bool model;          // its program runs a language model; the shapes are its caches
     struct p_rounding p; // how its kernels may round P
     enum mask mask;      // which its kernels apply
     struct item items[ITEMS_MAX];

@@ -139,7 +139,7 @@ for path in sys.argv[4:]:
     lab = json.load(open(path))
     aims = ["%s %s %.15g from %.15g @ %s %d" % (p["name"], p["relation"], p["limit"], p["from"], p.get("shape", "-"), p["points"])
             for p in lab["points"] if "from" in p]
-    if aims and "journal" not in lab and "not_graded" not in lab:
+    if aims and not {"journal", "not_graded", "runs"} & set(lab):
         labs["lab%02d" % lab["lab"]] = aims
 assert record["aims"] == labs, "check-labs --pairs"
 judged = set(record["programs"]) | set(record["refused"])
