@@ -39,11 +39,8 @@ build/clock.so: $(call objects,labs/judge/clock.c)
 	$(say) LD $@
 	$(Q)$(CC) -shared $^ -o $@
 
-# The book's programs into which the grader puts a submission's kernels.
-hosts := $(shell sed -nE 's/.*--program ([a-z0-9_]+) --model.*/\1/p' $(labs) /dev/null)
-
 .PHONY: grade
-grade: $(hosts:%=build/%) build/judge build/runner build/clock.so build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
+grade: $(model_judged:%=build/%) build/judge build/runner build/clock.so build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
 # Takes ten minutes if no result of an earlier run is kept. make test grades one text of each lab,

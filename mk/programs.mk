@@ -139,6 +139,8 @@ $(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 # Programs that run a language model: what they are linked with, and its file, which make chapterN brings; ./talk is a
 # link as ./labN is.
 talkers := $(patsubst code/%.cu,%,$(shell grep -ls '^#include "model/model.h"' $(filter %.cu,$(roots)) /dev/null))
+# Those that a lab judges; the grader puts a submission's kernels into them.
+model_judged := $(shell sed -nE 's/.*--program ([a-z0-9_]+) --model.*/\1/p' $(labs) /dev/null)
 $(talkers:%=build/%): build/libmodel.a build/libhost.a
 with_model := build/libmodel.a build/libhost.a build/libworkbench.a $(MODEL_LIBS)
 $(talkers:%=build/%): LIBS := $(with_model) $(LIBS)

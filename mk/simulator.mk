@@ -70,14 +70,16 @@ $(call refuse,profile,$(kernel_numbers),kernel to profile in chapter,chapters)
 $(foreach n,$(kernel_numbers),$(eval $(call profile,$n,$(call judged,$n))))
 
 # A page of one CTA of each chapter's kernel, step by step: build/films/chapter4.html.
-films := $(foreach n,$(kernel_numbers),build/films/chapter$n.html)
+# Of a language model's program the attention of an answer's first token, in its first layer.
+films := $(foreach n,$(kernel_numbers) $(model_judged:ch%_talk=%),build/films/chapter$n.html)
 define film
 build/films/chapter$(1).html: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
 	$(say) FILM $$@
-	$(Q)mkdir -p $$(@D) && { build/ptxsim/ptxsim profile --film $$@ build/$(2) --shapes $(call film_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/film.log || \
+	$(Q)mkdir -p $$(@D) && { build/ptxsim/ptxsim profile --film $$@ $(3) build/$(2) --shapes $(call film_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/film.log || \
 	    { cat build/film.log >&2; exit 1; }; }
 endef
 $(foreach n,$(kernel_numbers),$(eval $(call film,$n,$(call judged,$n))))
+$(foreach p,$(model_judged),$(eval $(call film,$(p:ch%_talk=%),$p,--kernel _Z9attention)))
 .PHONY: films
 films: $(films) ##1 pages to watch the kernels in: build/films/chapter4.html
 

@@ -273,4 +273,20 @@ const LESSONS = {
       say: "Warp {warp} has come to the new tokens: the keys after a row's own become −∞. In the tiles before, this " +
         "line is not run." },
   ],
+  "23": [
+    { name: "a-groups-queries", find: { op: "ld.global", at: "there ? from[0]" },
+      say: "Warp {warp} loads the token's queries: {lanes} lanes, for the three heads of a group. The product before has " +
+        "turned them by the token's place, and left them in half." },
+    { name: "its-own-key", find: { op: "ld.global", at: "raw.k[0]" },
+      say: "Warp {warp} has the granule that ends the text. Its lanes load the token's own key and value, which the same " +
+        "product has made: they are not in the cache yet." },
+    { name: "keys-times-queries", find: { op: "mma.sync" },
+      say: "Warp {warp} multiplies 8 keys with 8 columns, of which three are the group's queries: 16 of their 64 " +
+        "numbers." },
+    { name: "into-its-page", find: { op: "st.global", at: "slot * HEAD_DIM" },
+      say: "{lanes} lanes of warp {warp} put the token's key into its page, 16 codes each. The next token finds it " +
+        "there." },
+    { name: "parts-complete", find: { does: "released", at: "the parts overwrite" },
+      say: "All warps have come: the rings are free, and what each has of the rows is written where they were." },
+  ],
 };

@@ -270,6 +270,12 @@ static void make_film(void)
     memcpy(command + count, of_program, sizeof of_program);
     doing("filming in the simulator, shape %s", lab.film_shape);
     struct output output = run(command, environment(false, "", FILM_BUDGET), RUN_SECONDS, false);
+    if (lab.model && output.status == 0 && !*output.out) { // no fault: the attention of an answer
+        command[count++] = "--kernel";
+        command[count++] = "_Z9attention";
+        memcpy(command + count, of_program, sizeof of_program);
+        output = run(command, environment(false, "", FILM_BUDGET), RUN_SECONDS, false);
+    }
     done();
     if (output.status) {
         const char *said = last_line(output.err);

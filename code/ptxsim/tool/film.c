@@ -1095,12 +1095,21 @@ static char *static_part(const json_t *kernel, const json_t *source, const json_
 
 // ---- The page -----------------------------------------------------------------------------------
 
+// Whether a name is the kernel's, or, as it begins with _Z, the beginning of its mangled name: several forms of a
+// template, or kernels of several namespaces, have one name.
+static bool has_name(const json_t *kernel, const char *name)
+{
+    if (strncmp(name, "_Z", 2) == 0)
+        return strncmp(string_or(kernel, "mangled", ""), name, strlen(name)) == 0;
+    return strcmp(string_or(kernel, "kernel", ""), name) == 0;
+}
+
 json_t *film_kernel(json_t *recording, const char *name)
 {
     json_t *kernels = json_object_get(recording, "kernels"), *kernel, *first = NULL;
     size_t i;
     json_array_foreach (kernels, i, kernel) {
-        if (name && strcmp(string_or(kernel, "kernel", ""), name) != 0)
+        if (name && !has_name(kernel, name))
             continue;
         if (json_array_size(json_object_get(kernel, "faults")))
             return kernel;

@@ -556,7 +556,9 @@ static void take_values(const char *option, const char *value)
 static const struct option_row rows[] = {
     {"lines", "N", "show N lines (default 20)", .number = &lines, .most = 1000000},
     {"by", "UNIT", "sort by tensor, exp, shared, issue or dram (default: what binds)", .word = &by},
-    {"kernel", "NAME", "this kernel only", .word = &only},
+    {"kernel", "NAME",
+     "this kernel only; in a film also the beginning of its mangled name, _Z9attention",
+     .word = &only},
     {"json", "FILE", "write the sorted lines as JSON, too", .word = &json},
     {"banks", "LINE",
      "instead of lines, of a program's first launch (a REPORT.json is then a\n"
