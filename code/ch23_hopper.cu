@@ -2221,7 +2221,7 @@ static void start(const talker *t, void (*kernel)(P...), dim3 ctas,
     CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
-// ---- Take tokens through a layer ----
+// ---- Launch product and attention ----
 
 // y = W x, where x is made of `from`.
 template <from FROM, to TO>
@@ -2261,9 +2261,8 @@ static void attend_block(talker *t, int layer, int count)
     start(t, append_block, dim3((count + WARPS - 1) / WARPS, heads), THREADS, 0,
           args.cache, t->now, count);
     args.cache.lengths = &t->now->length;
-    CUDA_CHECK(cudaFuncSetAttribute((const void *)kernel,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    bytes));
+    const auto room = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    CUDA_CHECK(cudaFuncSetAttribute((const void *)kernel, room, bytes));
     kernel<<<dim3(1, heads, (rows + prompt::TILE - 1) / prompt::TILE), THREADS,
              bytes, t->stream>>>(args);
     CUDA_CHECK(cudaGetLastError());
@@ -2282,6 +2281,7 @@ static void attend(talker *t, int layer, int count)
     }
 }
 
+// ---- Take tokens through a layer ----
 static void run_layer(talker *t, int number, int count)
 {
     const struct model *m = t->model;
