@@ -155,33 +155,86 @@ static int unfenced(const struct warp *w, int lane, const struct cta *home, cons
     return -1;
 }
 
-// A thread of `home` that has read one of some cells of a line, not through the asynchronous proxy, and with no proxy
-// fence since; -1: there is no such thread.
+// What has been found fenced in `home` for what the lane does.
+static struct fenced_for *fenced_for(const struct warp *w, int lane, const struct cta *home)
+{
+    struct fenced_for *known = &w->clock->fenced_for;
+    if (known->home != home || known->lane != lane)
+        *known = (struct fenced_for){.home = home, .lane = lane};
+    return known;
+}
+
+// Whether a proxy fence lies between some reads and what the lane does now.
+static bool reads_fenced(const struct warp *w, int lane, const struct cta *home,
+                         const struct readers *r)
+{
+    struct fenced_reads *known = &fenced_for(w, lane, home)->reads[r->warp];
+    bool same = known->stamp == r->stamp;
+    if ((same && !(r->lanes & ~known->lanes)) || r->stamp <= home->races->start)
+        return true;
+    if (unfenced(w, lane, home, r) >= 0)
+        return false;
+    *known = (struct fenced_reads){r->stamp, r->lanes | (same ? known->lanes : 0)};
+    return true;
+}
+
+// Whether some neighbouring cells of a line were last read by one plain instruction at one time; *r is by whom.
+static bool read_at_once(const struct races *s, int warp, uint32_t line, uint32_t cells,
+                         struct readers *r)
+{
+    const struct reading *now = &s->read[warp].reading[line];
+    if (cells & ~now->cells || now->older >= now->stamp)
+        return false;
+    uint32_t first = line * LINE + (uint32_t)__builtin_ctz(cells), other = 0, lanes = now->lanes;
+    uint32_t last = first + (uint32_t)__builtin_popcount(cells) - 1;
+    const uint32_t *insn = s->read[warp].insn;
+    for (uint32_t cell = first; cell <= last; ++cell)
+        other |= insn[cell] ^ insn[first];
+    if (!lanes) { // one lane has read each
+        uint32_t begin = now->run >> RUN_SHIFT, per = now->run % (1 << RUN_SHIFT);
+        for (uint32_t i = (first - begin) >> per; i <= (last - begin) >> per; ++i)
+            lanes |= 1u << (i & 31);
+    }
+    *r = (struct readers){warp, RACE_PLAIN, now->stamp, lanes, insn[first]};
+    return !other;
+}
+
+// A thread of a warp of `home` that has read one of some cells of a line by reads of this kind, not through the
+// asynchronous proxy, and with no proxy fence since; -1: there is no such thread.
+static int unfenced_in(const struct warp *w, int lane, const struct cta *home, int warp,
+                       uint32_t kind, uint32_t line, uint32_t cells, uint32_t *insn)
+{
+    struct races *s = home->races;
+    struct readers r;
+    if (kind == RACE_PLAIN && read_at_once(s, warp, line, cells, &r) &&
+        (is_asynchronous(w, r.insn) || reads_fenced(w, lane, home, &r)))
+        return -1;
+    reading_settle(&s->read[warp], line);
+    for (uint32_t left = cells; left; left &= left - 1) {
+        r = readers_of(s, warp, kind, line * LINE + (uint32_t)__builtin_ctz(left));
+        *insn = r.insn;
+        if (!is_asynchronous(w, r.insn) && !reads_fenced(w, lane, home, &r))
+            return unfenced(w, lane, home, &r);
+    }
+    return -1;
+}
+
+// As unfenced_in, of all warps and all kinds of reads.
 static int unfenced_reader(const struct warp *w, int lane, const struct cta *home, uint32_t line,
                            uint32_t cells, uint32_t *insn)
 {
-    struct races *s = home->races;
-    struct readers good = {.warp = -1};
-    for (uint32_t i = 0; i < (uint32_t)s->warps * RACE_KINDS; ++i) {
-        int p = (int)(i / RACE_KINDS);
-        uint32_t kind = i % RACE_KINDS;
-        if (kind == RACE_PLAIN ? reading_before(&s->read[p], line, s->start)
-                               : !s->read[p].strong[kind])
-            continue;
-        for (uint32_t left = cells; left; left &= left - 1) {
-            uint32_t cell = line * LINE + (uint32_t)__builtin_ctz(left);
-            struct cell_reads at = reads_at(s, p, kind, cell);
-            if (is_asynchronous(w, *at.insn))
-                continue;
-            reading_settle(&s->read[p], line);
-            struct readers r = readers_of(s, p, kind, cell);
-            bool same = r.warp == good.warp && r.stamp == good.stamp && r.lanes == good.lanes;
-            int thread = r.stamp <= s->start || same ? -1 : unfenced(w, lane, home, &r);
-            *insn = r.insn;
-            if (thread >= 0)
-                return thread;
-            good = r;
-        }
+    const struct races *s = home->races;
+    for (int p = 0; p < s->warps; ++p) {
+        const struct read_plane *plane = &s->read[p];
+        int thread = reading_before(plane, line, s->start)
+                         ? -1
+                         : unfenced_in(w, lane, home, p, RACE_PLAIN, line, cells, insn);
+        bool strong = plane->reading[line].strong > s->start;
+        for (uint32_t kind = 1; kind < RACE_KINDS && strong && thread < 0; ++kind)
+            if (plane->strong[kind])
+                thread = unfenced_in(w, lane, home, p, kind, line, cells, insn);
+        if (thread >= 0)
+            return thread;
     }
     return -1;
 }
@@ -193,19 +246,23 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta 
     if (!s || !bytes || !within(at, bytes, home->shared_bytes))
         return false;
     race_settle(w);
-    uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
-    // The last write that was found fenced: neighbouring cells mostly have the same one.
-    uint32_t good_stamp = 0, good_thread = 0;
+    uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift, bulk = UINT32_MAX;
+    struct fenced_for *known = fenced_for(w, lane, home);
     for (uint32_t cell = first; cell <= last; ++cell) {
         uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
+        uint32_t by = s->write_insn[cell];
         if (stamp <= s->start || stamp >= RACE_FOREIGN ||
-            (stamp == good_stamp && thread == good_thread) || is_bulk(w, s->write_insn[cell]))
+            (stamp == known->write_stamp && thread == known->write_thread) || by == bulk)
             continue;
-        if (is_write_fenced(w, lane, home, thread, stamp)) {
-            good_stamp = stamp, good_thread = thread;
+        if (is_bulk(w, by)) {
+            bulk = by;
             continue;
         }
-        report_proxy(w, op, lane, home, at, bytes, store, thread, s->write_insn[cell], true);
+        if (is_write_fenced(w, lane, home, thread, stamp)) {
+            known->write_stamp = stamp, known->write_thread = thread;
+            continue;
+        }
+        report_proxy(w, op, lane, home, at, bytes, store, thread, by, true);
         return true;
     }
     for (uint32_t line = first >> LINE_SHIFT; store && line <= last >> LINE_SHIFT; ++line) {

@@ -161,6 +161,15 @@ struct warp_clock { // of a warp: the time of each lane, and what it knows
     bool alone;                   // plain, and no lane knows anything of another CTA
     bool learnt;                  // lanes have learnt something that is not in these fields yet
     struct proxy_fences proxy;
+    struct
+        fenced_for { // what race_proxy has found fenced for one lane: it stays so, for a lane forgets nothing
+        const struct cta *home;
+        int lane;
+        uint32_t write_stamp, write_thread; // the last write
+        struct fenced_reads {
+            uint32_t stamp, lanes;
+        } reads[WARP]; // of each warp of home, the last reads
+    } fenced_for;
     struct series_place series[SERIES_PLACES];
 };
 

@@ -135,6 +135,21 @@ static bool foreign_is_strong(const struct warp *w, const struct op *op, uint32_
     return are_morally_strong(w, op, p->cta, p->kind, p->insn);
 }
 
+static bool same_readers(struct readers a, struct readers b)
+{
+    return a.stamp == b.stamp && a.lanes == b.lanes && a.insn == b.insn;
+}
+
+// A bit for each warp that has ever made a strong read.
+static uint32_t strong_readers(const struct races *s)
+{
+    uint32_t warps = 0;
+    for (int p = 0; p < s->warps; ++p)
+        for (uint32_t kind = 1; kind < RACE_KINDS; ++kind)
+            warps |= (uint32_t)(s->read[p].strong[kind] != NULL) << p;
+    return warps;
+}
+
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
                  enum race_access access, const void *value)
 {
@@ -165,6 +180,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     // ones, and are then not compared again.
     uint32_t good_stamp = 0, good_thread = 0;
     struct readers good[WARP];
+    uint32_t some_strong = write ? strong_readers(s) : 0;
     if (write)
         memset(good, 0, (size_t)s->warps * sizeof *good);
     for (uint32_t cell = first; cell <= last; ++cell) {
@@ -209,15 +225,14 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
             continue;
         }
         for (int p = 0; p < s->warps && !told; ++p) {
-            struct readers r = readers_of(s, p, RACE_PLAIN, cell);
+            struct readers r;
             uint32_t reader;
             int lane = -1;
-            if (r.stamp > c->base_all &&
-                (r.stamp != good[p].stamp || r.lanes != good[p].lanes || r.insn != good[p].insn))
-                lane = race_with(w, op, lanes, &r, &reader);
-            if (lane < 0)
+            if (s->read[p].stamp[cell] > c->base_all &&
+                !same_readers(r = readers_of(s, p, RACE_PLAIN, cell), good[p]) &&
+                (lane = race_with(w, op, lanes, &r, &reader)) < 0)
                 good[p] = r;
-            for (uint32_t k = 1; k < RACE_KINDS && lane < 0; ++k)
+            for (uint32_t k = 1; k < RACE_KINDS && lane < 0 && some_strong >> p & 1; ++k)
                 if (s->read[p].strong[k] && (r = readers_of(s, p, k, cell)).stamp > c->base_all)
                     lane = race_with(w, op, lanes, &r, &reader);
             if (lane >= 0) {

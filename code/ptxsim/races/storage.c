@@ -48,6 +48,7 @@ static void forget_proxies(struct warp_clock *c)
     for (int i = 0; i < PROXY_FENCES; ++i)
         clock_drop(&c->proxy.of[i].shown);
     c->proxy.count = 0;
+    c->fenced_for.home = NULL;
 }
 
 static void forget_known(struct worker *worker, struct warp_clock *c, int lane)
