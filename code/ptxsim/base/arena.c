@@ -73,8 +73,8 @@ void text_add(struct text *text, const char *from, size_t size)
     text->size += size;
 }
 
-// Bytes of the UTF-8 character at `c`; 0 if there is none, as in text that is cut or has another
-// encoding.
+// The length in bytes of the UTF-8 character at `c`; 0 if the bytes there are not valid UTF-8, as
+// in a text that is cut or has another encoding.
 static int character(const unsigned char *c)
 {
     int bytes = *c < 0x80 ? 1 : *c < 0xc2 ? 0 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : *c < 0xf5 ? 4 : 0;

@@ -35,7 +35,7 @@ struct arena {
 };
 // Zeroed memory of the arena, 16-byte aligned; aborts if there is none.
 void *arena_alloc(struct arena *arena, size_t bytes);
-// A copy of `length` bytes of a text, with a NUL behind.
+// A copy of `length` bytes of a text, and a NUL after them.
 char *arena_text(struct arena *arena, const char *text, size_t length);
 // Frees all that was allocated; the arena is empty and can be used again.
 void arena_free(struct arena *arena);
@@ -43,7 +43,8 @@ void arena_free(struct arena *arena);
 // Returns the array, moved if it must grow to hold one more than `count` elements of `element`
 // bytes. The caller keeps *capacity, 0 for NULL. Aborts if there is no memory.
 void *array_grow(void *array, size_t count, size_t *capacity, size_t element);
-// Returns its argument, the result of malloc or calloc; if that is NULL, says so and aborts.
+// Returns its argument, the result of malloc or calloc. If that result is NULL, prints a line and
+// aborts.
 void *checked_alloc(void *memory);
 
 struct text { // a text that grows: all 0 at first, `data` from malloc
@@ -59,9 +60,9 @@ void write_string(FILE *file, const char *text);
 // A source file as the user knows it: nvcc makes every path absolute; files in the repository, or
 // below the current directory, are named relative to these. Returns a part of `path`.
 const char *source_path(const char *path);
-// Returns the next place FILE:LINE of a line's callers, " (called at FILE:LINE, FILE:LINE)", and
-// its length; NULL after the last. `text`: the callers at the first call, then what follows the
-// place before.
+// Walks through a line's callers, a text like " (called at FILE:LINE, FILE:LINE)". Returns the next
+// FILE:LINE, with its length in *length; NULL after the last. `text` is the whole text at the first
+// call; at each later call it is what follows the FILE:LINE returned before.
 const char *next_caller(const char *text, size_t *length);
 // The current directory when the program began, "" if it is not known.
 const char *start_directory(void);
@@ -69,7 +70,8 @@ const char *start_directory(void);
 // ---- Lines of the host's source (caller.c) -------------------------------------------------------
 
 enum { CALLERS_KEPT = 6 };
-struct callers { // addresses of the calls under way outside of this library, innermost first
+struct callers { // the program's calls under way, by address, innermost first; calls within this
+                 // library are left out
     uint64_t at[CALLERS_KEPT];
     int count;
 };
@@ -77,8 +79,8 @@ void note_callers(struct callers *callers);
 // Drops the calls up to and including the one of `function`, the short host function that nvcc
 // makes for a kernel.
 void drop_callers(struct callers *callers, const void *function);
-// File and line of the innermost call, or instruction, in the program's own source; line 0: not
-// known.
+// File and line of the innermost call, or instruction, in the program's own source; line 0: the
+// place is not known.
 struct host_line {
     char file[300];
     int line;
@@ -102,17 +104,18 @@ struct allocation {
     bool live; // false: freed (kept for a while, to name use after free)
     enum memory_kind kind;
     bool guarded; // closed to the host, except while a call works on it
-    // A byte for each 32-byte sector (address / 32 - base / 32), set to 1 by launch_run when a lane
-    // reads or writes it. The runtime clears them before a launch and sums them afterwards: what
-    // DRAM must move at least when the caches start cold.
+    // One flag for each 32-byte sector (index: address / 32 - base / 32), set by launch_run when a
+    // lane reads or writes the sector. The runtime clears the flags before a launch and sums them
+    // afterwards: the sum is what DRAM must move at least when the caches start cold.
     uint8_t *sectors_read, *sectors_written;
-    // A byte for each byte: 0 until the host or a kernel writes it; NULL: not tracked.
+    // One flag for each byte: 0 until the host or a kernel writes that byte; NULL: not tracked.
     uint8_t *defined;
-    uint8_t *notes; // for each kind (enum note), a byte for each byte; NULL: not noted (notes.c)
+    uint8_t *notes; // for each enum note, one flag for each byte; NULL: not noted (notes.c)
 };
 
-// The live allocation holding [address, address + bytes), else NULL; `nearest` (may be NULL) then
-// gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
+// The live allocation that contains [address, address + bytes), else NULL. In the latter case
+// *nearest (unless `nearest` is NULL) gets the closest allocation below, live or freed, or NULL.
+// Lock-free for readers in a launch.
 const struct allocation *memory_find(uint64_t address, uint64_t bytes,
                                      const struct allocation **nearest);
 // The first allocation, live or freed, that begins above an address, or NULL.
@@ -120,56 +123,56 @@ const struct allocation *memory_above(uint64_t address);
 // All allocations, live and freed, by address; NULL after the last.
 struct allocation *memory_nth(size_t index);
 // For memory.c. memory_rank: how many allocations begin at or below an address. memory_insert: adds
-// a copy of an allocation; NULL when out of memory. memory_remove: removes the allocation with that
-// index, and frees its entry.
+// a copy of an allocation; NULL when out of memory. memory_remove: removes the allocation at an
+// index of the list, and frees its entry.
 size_t memory_rank(uint64_t address);
 struct allocation *memory_insert(const struct allocation *allocation);
 void memory_remove(size_t index);
 
 // Device memory, 256-byte aligned, filled with 0xff (NaN in every float format); NULL when out of
-// memory. What the host may touch, too, is zeros at first, as the system's pages are.
+// memory. Memory that the host may touch is filled with zeros instead, as the system's pages are.
 void *memory_alloc(size_t bytes);
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
-// An allocation at an address that another process had used; NULL: it is not free here.
+// Makes an allocation at the address that it had in another process; NULL: that address is not free
+// in this process.
 void *memory_alloc_at(uint64_t address, size_t bytes, enum memory_kind kind);
 // Sets the address from which allocations are placed one after the other, the same in every run.
-// Host code whose requests are only written down (cudart/written.c) gets memory from
-// HOST_CODE_MEMORY on, so that the process that runs its kernels can use the same addresses, beside
-// its own inputs.
+// When a process only writes down what its host code requests of the device (cudart/written.c), its
+// allocations begin at HOST_CODE_MEMORY. Another process then runs the kernels: it can use the same
+// addresses, and its own inputs lie elsewhere.
 static const uint64_t HOST_CODE_MEMORY = UINT64_C(0x280000000000);
 void memory_place(uint64_t address);
 void *memory_alloc_zeros(size_t bytes);            // zeroed; a page is allocated when it is touched
 bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
 bool memory_free(void *address);                   // false: not the beginning of a live allocation
 
-// Whether an address is the program's own memory, a variable's or malloc's, far from any
+// Whether an address is the program's own memory (a variable's or malloc's), far from every
 // allocation.
 bool memory_of_host(uint64_t address);
-// From now on notes which bytes of an allocation were written (PTXSIM_CHECK); none are so far.
+// Starts noting which bytes of an allocation are written (PTXSIM_CHECK); so far none are.
 void memory_track(void *address);
 // Notes that the host has written bytes of an allocation, or copied them there from `from`, which
 // may be device memory.
 void memory_mark(void *to, const void *from, size_t bytes);
-// How many bytes of a copy's source in device memory come before the first one that was never
-// written; all, if there is none or it is not known.
+// How many bytes of a copy's source in device memory come before the first byte that was never
+// written: all of them, if every byte was written or the allocation is not tracked.
 size_t memory_written(const void *from, size_t bytes);
 size_t memory_in_use(void);   // bytes of device and managed memory
 size_t memory_capacity(void); // of the simulated device, or less if the host cannot give so much
 
 // ---- What the host may not touch (host.c) -------------------------------------------------------
 
-// From now on the host cannot touch that memory while it is closed: if the host follows a device
-// pointer, a page fault ends the program, as on a GPU, and is reported. Closing and opening take a
-// system call for each such allocation, so at most 64 are guarded, and they are closed at most 256
-// times.
+// Guards an allocation: while it is closed, a host access to it causes a page fault, which is
+// reported and ends the program, as on a GPU. Closing and opening take a system call for each
+// guarded allocation, so at most 64 are guarded, and they are closed at most 256 times.
 void memory_guard(void *address);
 void memory_unguard(struct allocation *a);
 void memory_close(void);
 void memory_open(void);
-// For memory that the host may touch, but not now: the pages of [address, address + bytes) are
-// closed to writes, or also to reads, whenever memory_close is called, until memory_unshut. An
-// access is passed to `touched`, with the address of the instruction that makes it; then it is
-// made, and the program goes on.
+// For memory that the host may touch, but not while the device works on it. Each call of
+// memory_close closes the pages of [address, address + bytes) to writes, and with `reads` to reads
+// as well, until memory_unshut. An access to them is passed to `touched`, with the address of the
+// instruction that makes it; then the access is made, and the program goes on.
 void memory_shut(uint64_t address, uint64_t bytes, bool reads);
 void memory_unshut(void); // also opens the pages
 void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruction));
@@ -177,7 +180,8 @@ void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruct
 // ---- Notes of what is accessed (notes.c) --------------------------------------------------------
 
 // Strong: by atomic and volatile accesses; all others are plain. Early: made before the kernel has
-// waited for the one that it depends on (griddepcontrol.wait); these are noted as plain, too.
+// waited for the kernel that it depends on (griddepcontrol.wait); early accesses are noted as
+// plain, too.
 enum note {
     NOTE_READ,
     NOTE_WRITE,
@@ -187,17 +191,17 @@ enum note {
     NOTE_EARLY_WRITE,
     NOTE_KINDS
 };
-struct note_run { // bytes [start, end) and how they were accessed, a bit for each way
+struct note_run { // bytes [start, end); kinds: how they were accessed, bit k for enum note k
     uint64_t start, end;
     unsigned kinds;
 };
 void notes_begin(void); // from now on all allocations are noted
 bool notes_begun(void);
 bool notes_taken(void); // whether any allocation is noted
-// Passes on what was noted since the last call, in the order of the addresses, and forgets it.
+// Passes each run of noted bytes to `take`, in the order of addresses, and forgets the notes.
 void notes_take(void (*take)(const struct note_run *run, void *data), void *data);
-// notes_take for allocations without notes: only the sectors of 32 bytes are known of which the
-// last launch has read or written some byte.
+// Like notes_take, for allocations without notes: the runs are whole 32-byte sectors, those in
+// which the last launch has read or written some byte.
 void notes_take_sectors(void (*take)(const struct note_run *run, void *data), void *data);
 // For memory.c: an allocation was made, or is freed.
 void notes_of(struct allocation *a);

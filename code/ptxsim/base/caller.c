@@ -1,6 +1,6 @@
 // caller.c: the place in the program's own source of a call, or of an access by the host: addr2line
-// turns addresses of instructions into lines. It takes milliseconds and a process, so only reports
-// ask; there is a line if the host's code was compiled with -g.
+// turns addresses of instructions into lines. Starting addr2line takes milliseconds, so lines are
+// looked up only for reports. A line is found if the host's code was compiled with -g.
 #include "base.h"
 
 #include <dlfcn.h>

@@ -1,13 +1,14 @@
-// heap.c: the heap of device code. A map has a byte for each 16 bytes (a grain): free, the first of
-// a block, or inside one. A new block is placed after the last one made, and freed grains are used
-// again only when the search has come round: so late accesses can be found for a while.
+// heap.c: the heap of device code. A map has one byte for each 16 bytes of the heap (a grain):
+// free, the first grain of a block, or inside a block. A new block is placed after the block made
+// last, and freed grains are used again only when the search has come round: until then, accesses
+// to a freed block are found.
 #include "heap.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAIN = 16, SPREAD = 4 }; // addresses for each byte of the limit
+enum { GRAIN = 16, SPREAD = 4 }; // SPREAD: bytes of addresses for each byte of the limit
 enum { GRAIN_FREE, GRAIN_FIRST, GRAIN_INSIDE };
 
 static struct {
@@ -15,7 +16,7 @@ static struct {
     size_t limit, used, grains, cursor;
     uint64_t base;
     uint8_t *map;
-    uint64_t *size; // bytes of the block that begins at a grain
+    uint64_t *size; // for the grain where a block begins: the block's bytes
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 8 << 20};
 
 bool heap_limit(size_t bytes)
@@ -41,8 +42,8 @@ void heap_prepare(void)
     heap.cursor = 1;
 }
 
-// The first of `count` consecutive free grains in [from, end), 0 if there are none; grain 0 stays
-// free.
+// Returns the first of `count` consecutive free grains in [from, end), 0 if there are none; grain 0
+// is never part of a block.
 static size_t free_run(size_t from, size_t end, size_t count)
 {
     size_t run = 0;
@@ -65,7 +66,7 @@ static uint64_t take_locked(uint64_t bytes)
     if (!within(heap.used, count * GRAIN, heap.limit))
         return 0;
     size_t at = free_run(heap.cursor, heap.grains,
-                         count + 1); // and one more grain, which stays free
+                         count + 1); // one grain more, which stays free
     if (!at)
         at = free_run(1, heap.grains, count + 1);
     if (!at)

@@ -13,8 +13,8 @@ void heap_prepare(void); // makes the heap, unless there is one
 // A block, 16-byte aligned, filled with 0xff; 0 when the heap is exhausted, or for no bytes.
 uint64_t heap_take(uint64_t bytes);
 bool heap_give(uint64_t address); // false: not the beginning of a block
-// Whether an address is in the heap; if so, *block is the live block that has all `bytes` there,
-// described as an allocation, or it is not live.
+// Whether an address is in the heap. If so, *block describes as an allocation the live block that
+// contains all `bytes` there; if no live block does, block->live is false.
 bool heap_find(uint64_t address, uint64_t bytes, struct allocation *block);
 
 #endif

@@ -1,6 +1,5 @@
-// host.c: memory that the host may never touch (cudaMalloc's), or not now (while the device works
-// on it). Its pages are closed while the program's own code runs, and a page fault there is
-// reported.
+// host.c: memory that the host may never touch (cudaMalloc's), or not while the device works on it.
+// Its pages are closed while the program's own code runs, and a page fault there is reported.
 #include "base.h"
 
 #include <signal.h>
@@ -48,8 +47,7 @@ static void protect(uint64_t start, uint64_t end, int access)
     mprotect((void *)(uintptr_t)start, end - start, access);
 }
 
-// How a page is shut now: PROT_NONE, PROT_READ, or PROT_READ PROT_WRITE, which means that it is
-// open.
+// How a page is shut now: PROT_NONE or PROT_READ; PROT_READ | PROT_WRITE: it is open.
 static int access_now(uint64_t at)
 {
     int access = PROT_READ | PROT_WRITE;
@@ -94,7 +92,7 @@ static bool touched_shut(uint64_t at, bool writes, ucontext_t *context)
     on_touch(at, writes, (uint64_t)registers[REG_RIP]);
     protect(page, page + page_size(), PROT_READ | PROT_WRITE);
     if (access_now(at) == (PROT_READ | PROT_WRITE) || ++steps > MOST_STEPS)
-        return true; // a reported page stays open
+        return true; // once reported, the page stays open
     if (stepped_count < MOST_PAGES)
         stepped[stepped_count++] = page;
     registers[REG_EFL] |= SINGLE_STEP;

@@ -38,7 +38,8 @@ bool memory_of_host(uint64_t address)
     uint64_t page = address & ~(uint64_t)(sysconf(_SC_PAGESIZE) - 1);
     unsigned char resident;
 
-    // An access within a gap of an allocation means that a kernel has run past its end.
+    // An access less than a gap past an allocation is an error of a kernel that has run past its
+    // end.
     if (memory_find(address, 1, &below) ||
         (below && address - below->base < mapped_size(below->size) + GAP) ||
         (above && above->base - address <= GAP))
@@ -236,7 +237,7 @@ void memory_track(void *address)
     size_t at = memory_rank((uint64_t)(uintptr_t)address);
     struct allocation *a = at ? memory_nth(at - 1) : NULL;
     if (a && !a->defined)
-        a->defined = calloc(a->size, 1); // or NULL: not tracked
+        a->defined = calloc(a->size, 1); // NULL if there is no memory: not tracked
 }
 
 void memory_mark(void *to, const void *from, size_t bytes)
@@ -305,7 +306,7 @@ bool memory_free(void *address)
     return true;
 }
 
-// Fills with zeros. If there are many bytes, whole pages are given back to the system, which
+// Fills memory with zeros. If there are many bytes, whole pages are given back to the system, which
 // returns them as zeros.
 static void clear(uint8_t *at, size_t bytes)
 {

@@ -15,7 +15,7 @@ static size_t noted; // how many allocations have maps
 static void make_maps(struct allocation *a)
 {
     if (!a->notes && a->size <= SIZE_MAX / NOTE_KINDS)
-        a->notes = calloc(a->size, NOTE_KINDS); // or NULL: not noted
+        a->notes = calloc(a->size, NOTE_KINDS); // NULL if there is no memory: not noted
     noted += a->notes != NULL;
 }
 
@@ -120,14 +120,14 @@ static void take_sector(struct taking *t, const struct allocation *a, uint64_t f
         (unsigned)read << NOTE_READ | (unsigned)written << NOTE_WRITE);
 }
 
-// Only touched sectors are looked at.
+// Takes an allocation's bytes; sectors that no launch has touched are skipped.
 static void take_allocation(struct taking *t, const struct allocation *a)
 {
     uint64_t first = a->base / SECTOR, last = (a->base + a->size - 1) / SECTOR;
 
     for (uint64_t s = first; s <= last; ++s) {
         uint64_t eight[2] = {0};
-        if (last - s >= WORD) { // mostly nothing
+        if (last - s >= WORD) { // eight sectors at once: mostly none was touched
             memcpy(&eight[0], a->sectors_read + (s - first), WORD);
             memcpy(&eight[1], a->sectors_written + (s - first), WORD);
             if (!(eight[0] | eight[1])) {

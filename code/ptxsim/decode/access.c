@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-// What a memory operation orders: strong ones of the same bytes never race with each other.
+// The order bits of a memory operation (enum order): strong accesses to the same bytes never race
+// with each other.
 static uint8_t order_of(const struct decoder *d)
 {
     bool atomic = d->spelling->opcode->op_class == CLASS_ATOMIC;
@@ -40,7 +41,8 @@ void note_size(struct decoder *d, int bytes)
 
 // ---- Hints to the caches ------------------------------------------------------------------------
 
-// There is no cache, so a hint changes nothing; but what ptxas refuses is refused here, too.
+// The simulator has no cache, so a hint changes nothing; but a hint that ptxas refuses is refused
+// here, too.
 
 void policy_operand(struct decoder *d, int index)
 {
@@ -69,7 +71,7 @@ static bool is_priority(const struct decoder *d, int index)
     return is_word(d, index, "L2::evict_first") || is_word(d, index, "L2::evict_unchanged");
 }
 
-// The fraction of the accesses that has the first priority, which may be left out.
+// Checks the operand for the fraction of accesses that have the first priority; it may be missing.
 static void check_fraction(struct decoder *d)
 {
     if (d->insn->count < 2)
@@ -85,7 +87,7 @@ static void check_fraction(struct decoder *d)
         fail(d, "%s: a fraction of %g is not in (0, 1]", d->insn->opcode, (double)fraction);
 }
 
-// [address], bytes of the first priority, total bytes
+// Checks the operands [address], bytes of the first priority, total bytes.
 static void check_range(struct decoder *d)
 {
     address_operand(d, operand(d, 1), SPACE_GLOBAL);
@@ -144,8 +146,8 @@ void decode_prefetch(struct decoder *d)
 
 // ---- Loads and stores ---------------------------------------------------------------------------
 
-// The register of one element of a vector. *width: the bytes of the register before it (0: it is
-// the first); becomes this register's.
+// The register of one element of a vector. *width: on entry, bytes of the register before it (0: it
+// is the first); on return, bytes of this register.
 static uint32_t element_place(struct decoder *d, const struct operand *o, int element, bool store,
                               uint8_t *width)
 {
@@ -166,7 +168,7 @@ static uint32_t element_place(struct decoder *d, const struct operand *o, int el
     return d->slot[o->reg];
 }
 
-// The registers of `count` elements, which must all have the same width: *width bytes.
+// The registers of `count` elements, which must all have the same width; *width gets it, in bytes.
 static uint32_t *element_places(struct decoder *d, const struct operand *value, int element,
                                 int count, bool store, uint8_t *width)
 {
@@ -179,7 +181,7 @@ static uint32_t *element_places(struct decoder *d, const struct operand *value, 
                 fail(d, "%s needs a vector of %d", d->insn->opcode, count);
             o = &value->elements[i];
         } else if (value->kind == OPERAND_VECTOR && value->count == 1) {
-            o = &value->elements[0]; // in braces, as Triton writes it
+            o = &value->elements[0]; // one element in braces, as Triton writes it
         }
         uint8_t before = *width;
         regs[i] = element_place(d, o, element, store, width);
@@ -214,7 +216,7 @@ static void decode_access(struct decoder *d, bool store)
         unsupported(d);
     const struct operand *value = operand(d, store ? 1 : 0), *to = operand(d, store ? 0 : 1);
     uint8_t width;
-    policy_operand(d, 2 + has(d, MOD_complete_tx_bytes)); // st.async has an mbarrier
+    policy_operand(d, 2 + has(d, MOD_complete_tx_bytes)); // st.async has an mbarrier as well
     uint32_t *regs = element_places(d, value, element, count, store, &width);
     struct address address = address_operand(d, to, memory_space(d));
     struct op *op = emit_id(d, access_id(address.space, store, element * count));
@@ -228,7 +230,8 @@ static void decode_access(struct decoder *d, bool store)
     set_order(d, op);
     op->cluster = has(d, MOD_shared_cluster);
     this_insn(d)->element = op->bytes;
-    if (address.space != SPACE_LOCAL && address.space != SPACE_PARAM) // the thread's own memory
+    if (address.space != SPACE_LOCAL && address.space != SPACE_PARAM) // in memory of the thread
+                                                                      // itself there are no races
         note_size(d, element * count);
 }
 
@@ -293,6 +296,7 @@ static void decode_atomic(struct decoder *d, bool returns)
     if (has(d, MOD_v2) || has(d, MOD_v4) || has(d, MOD_v8) || bytes < 2 || bytes > 8)
         unsupported(d);
     policy_operand(d, at + 2 + swaps + has(d, MOD_complete_tx_bytes)); // red.async has an mbarrier
+                                                                       // as well
     uint32_t *regs = arena_alloc(&d->program->arena, 3 * sizeof *regs);
     regs[0] = NO_REGISTER;
     // An exchange whose result is unused is a store.

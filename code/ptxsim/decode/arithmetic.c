@@ -26,15 +26,15 @@ static enum rounding rounding_of(const struct decoder *d)
                             : ROUND_NEAREST;
 }
 
-// Adds '_' and a word to a name; false if it has no room.
+// Appends '_' and a word to a name; false if they do not fit.
 static bool add_word(char *name, size_t size, const char *word)
 {
     size_t used = strlen(name);
     return (size_t)snprintf(name + used, size - used, "_%s", word) < size - used;
 }
 
-// The operation for an opcode, for example "fma_ftz_f32" for fma.rn.ftz.sat.f32: float operations
-// without .sat, and without the rounding if it `rounds`; .ftz stands before the type.
+// The operation for an opcode, for example "fma_ftz_f32" for fma.rn.ftz.sat.f32. Names of float
+// operations omit .sat, and the rounding if `rounds`; .ftz stands before the type.
 static int find_arithmetic(const struct decoder *d, const char *base, bool rounds)
 {
     const struct spelling *s = d->spelling;
@@ -52,8 +52,8 @@ static int find_arithmetic(const struct decoder *d, const char *base, bool round
     return fits ? op_find(name) : -1;
 }
 
-// Emits the operation `id` of operations.def, which also says how many operands it takes, and their
-// bytes.
+// Emits the operation `id` of operations.def; its signature tells how many operands it takes, and
+// of how many bytes.
 static struct op *emit_listed(struct decoder *d, int id)
 {
     if (id < 0 || !signatures[id].operands)
@@ -79,8 +79,8 @@ static void run_rounded(struct decoder *d, struct op *op, int id, enum rounding 
     *(op->run == guarded_op ? &op->inner : &op->run) = rounded_op;
 }
 
-// Finds the operation by name; `base` replaces the opcode's first part. rounds: float operations
-// that use the opcode's rounding.
+// Finds the operation by name, and emits it; `base` stands for the opcode's first part. rounds:
+// float operations heed the opcode's rounding.
 static void decode_by_name(struct decoder *d, const char *base, bool rounds)
 {
     enum modifier type = last_modifier(d);
@@ -107,15 +107,16 @@ void decode_rounded(struct decoder *d)
     decode_by_name(d, d->spelling->base, true);
 }
 
-void decode_mad(struct decoder *d) // for floats the same as fma
+void decode_mad(struct decoder *d) // for floats it is fma
 {
     decode_by_name(d, is_float(last_modifier(d)) ? "fma" : "mad", true);
 }
 
 // ---- With a carry, bit fields -------------------------------------------------------------------
 
-// The sum or difference of two values, with the carry from the instruction before (addc, subc,
-// madc) and for the one after (.cc). The carry has a slot of its own, 0 or 1 for each lane.
+// Emits the sum or difference of two values, with the carry that the instruction before has left
+// (addc, subc, madc), and leaves a carry for the next one (.cc). The carry has its own slot in the
+// frame: 0 or 1 for each lane.
 static void emit_carry(struct decoder *d, uint32_t to, uint32_t a, uint32_t b, bool subtract)
 {
     bool wide = need_type(d, last_modifier(d)) == 8, in = d->spelling->base[3] == 'c';
@@ -239,7 +240,7 @@ void decode_shift_right(struct decoder *d) // shr.b32 fills with zeros
 
 // ---- Comparison ---------------------------------------------------------------------------------
 
-// Widens an operand of a comparison of halves at *place to f32, in which the comparison is exact.
+// Widens to f32, where the comparison is exact, the operand of a comparison of halves at *place;
 // part 1: the upper half of a pair.
 static void widen(struct decoder *d, enum modifier type, int part, uint32_t *place)
 {
@@ -284,8 +285,9 @@ static int combination_id(struct decoder *d)
     unsupported(d);
 }
 
-// The comparison of setp and set, of operands 1 and 2, combined with a predicate if there is one:
-// `yes` becomes the result, `no` (if not NULL) the result of the negated comparison.
+// The comparison of operands 1 and 2 in setp and set, combined with a predicate if the opcode has
+// one. `yes` gets the place of the result; `no`, unless NULL, that of the result for the negated
+// comparison.
 static void decode_comparison(struct decoder *d, enum modifier type, int part, uint32_t *yes,
                               uint32_t *no)
 {
@@ -331,7 +333,8 @@ void decode_setp(struct decoder *d)
     }
     uint32_t place = destination(d, to, 0);
     if (simple) {
-        d->program->ops[d->program->op_count - 1].d = place; // writes directly into the predicate
+        d->program->ops[d->program->op_count - 1].d = place; // lets the operation write the
+                                                             // predicate itself
         return;
     }
     emit_plain(d, OP_mov_pred, place, yes, 0, 0);
@@ -339,7 +342,7 @@ void decode_setp(struct decoder *d)
         emit_plain(d, OP_mov_pred, d->slot[to->pair], no, 0, 0);
 }
 
-// The bits of "true" in a result of set: 1.0, or all ones.
+// The bits that set writes for "true": 1.0, or all ones.
 static uint64_t true_bits(enum modifier type)
 {
     switch (type) {

@@ -37,7 +37,7 @@ static void emit_mbarrier(struct decoder *d, enum mbarrier_kind kind)
     if (d->insn->count > returns + 1)
         o->operand = source(d, operand(d, returns + 1), waits && !o->parity ? 8 : 4);
     else if (kind == MBARRIER_INIT || waits || has(d, MOD_expect_tx) || kind == MBARRIER_COMPLETE)
-        operand(d, returns + 1); // fails
+        operand(d, returns + 1); // there is no such operand: fails
     struct address address = address_operand(d, operand(d, returns), memory_space(d));
     if (address.space != SPACE_SHARED && address.space != SPACE_GENERIC)
         unsupported(d);
@@ -109,8 +109,8 @@ static struct bulk_address bulk_address(struct decoder *d, int index)
     return (struct bulk_address){a.reg, a.offset, a.wide};
 }
 
-// What a copy is: a store, from shared memory to shared memory; the dimensions of its tensor (0: a copy
-// of bytes). Each modifier must be known.
+// Reads from the opcode what a copy is: load or store, whether from shared memory to shared memory,
+// and how many dimensions its tensor has (0: a copy of bytes). Fails on unknown modifiers.
 static void bulk_kind(struct decoder *d, struct bulk_operands *o)
 {
     int shared = -1, global = -1, ends = 0;
@@ -138,7 +138,7 @@ static void bulk_kind(struct decoder *d, struct bulk_operands *o)
         case MOD_cache_hint: break;
         case MOD_reduce: o->reduces = true; break;
         default:
-            if (!o->reduces) // then operations and types
+            if (!o->reduces) // cp.reduce also has an operation and a type
                 unsupported(d);
         }
     }
@@ -153,7 +153,8 @@ static void bulk_kind(struct decoder *d, struct bulk_operands *o)
         unsupported(d);
 }
 
-// What cp.reduce.async.bulk does to each element; those of a tensor have the type that its map says.
+// Sets what cp.reduce.async.bulk does to each element, and for bytes the elements' type; for a
+// tensor, its map has the type.
 static void set_reduction(struct decoder *d, struct op *op, const struct bulk_operands *o)
 {
     if (o->tensor) {
@@ -201,7 +202,7 @@ void decode_bulk(struct decoder *d)
 
 // ---- st.async, red.async ------------------------------------------------------------------------
 
-// [to], value, [mbarrier]: a store or an atomic operation, of whose bytes the mbarrier is told.
+// [to], value, [mbarrier]: a store or an atomic operation, whose bytes complete on the mbarrier.
 static void tell_mbarrier(struct decoder *d, int bytes, bool stores)
 {
     struct told_operands *o = arena_alloc(&d->program->arena, sizeof *o);
@@ -213,7 +214,7 @@ static void tell_mbarrier(struct decoder *d, int bytes, bool stores)
     emit(d, told_op, 0)->operands = o;
 }
 
-static int async_bytes(struct decoder *d) // of an element
+static int async_bytes(struct decoder *d) // bytes of an element
 {
     int bytes = need_type(d, last_modifier(d));
     needs_arch(d, 90);
@@ -289,7 +290,7 @@ void decode_copy(struct decoder *d)
 void decode_fence(struct decoder *d)
 {
     struct op *op = emit(d, fence_op, 0);
-    op->imm = !has(d, MOD_cta); // membar.gl, fence…gpu, …sys
+    op->imm = !has(d, MOD_cta); // true for membar.gl, fence…gpu, …sys
     d->program->narrow |= !op->imm;
     op->of_inits = has(d, MOD_mbarrier_init);
 }

@@ -57,7 +57,7 @@ static void layout_moves(struct decoder *d, struct call_operands *call, const st
 }
 
 static const struct system_call system_calls[] = {
-    // ops/system.c
+    // In ops/system.c:
     {"vprintf", vprintf_op, {4, 8, 8}, false},
     {"__assertfail", assert_op, {8, 8, 4, 8, 8}, false},
     {"malloc", malloc_op, {8, 8}, true},
@@ -105,7 +105,7 @@ static void decode_system_call(struct decoder *d, const struct system_call *call
                                            : NULL;
             if (!v || !is_local(d, v))
                 fail(d, "a parameter of a call is no .param variable");
-            if (v->size != call->bytes[at]) // the call passes so many bytes
+            if (v->size != call->bytes[at]) // an argument of another size than the parameter
                 fail(d, "a call of %s with %zu bytes, %s, where it takes %d", call->name, v->size,
                      v->name, call->bytes[at]);
             regs[at++] = (uint32_t)v->offset;
@@ -160,7 +160,7 @@ void decode_call(struct decoder *d)
     call->caller = end->caller = d->callee;
     call->local_bytes = end->local_bytes = (d->callee->local_bytes + 15) & ~(size_t)15;
     emit(d, call_op, 0)->operands = call;
-    d->call_end = end; // the returned value is read at the beginning of the next block
+    d->call_end = end; // emitted at the beginning of the next block
 }
 
 void decode_return(struct decoder *d)
@@ -183,7 +183,7 @@ void decode_nanosleep(struct decoder *d)
     emit(d, nanosleep_op, 0);
 }
 
-// Cache hints and events without effect here.
+// Cache hints and events, which have no effect in the simulator.
 void decode_nothing(struct decoder *d)
 {
     emit(d, nothing_op, 0);

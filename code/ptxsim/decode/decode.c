@@ -1,9 +1,9 @@
-// decode.c: a kernel and the functions it calls become a struct program (PTX ISA, "PTX Machine
-// Model" and "Instruction Set").
+// decode.c: makes a struct program from a kernel and the functions that it calls (PTX ISA, "PTX
+// Machine Model" and "Instruction Set").
 //
-// For each function: basic blocks, liveness, places in the register file (a linear scan, so that a
-// kernel's frame stays in the first-level cache), then the operations, by the decoders that
-// opcodes.def names.
+// For each function it finds the basic blocks, the live registers and their places in the register
+// file (by a linear scan, so that a kernel's frame stays in the first-level cache), and then makes
+// the operations, by the decoders that opcodes.def names.
 #include "internal.h"
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ static void add_block(struct decoder *d, const struct flow_block *flow)
     }
 }
 
-// div and rem of any type, and those forms of rcp and sqrt that are not counted for the
-// special-function unit although the machine code gets their first guess from it.
+// Whether an instruction is a div or rem of any type, or a form of rcp or sqrt that does not count
+// for the special-function unit although the machine code gets its first guess there.
 static bool divides(const struct decoder *d)
 {
     static const char *const names[] = {"div", "rem", "rcp", "sqrt"};
@@ -34,7 +34,8 @@ static bool divides(const struct decoder *d)
     return false;
 }
 
-// A product of integers in registers; a product with an immediate is an address in most cases.
+// Whether an instruction multiplies two integers in registers; a product with an immediate is
+// mostly part of an address.
 static bool multiplies(const struct decoder *d, enum op_class class)
 {
     const char *name = d->spelling->opcode->name;
@@ -45,7 +46,7 @@ static bool multiplies(const struct decoder *d, enum op_class class)
            operands[1].kind == OPERAND_REGISTER && operands[2].kind == OPERAND_REGISTER;
 }
 
-// prmt with its selector in a register.
+// Whether an instruction is a prmt with its selector in a register.
 static bool selects(const struct decoder *d)
 {
     const struct insn *insn = d->insn;
@@ -109,10 +110,9 @@ static void note_watched(struct decoder *d, int reg, bool defines, void *data)
     w->uses[w->count++] = (struct watch_use){number, n->insn};
 }
 
-// A stretch: the instructions from `first` up to the next wgmma, or to the end of the block. Emits
-// a watch_op that knows which of the watched registers these instructions use, so that touching an
-// accumulator before the wait is found; returns where the next stretch begins. insn: the number of
-// `first`.
+// Handles the run of instructions from `first` up to the next wgmma, or to the end of the block.
+// Emits a watch_op that knows which of the watched registers they use, to find a use of an
+// accumulator before the wait. Returns the beginning of the next run. insn: the number of `first`.
 static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_t insn)
 {
     struct function *f = d->function;
@@ -123,7 +123,7 @@ static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_
     size_t at = first;
     bool any = false;
     for (; at < end && !is_wgmma(d->spelled[at]); ++at, ++n.insn)
-        if (f->insns[at].guard < 0) // with a guard it may not execute
+        if (f->insns[at].guard < 0) // under a guard it may not execute
             visit_registers(d, &f->insns[at], note_watched, &n);
     for (int i = 0; i < d->watched_words; ++i)
         any |= n.watch.touched[i] | n.watch.written[i];
@@ -135,7 +135,7 @@ static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_
         if (watch->count)
             memcpy(watch->uses, n.watch.uses, (size_t)watch->count * sizeof *watch->uses);
         struct op *op = emit(d, watch_op, 0);
-        op->run = watch_op; // regardless of this instruction's guard
+        op->run = watch_op; // not under this instruction's guard
         op->inner = NULL;
         op->family = FAMILY_PLAIN;
         op->operands = watch;
@@ -151,7 +151,7 @@ static void decode_block(struct decoder *d, const struct flow_block *block)
     struct program *p = d->program;
     add_block(d, block);
     if (d->call_end) {
-        d->insn = &leave; // regardless of the call's guard
+        d->insn = &leave; // not under the call's guard
         emit(d, call_end_op, 0)->operands = d->call_end;
         d->call_end = NULL;
     }
@@ -166,7 +166,7 @@ static void decode_block(struct decoder *d, const struct flow_block *block)
     this_block(d)->count = (uint32_t)(p->op_count - this_block(d)->first);
 }
 
-// Control that reaches the end of a function, or a label there, returns.
+// The end of a function, which control or a label there may reach, returns.
 static void decode_end(struct decoder *d)
 {
     d->call_end = NULL;
@@ -178,7 +178,7 @@ static void decode_end(struct decoder *d)
     this_block(d)->ends_flow = true;
 }
 
-// Constants are together at the end of the frame.
+// Places the function's constants together at the end of the frame.
 static void place_constants(struct decoder *d)
 {
     struct program *p = d->program;
@@ -206,7 +206,7 @@ static void decode_function(struct decoder *d, struct callee *callee)
     d->frame = FRAME_FIXED;
     d->constant_count = 0;
     d->scratch_at =
-        take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 4 * WARP, 64); // plus the carry of add.cc
+        take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 4 * WARP, 64); // and the carry of add.cc
     spell_function(d);
     struct flow_block *blocks = find_blocks(d, &count);
     number_watched(d);
@@ -248,18 +248,18 @@ static void find_names(struct decoder *d, const struct operand *o)
         function_variable(d->function, d->insn->scope, o->name))
         return;
     struct function *f = module_function(d->module, d->function->unit, o->name);
-    if (f && !f->is_kernel && !system_function(f)) // a kernel's name: it is launched
+    if (f && !f->is_kernel && !system_function(f)) // a kernel is launched, not called
         add_callee(d, f);
 }
 
-// Finds the functions that can be reached, and the bytes of their variables.
+// Finds the functions that can be reached, and how many bytes their variables take.
 static void collect(struct decoder *d)
 {
     struct program *p = d->program;
     p->callees = arena_alloc(&p->arena, 1024 * sizeof *p->callees);
     p->shared_bytes = d->kernel->info.static_shared_bytes;
     add_callee(d, d->kernel->function);
-    // Functions in initialised tables can be called, too.
+    // Functions whose addresses are in initialised tables can be called, too.
     for (size_t i = 0; i < d->module->variable_count; ++i)
         for (struct relocation *r = d->module->variables[i]->relocations; r; r = r->next) {
             struct function *f = module_function(d->module, d->module->variables[i]->unit, r->name);
@@ -272,7 +272,7 @@ static void collect(struct decoder *d)
             const struct insn *insn = d->insn = &f->insns[i];
             enum control control = spell(d, insn)->opcode->control;
             bool labels = control == CONTROL_JUMP || control == CONTROL_SWITCH;
-            for (int k = 0; k < insn->count && !labels; ++k) // a label is no function
+            for (int k = 0; k < insn->count && !labels; ++k) // a label is no function's name
                 find_names(d, &insn->operands[k]);
         }
         size_t local = 0;
@@ -306,7 +306,8 @@ static void decode_program(struct decoder *d)
     program_stack(p, 0);
 }
 
-// A level of calls takes at least LEVEL_BYTES of a GPU's stack: return address, saved registers.
+// A level of calls takes at least LEVEL_BYTES of a GPU's stack, for return address and saved
+// registers.
 void program_stack(struct program *p, size_t bytes)
 {
     enum { LEVEL_BYTES = 32, LEAST_LEVELS = 64, LEAST_LOCALS = 4096, LEAST_ALLOCA = 16384 };

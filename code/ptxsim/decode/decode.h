@@ -4,16 +4,16 @@
 
 #include "ptxsim/machine/program.h"
 
-// Decodes a kernel and everything that it can call; the caller frees the program, or leaves it in
-// kernel->program for module_free. It holds addresses of the module's variables and texts, so the
-// module must outlive it. NULL if an instruction is not supported or the PTX is invalid: `why`
-// (`size` bytes) then has one line that names the kernel and the line of its PTX. One thread at a
-// time.
+// Decodes a kernel and everything that it can call. The caller frees the program, or leaves it in
+// kernel->program for module_free. The program points to variables and texts of the module, so the
+// module must outlive it. If an instruction is not supported or the PTX is invalid, returns NULL
+// and one line in `why` (`size` bytes) that names the kernel and the line of its PTX. One thread at
+// a time.
 struct program *program_decode(struct kernel *kernel, char *why, size_t size);
 void program_free(struct program *program); // NULL is fine
 
-// Makes room for the stack of each thread of a launch: bytes for recursion and alloca, as in
-// cudaLimitStackSize; some room is always there.
+// Reserves stack for each thread of a launch: `bytes` for recursion and alloca, as in
+// cudaLimitStackSize, but never less than a minimum.
 void program_stack(struct program *program, size_t bytes);
 
 #endif

@@ -21,7 +21,7 @@ void decode_shfl(struct decoder *d)
     const struct operand *members = operand(d, 4);
     regs[1] = members_source(d, members);
     if (members->kind == OPERAND_IMMEDIATE && (uint32_t)members->value == ~0u)
-        regs[1] = NO_REGISTER; // nobody needs the lane that it would return
+        regs[1] = NO_REGISTER; // all lanes are members
     struct op *op = emit_plain(d, OP_shfl, place, a, b, c);
     op->regs = regs;
     op->imm = mode;
@@ -53,7 +53,8 @@ void decode_vote(struct decoder *d)
     emit_vote(d, true);
 }
 
-void decode_vote_here(struct decoder *d) // without .sync: among the lanes that are here
+void decode_vote_here(struct decoder *d) // without .sync: among the lanes that happen to be
+                                         // together
 {
     emit_vote(d, false);
 }
@@ -154,12 +155,13 @@ void decode_cluster_arrive(struct decoder *d)
     needs_arch(d, 90);
     if (has(d, MOD_acquire))
         unsupported(d);
-    if (!has(d, MOD_aligned)) // it waits for no other lane
+    if (!has(d, MOD_aligned)) // the lane waits for no other
         this_block(d)->members = constant(d, 0, 4);
     emit(d, cluster_arrive_op, 0)->relaxed = has(d, MOD_relaxed);
 }
 
-// In a cluster of one CTA this is the CTA's barrier, at which arriving alone has no effect.
+// In a CTA without a cluster this is the CTA's own barrier, and arriving at it without waiting has
+// no effect.
 void decode_cluster_wait(struct decoder *d)
 {
     struct barrier_operands *b = arena_alloc(&d->program->arena, sizeof *b);

@@ -1,6 +1,6 @@
-// liveness.c: finds a function's basic blocks, the registers live in them, and places in the
-// register file by a linear scan (Poletto and Sarkar, 1999). opcodes.def says what an opcode does
-// to control and to its first operand.
+// liveness.c: finds a function's basic blocks, the registers that are live in them, and the
+// registers' places in the register file, by a linear scan (Poletto and Sarkar, 1999). opcodes.def
+// says how an opcode affects control and its first operand.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 static void visit_operand(struct decoder *d, const struct operand *o, bool defines, visit_fn *visit,
                           void *data)
 {
-    for (int i = 0; i < o->count; ++i) // of a vector, or the coordinates of an address
+    for (int i = 0; i < o->count; ++i) // elements of a vector, or coordinates of an address
         visit_operand(d, &o->elements[i], defines && o->kind == OPERAND_VECTOR, visit, data);
     if (o->reg >= 0)
         visit(d, o->reg, defines && o->kind != OPERAND_ADDRESS, data);
@@ -17,7 +17,7 @@ static void visit_operand(struct decoder *d, const struct operand *o, bool defin
         visit(d, o->pair, defines, data);
 }
 
-// Every register an instruction names; uses first.
+// Calls `visit` for every register that an instruction names, those that it reads first.
 void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data)
 {
     enum result result = spelling_of(d, insn)->opcode->result;
@@ -27,7 +27,8 @@ void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit
     if (insn->guard >= 0)
         visit(d, insn->guard, false, data);
     if (defines && insn->count) {
-        if (insn->guard >= 0 || result == RESULT_UPDATES) // keeps its value where the guard is off
+        if (insn->guard >= 0 || result == RESULT_UPDATES) // where the guard is off, the register
+                                                          // keeps its value
             visit_operand(d, &insn->operands[0], false, visit, data);
         visit_operand(d, &insn->operands[0], true, visit, data);
     }
@@ -40,8 +41,8 @@ static enum control control_of(const struct decoder *d, const struct insn *insn)
     return spelling_of(d, insn)->opcode->control;
 }
 
-// The instructions that begin a block: one with a label, one that waits for other lanes, and one
-// after an instruction that may jump.
+// Marks the instructions that begin a block: those with a label, those that wait for other lanes,
+// and those after an instruction that may jump.
 static bool *find_leaders(struct decoder *d)
 {
     const struct function *f = d->function;
@@ -57,7 +58,7 @@ static bool *find_leaders(struct decoder *d)
     return leader;
 }
 
-// The blocks that may follow a block's last instruction.
+// Finds the blocks that may follow a block's last instruction.
 static void find_next(struct decoder *d, struct flow_block *list, size_t count, size_t index)
 {
     const struct function *f = d->function;
@@ -85,7 +86,7 @@ static void find_next(struct decoder *d, struct flow_block *list, size_t count, 
         b->next[1] = d->block_of[label->insn];
 }
 
-// Blocks of the function: d->block_of and the list returned.
+// The blocks of the function, as a list; also fills d->block_of.
 struct flow_block *find_blocks(struct decoder *d, size_t *count)
 {
     const struct function *f = d->function;
@@ -124,7 +125,7 @@ struct interval {
 
 struct liveness {
     struct flow_block *block;
-    struct interval *intervals; // by register
+    struct interval *intervals; // indexed by register
     size_t at;
 };
 
@@ -186,8 +187,8 @@ static void live_out(struct decoder *d, struct flow_block *blocks, const struct 
     }
 }
 
-// Numbers the registers that the function's wgmma use. Called functions are not watched: nvcc
-// inlines them.
+// Numbers the registers that the function's wgmma instructions use. Registers of called functions
+// are not numbered: nvcc inlines them.
 void number_watched(struct decoder *d)
 {
     struct function *f = d->function;
@@ -196,14 +197,14 @@ void number_watched(struct decoder *d)
     d->watched_words = 0;
     for (size_t i = 0; i < f->insn_count; ++i) {
         const struct insn *insn = &f->insns[i];
-        if (!is_wgmma(d->spelled[i]) || insn->count < 2) // a fence, a commit or a wait
+        if (!is_wgmma(d->spelled[i]) || insn->count < 2) // wgmma's fence, commit or wait
             continue;
         if (!d->watched) {
             d->watched = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->watched);
             d->accumulates = arena_alloc(&d->temporary, f->reg_count + 1);
             memset(d->watched, 0xff, (f->reg_count + 1) * sizeof *d->watched);
         }
-        for (int k = 0; k < 2; ++k) // D, and A if it is in registers
+        for (int k = 0; k < 2; ++k) // D; A, if it is in registers
             for (int e = 0; e < insn->operands[k].count; ++e) {
                 int reg = insn->operands[k].elements[e].reg;
                 if (reg < 0)
@@ -217,8 +218,8 @@ void number_watched(struct decoder *d)
         d->watched_words = (numbers + 63) / 64;
 }
 
-// For each block the registers that it uses before defining them, and those it defines; from these,
-// to a fixed point, the registers live at its start.
+// Finds for each block the registers that it uses before it defines them, and those that it
+// defines; then, iterated to a fixed point, the registers that are live at its start.
 static void find_live(struct decoder *d, struct flow_block *blocks, size_t count, size_t words)
 {
     const struct function *f = d->function;
@@ -245,8 +246,8 @@ static void find_live(struct decoder *d, struct flow_block *blocks, size_t count
     }
 }
 
-// The interval of each register: from the first instruction where it is live to the last. SIZE_MAX:
-// no instruction uses it.
+// The interval of each register, from the first instruction where it is live to the last; start
+// SIZE_MAX: no instruction uses the register.
 static struct interval *find_intervals(struct decoder *d, struct flow_block *blocks, size_t count,
                                        size_t words)
 {
@@ -269,20 +270,21 @@ static struct interval *find_intervals(struct decoder *d, struct flow_block *blo
         }
     }
     for (size_t i = 0; i < f->reg_count && d->watched; ++i)
-        if (d->accumulates[i]) // a product may write it until a later wait: no other gets its place
+        if (d->accumulates[i]) // a product may write it until a later wait: it keeps its place for
+                               // the whole function
             intervals[i] = (struct interval){(int)i, 0, f->insn_count};
     return intervals;
 }
 
 struct pressure {
     uint64_t *live;
-    bool defines; // which of an instruction's registers are visited
-    int now;      // live words of 4 bytes
+    bool defines; // whether definitions are visited, or uses
+    int now;      // words of 4 bytes that are live
 };
 
 static int register_words(const struct decoder *d, int reg)
 {
-    return (d->function->regs[reg].bytes + 3) / 4; // predicates have a register file of their own
+    return (d->function->regs[reg].bytes + 3) / 4; // 0 for a predicate, in registers of its own
 }
 
 static void note_pressure(struct decoder *d, int reg, bool defines, void *data)
@@ -295,8 +297,8 @@ static void note_pressure(struct decoder *d, int reg, bool defines, void *data)
     p->now += defines ? -register_words(d, reg) : register_words(d, reg);
 }
 
-// The most words that are live at one point: what a compiler needs that neither spills nor
-// recomputes. Walks each block backwards.
+// The most words that are live at one point: as many registers as a compiler needs that neither
+// spills nor recomputes. Walks each block backwards.
 static int most_live(struct decoder *d, struct flow_block *blocks, size_t count, size_t words)
 {
     const struct function *f = d->function;
@@ -328,9 +330,9 @@ void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t cou
     struct interval *intervals = find_intervals(d, blocks, count, words);
     d->slot = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->slot);
     for (size_t i = 0; i < f->reg_count; ++i)
-        d->slot[i] = d->scratch_at; // never used
+        d->slot[i] = d->scratch_at; // if the register is never used
     qsort(intervals, f->reg_count, sizeof *intervals, by_start);
-    // Free places by size: predicates, 2, 4, 8 and 16 bytes.
+    // Lists of free places for each size: predicates, 2, 4, 8 and 16 bytes.
     struct place {
         struct place *next;
         uint32_t at;
@@ -376,7 +378,7 @@ bool is_used(struct decoder *d, const struct operand *o)
     return use.found;
 }
 
-// Whether a register's value is used only for branches, directly or through at most `steps` logical
+// Whether a register's value only decides branches, directly or through at most `steps` logical
 // operations.
 static bool only_decides(struct decoder *d, int reg, int steps)
 {

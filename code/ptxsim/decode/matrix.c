@@ -26,8 +26,8 @@ struct shape need_shape(struct decoder *d, int *at)
     unsupported(d);
 }
 
-// The elements of a matrix ('a', 'b' or 'c') in `count` registers of a warp. A's tiles go down its
-// 16 rows and then along k, B's along k and then to the next columns.
+// Sets the elements that `count` registers of a warp hold of a matrix ('a', 'b' or 'c'). The tiles
+// of A go down its 16 rows and then along k; those of B go along k and then to the next columns.
 static void place_matrix(struct decoder *d, struct matrix *f, enum matrix_type type, char which,
                          struct shape s, int count)
 {
@@ -72,8 +72,8 @@ void matrix_operand(struct decoder *d, const struct operand *o, struct matrix *f
 
 // ---- wmma and mma -------------------------------------------------------------------------------
 
-// wmma's m8n32k16 is executed as m32n8k16 on the transposed matrices: A takes B's place, and the
-// accumulator's rows are its columns.
+// Makes m8n32k16 of wmma an m32n8k16 of the transposed matrices: A and B change places, and the
+// accumulator's rows become its columns.
 static bool flipped(struct shape *s)
 {
     bool flip = s->m == 8 && s->n == 32;
@@ -177,7 +177,7 @@ static void decode_product(struct decoder *d)
         unsupported(d);
     uint32_t flops = 2 * (uint32_t)(s.m * s.n * s.k);
     if (bits)
-        s.k = s.k * bits / 8; // bytes
+        s.k = s.k * bits / 8; // k counts bytes
     bool flip = flipped(&s);
     t->m = s.m;
     t->n = s.n;
@@ -189,7 +189,7 @@ static void decode_product(struct decoder *d)
     matrix_operand(d, operand(d, 2), flip ? &t->a : &t->b, types[2], flip ? 'a' : 'b', s, false);
     matrix_operand(d, operand(d, 3), &t->c, types[3], 'c', s, false);
     emit_id(d, OP_mma)->operands = t;
-    // A machine instruction takes 32 bytes of k for 16 rows and 8 columns.
+    // One machine instruction takes 32 bytes along k, for 16 rows and 8 columns.
     int work = s.m * s.n * s.k * t->a.bytes, unit = 16 * 8 * 32;
     struct insn_info *info = this_insn(d);
     info->tensor_flops = flops;
@@ -226,8 +226,8 @@ void decode_wgmma_group(struct decoder *d)
     emit(d, wgmma_group_op, 0)->imm = left;
 }
 
-// The registers in an operand's vector, as a set: a bit for each register that some wgmma of the
-// function uses, numbered by number_watched.
+// The registers of an operand's vector, as a set: bit i stands for the register that number_watched
+// gave number i.
 static uint64_t *watched_set(struct decoder *d, const struct operand *o)
 {
     uint64_t *set = arena_alloc(&d->program->arena, (size_t)(d->watched_words + 1) * sizeof *set);
@@ -239,7 +239,7 @@ static uint64_t *watched_set(struct decoder *d, const struct operand *o)
     return set;
 }
 
-// Reads the types and the shape; returns whether there is such a product.
+// Reads types and shape from the opcode; returns whether PTX has such a product.
 static bool wgmma_types(struct decoder *d, struct wgmma *t)
 {
     static const uint8_t bytes[] = {2, 2, 4, 1, 1};
@@ -261,7 +261,7 @@ static bool wgmma_types(struct decoder *d, struct wgmma *t)
            s.n % 8 == 0 && s.k * bytes[a] == 32;
 }
 
-// D and A are registers; B, and possibly A, is a descriptor.
+// Reads the operands: D is in registers, B is a descriptor, A is either.
 static void wgmma_matrices(struct decoder *d, struct wgmma *t)
 {
     const struct operand *to = operand(d, 0), *a = operand(d, 1);
@@ -306,8 +306,8 @@ void decode_wgmma(struct decoder *d)
     t->product = d->ops->wgmma;
     emit(d, wgmma_op, 0)->operands = t;
     note_size(d, 16);
-    // Counts the machine instructions of a warp's part: each takes 32 bytes of k for 16 rows and 8
-    // columns.
+    // Counts the machine instructions for a warp's part of the product: each takes 32 bytes along
+    // k, for 16 rows and 8 columns.
     this_insn(d)->tensor_flops = 2 * 16 * (uint32_t)(t->n * t->k);
     this_insn(d)->tensor_instructions = (uint32_t)t->n / 8;
 }

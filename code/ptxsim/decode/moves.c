@@ -89,14 +89,15 @@ void decode_mov(struct decoder *d)
     } else {
         uint32_t place = destination(d, to, bytes);
         uint32_t value = source(d, from, bytes);
-        if (from->kind == OPERAND_NAME && d->scratch_used) // %tid.x: directly into the register
+        if (from->kind == OPERAND_NAME && d->scratch_used) // %tid.x and the like: the operation
+                                                           // writes the destination itself
             d->program->ops[d->program->op_count - 1].d = place;
         else
             emit_plain(d, move_id(d, bytes), place, value, 0, 0);
     }
 }
 
-// The start in generic addresses of the space that the opcode names: 0 for global memory.
+// The beginning, in generic addresses, of the space that the opcode names; 0 for global memory.
 static uint64_t window_of(const struct decoder *d)
 {
     return memory_space(d) == SPACE_SHARED ? SHARED_WINDOW
@@ -115,8 +116,8 @@ void decode_cvta(struct decoder *d)
         (int64_t)(has(d, MOD_to) ? 0 - window : window);
 }
 
-// mapa{.shared::cluster} to, address, rank: the same offset in the memory of another CTA of the
-// cluster
+// mapa{.shared::cluster} to, address, rank: the address of the same offset in another CTA of the
+// cluster.
 void decode_mapa(struct decoder *d)
 {
     int bytes = need_type(d, last_modifier(d));
@@ -160,12 +161,12 @@ void decode_isspacep(struct decoder *d)
 
 // ---- Conversions --------------------------------------------------------------------------------
 
-static enum modifier result_type(const struct decoder *d) // cvt{.how}.to.from
+static enum modifier result_type(const struct decoder *d) // of cvt{.how}.to.from: the type `to`
 {
     return modifier_at(d, d->spelling->count - 2);
 }
 
-// .rn and the like; .rni and the like round to an integer.
+// Reads a rounding: .rn and the like; with *whole for .rni and the like, which round to an integer.
 static bool find_rounding(enum modifier m, enum rounding *rounding, bool *whole)
 {
     *whole = m == MOD_rni || m == MOD_rzi || m == MOD_rmi || m == MOD_rpi;
@@ -183,7 +184,7 @@ static bool find_rounding(enum modifier m, enum rounding *rounding, bool *whole)
     }
 }
 
-// The types, and all modifiers before them, which must be known.
+// Reads the types of a conversion, and all modifiers before them, which must be known ones.
 static struct conversion conversion_of(struct decoder *d)
 {
     int to = modifier_types[result_type(d)].number, from = modifier_types[last_modifier(d)].number;
@@ -210,15 +211,15 @@ static struct conversion conversion_of(struct decoder *d)
     return k;
 }
 
-// The operation for a conversion between registers exactly as wide as the types; -1 if there is
-// none.
+// The operation for a conversion between registers that are exactly as wide as the types; -1: there
+// is none.
 static int conversion_id(struct decoder *d, const struct conversion *k, int to_bytes,
                          int from_bytes)
 {
     int id = find_spelled(d);
     if (id >= 0 || k->to >= NUMBER_F16 || k->from >= NUMBER_F16 || k->saturate)
         return id;
-    // Integers: widening depends on the source's sign, narrowing drops bits.
+    // Widening an integer depends on the sign of the source's type; narrowing drops bits.
     if (from_bytes == to_bytes)
         return move_id(d, to_bytes);
     char to[8], from[8];
@@ -260,7 +261,7 @@ static void decode_convert(struct decoder *d)
         emit_conversion(d, convert, &k, d->slot[to->reg], a, 0);
 }
 
-// Two numbers at once: from two f32 operands, or from one operand that holds both.
+// Converts two numbers at once, from two f32 operands or from one operand that holds both.
 static void decode_convert_pair(struct decoder *d)
 {
     bool single = last_modifier(d) == MOD_f32;
@@ -289,8 +290,8 @@ static void decode_convert_pair(struct decoder *d)
     emit_conversion(d, convert_pair, &k, place, a, b);
 }
 
-// cvt.pack.sat.TYPE.s32{.b32} to, a, b{, c}: a and b, each clamped to the type, side by side, with
-// b in the lowest bits; if they have less than 16 bits each, c is above them.
+// cvt.pack.sat.TYPE.s32{.b32} to, a, b{, c}: clamps a and b to the type and packs them, b in the
+// lowest bits. If the type has fewer than 16 bits, c fills the bits above.
 static void decode_convert_pack(struct decoder *d)
 {
     static const char *const types[] = {"u2", "s2", "u4", "s4", "u8", "s8", "u16", "s16"};
@@ -335,7 +336,7 @@ void decode_cvt(struct decoder *d)
         decode_convert_pair(d);
         return;
     }
-    // The common ones are in the list.
+    // Common conversions have an operation in the list.
     const struct signature *s = &signatures[id];
     uint32_t place = destination(d, operand(d, 0), s->plain - 1),
              a = source(d, operand(d, 1), s->a), b = 0;

@@ -1,6 +1,6 @@
-// opcodes.c: takes an opcode apart into its row of opcodes.def and its modifiers; these determine
-// the decoder and the class that the instruction is counted in (PTX ISA, "Instruction Statements"
-// and "Instruction Set").
+// opcodes.c: takes an opcode apart into its row of opcodes.def and its modifiers, which determine
+// the decoder and the class that the instruction counts in (PTX ISA, "Instruction Statements" and
+// "Instruction Set").
 #include "internal.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ const struct opcode *opcode_find(const char *text)
         if (!text[length] || text[length] == '.')
             row = row_named(text, length);
         if (row)
-            found = row; // a longer name may follow
+            found = row; // go on: a longer name may match
     }
     return found;
 }
@@ -99,7 +99,7 @@ void spell_function(struct decoder *d)
         d->spelled[i] = spell(d, &f->insns[i]);
 }
 
-// ---- What an instruction is ---------------------------------------------------------------------
+// ---- The class of an instruction ----------------------------------------------------------------
 
 static enum op_class class_of_access(const struct decoder *d)
 {

@@ -1,5 +1,5 @@
-// operands.c: functions that every decoder needs: places of an instruction's operands in the frame,
-// and emitting operations (PTX ISA, "Instruction Operands": operand types, using addresses,
+// operands.c: what every decoder needs: the places of an instruction's operands in the frame, and
+// functions that emit operations (PTX ISA, "Instruction Operands": operand types, using addresses,
 // constants).
 #include "internal.h"
 
@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- Errors, and where the decoder is ------------------------------------------------------------
+// ---- Errors, and the block and instruction being decoded
+// -----------------------------------------
 
 __attribute__((noreturn, format(printf, 2, 3))) void fail(struct decoder *d, const char *format,
                                                           ...)
@@ -125,7 +126,7 @@ uint64_t immediate(struct decoder *d, const struct operand *o, int bytes)
     if (bytes != 4)
         fail(d, "a float constant of %d bytes", bytes);
     uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
-    if ((bits >> 52 & 0x7ff) == 0x7ff) // NaN payloads stay
+    if ((bits >> 52 & 0x7ff) == 0x7ff) // a NaN keeps its payload
         return bits >> 63 << 31 | 0x7f800000 | fraction >> 29;
     double wide;
     memcpy(&wide, &bits, 8);
@@ -174,7 +175,8 @@ static size_t dynamic_offset(const struct decoder *d, const struct variable *v)
     return offset;
 }
 
-// The address of a name, as a constant; false for local variables, which move with the frame.
+// The address of a name, as a constant; false for a local variable, whose address depends on the
+// frame.
 static bool name_value(struct decoder *d, const struct operand *o, uint64_t *value,
                        const struct variable **variable)
 {
@@ -282,7 +284,7 @@ const struct operand *operand(struct decoder *d, int index)
 uint32_t members_source(struct decoder *d, const struct operand *o)
 {
     uint32_t at = source(d, o, 4);
-    // A special register is read within the block, too late to be a wait's mask.
+    // A special register cannot be the mask of a wait: it is read within the block, after the wait.
     if (o->kind == OPERAND_REGISTER || o->kind == OPERAND_IMMEDIATE)
         this_block(d)->members = at;
     return at;
@@ -313,7 +315,7 @@ struct address address_operand(struct decoder *d, const struct operand *o, enum 
         const struct variable *v;
         bool fixed = name_value(d, o, &value, &v);
         if (v && is_local(d, v) && space == SPACE_PARAM)
-            space = SPACE_LOCAL; // a parameter, of a call or of this function
+            space = SPACE_LOCAL; // a parameter of a call or of this function
         if (!fixed)
             return (struct address){FRAME_LOCAL, (int64_t)value, true, space};
     }

@@ -1,4 +1,4 @@
-// spelling.c: the modifiers, the type and the space of an opcode that opcodes.c has taken apart.
+// spelling.c: reads modifiers, type and space of an opcode that opcodes.c has taken apart.
 #include "internal.h"
 
 const struct spelling *spelling_of(const struct decoder *d, const struct insn *insn)

@@ -1,5 +1,5 @@
-// table.c: operations (operations.def), the modifiers of opcodes (modifiers.def), and the search
-// for rows by name: a hash table for each list.
+// table.c: operations (operations.def) and opcodes' modifiers (modifiers.def), and the search for
+// rows by name, with a hash table for each list.
 #include "internal.h"
 
 #include <string.h>

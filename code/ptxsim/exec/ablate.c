@@ -1,9 +1,9 @@
-// ablate.c: runs the basic blocks of a CTA in which some executions are spoiled, or all are noted
-// (struct ablation), to learn whether their results are used. CTAs without ablation never run this
-// file.
+// ablate.c: runs the basic blocks of a CTA in which some executions are spoiled, or all are logged
+// (struct ablation), to learn whether their results are used. CTAs of a launch without an ablation
+// do not run this file.
 //
-// Spoiled values stay finite: otherwise an unused NaN would show through a product with 0. And a
-// spoiled value always differs from the original, unless both are zeros of different sign.
+// Spoiled values stay finite: a NaN would show even where it is multiplied by 0, that is, not used.
+// A spoiled value always differs from the original, except that a zero may get the other sign.
 #include "exec.h"
 
 #include "ptxsim/ops/address.h"
@@ -15,7 +15,7 @@
 
 static const uint64_t HASH_START = 0xcbf29ce484222325;
 
-// FNV-1a, over words of 4 bytes and the rest.
+// FNV-1a, over words of 4 bytes, then over the bytes that remain.
 static uint64_t hash_more(uint64_t hash, const void *bytes, size_t size)
 {
     for (size_t at = 0; at < size; at += 4) {
@@ -27,7 +27,7 @@ static uint64_t hash_more(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
-// Whether an execution, by number in its CTA, is spoiled.
+// Whether an execution, given by its number in the CTA, is spoiled.
 static bool is_chosen(const struct cta *cta, uint64_t at)
 {
     const struct ablation *a = cta->launch->ablation;
@@ -61,7 +61,7 @@ static void spoil_product(char *r, const struct op *op)
         u32 *words = (u32 *)(r + d->regs[i]);
         for (int k = 0; k < WARP; ++k)
             words[d->bytes > 4 ? 2 * k + 1 : k] ^=
-                turned; // of 8 bytes the upper four have the sign
+                turned; // of 8 bytes, the upper four hold the sign
     }
 }
 
@@ -97,7 +97,7 @@ static uint32_t guarded(const char *r, const struct op *op, uint32_t mask)
     return mask & (op->guard_negated ? ~guard : guard);
 }
 
-// ---- What executions work on --------------------------------------------------------------------
+// ---- What is logged of an execution -------------------------------------------------------------
 
 static void note_execution(const struct cta *cta, uint64_t first, uint64_t second, uint32_t work)
 {
@@ -135,7 +135,7 @@ static uint32_t bytes_of(const struct op *op)
     return op->bytes * (op->vector ? op->vector : 1u);
 }
 
-// The address that a lane asks: a copy's source, or any other access's address.
+// The address that a lane accesses; of a copy, its source.
 static uint64_t asked_by(const char *r, const struct op *op, int lane)
 {
     const struct copy_operands *copy = op->family == FAMILY_COPY ? op->operands : NULL;
@@ -144,7 +144,7 @@ static uint64_t asked_by(const char *r, const struct op *op, int lane)
                 : address_in(r, op->a, op->wide_address, op->imm, lane);
 }
 
-// Lanes that load from global memory, and their addresses.
+// Lanes that load from global memory; at: their addresses.
 static uint32_t loading_lanes(const char *r, const struct op *op, const struct insn_info *insn,
                               uint32_t on, uint64_t at[WARP])
 {
@@ -158,8 +158,8 @@ static uint32_t loading_lanes(const char *r, const struct op *op, const struct i
     return lanes;
 }
 
-// Sectors that a warp, or one of its products, loads from global memory. Loads before its first
-// product count as loads beside products, too.
+// Counts the sectors that a warp loads from global memory, and separately those loaded by warps
+// that also make products (loaded_beside), including loads before the first product.
 static void note_roles(struct ablation *a, struct warp *w, const char *r, const struct op *op,
                        const struct insn_info *insn, uint32_t on)
 {
@@ -176,9 +176,9 @@ static void note_roles(struct ablation *a, struct warp *w, const char *r, const 
     }
 }
 
-// Notes a possible lookup: a load, a copy, an atomic operation, a shuffle or a choice of bytes, by
-// the addresses, lanes or bytes that it asks. Only in one CTA of four, which stands for the others,
-// since lookups are many.
+// Logs a possible lookup: a load, a copy, an atomic operation, a shuffle, or a choice of bytes,
+// with the lanes' addresses, lanes or selectors. There are many, so they are logged in one CTA of
+// four only, which stands for the others.
 static void note_lookup(const struct cta *cta, const char *r, const struct op *op,
                         const struct insn_info *insn, uint32_t on)
 {
@@ -200,7 +200,8 @@ static void note_lookup(const struct cta *cta, const char *r, const struct op *o
     note_execution(cta, hash, hash, ONE_OF * (uint32_t)__builtin_popcount(on));
 }
 
-// An update without a result is of a sum: each one counts as different.
+// Logs an atomic operation of one lane. An update without a result adds to a sum: each counts as
+// different.
 static void note_atomic(const struct cta *cta, const char *r, const struct op *op, uint64_t address,
                         int lane)
 {
@@ -214,8 +215,8 @@ static void note_atomic(const struct cta *cta, const char *r, const struct op *o
                    1);
 }
 
-// The CTA that stores to each output, if outputs are watched. lanes: those that store to global
-// memory.
+// Notes this CTA as the one that stores to some outputs, if outputs are watched. lanes: those that
+// store to global memory.
 static void note_writer(const struct cta *cta, const char *r, const struct op *op, uint32_t lanes)
 {
     struct ablation *a = cta->launch->ablation;
@@ -240,7 +241,8 @@ static struct signalled *signalled_at(struct ablation *a, const struct warp *w, 
     return &a->signalled[a->signalled_count++];
 }
 
-// A signal (an arrival at an mbarrier, a strong store) or a question (a wait, a strong load).
+// Notes a signal (an arrival at an mbarrier, a strong store), or a question (a wait, a strong
+// load), which shows that earlier signals of the warp at this address were a meeting.
 static void note_signal(struct ablation *a, const struct warp *w, const char *r,
                         const struct op *op, const struct insn_info *insn, uint32_t on)
 {
@@ -261,7 +263,8 @@ static void note_signal(struct ablation *a, const struct warp *w, const char *r,
     s->times = 0;
 }
 
-// What a CTA loads of K and V, by any instruction; for a fragment everything in its registers.
+// Counts the sectors of K and V that a CTA loads by any instruction; for a fragment, everything in
+// its registers.
 static void note_parts(struct cta *cta, const char *r, const struct op *op,
                        const struct insn_info *insn, uint32_t on)
 {
@@ -293,11 +296,12 @@ static void note_parts(struct cta *cta, const char *r, const struct op *op,
     a->busiest = cta->loaded > a->busiest ? cta->loaded : a->busiest;
 }
 
-// ---- Passages through shared memory -------------------------------------------------------------
-// Each byte of shared memory has beside it which thread has stored it. What a thread reads that it has stored itself has
-// not been passed on.
+// ---- Bytes passed on through shared memory ------------------------------------------------------
+//
+// For each byte of shared memory it is known which thread has stored it. A byte that a thread loads
+// is passed on if another thread has stored it.
 
-// A thread's name, which only threads 255 apart share. 0: nobody, or not one thread.
+// A byte that names a thread; only threads 255 apart share one. 0: no thread, or several.
 static uint8_t name_of(const struct warp *w, int lane)
 {
     return (uint8_t)(1 + (w->index * WARP + lane) % 255);
@@ -308,7 +312,7 @@ static bool in_shared(uint64_t at)
     return at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT;
 }
 
-// The registers of a matrix load or store, their number, and which of them are no copies.
+// The registers of a matrix load or store and their number; *distinct: how many come before copies.
 static int matrix_registers(const struct op *op, const uint32_t **regs, int *distinct)
 {
     if (op->family == FAMILY_TILES) {
@@ -348,7 +352,7 @@ static uint32_t matrix_of_names(struct warp *w, char *r, const struct op *op, bo
     run_op(w, r, op, mask);
     w->cta->shared = shared;
     for (int i = 0; i < distinct && !store; ++i)
-        for (size_t k = 0; k < bytes; k += 2) // halves
+        for (size_t k = 0; k < bytes; k += 2) // 16-bit elements
             passed += (uint8_t)r[regs[i] + k] == name_of(w, (int)(k / (bytes / WARP))) ? 0 : 2;
     for (int i = 0; i < count; ++i)
         memcpy(r + regs[i], before[i], bytes);
@@ -379,7 +383,7 @@ static void note_stored(struct warp *w, char *r, const struct op *op, const stru
     }
 }
 
-// The bytes that lanes load and other threads have stored, each byte once.
+// Counts the bytes that lanes load and other threads have stored, each byte once.
 static uint32_t passed_to(struct warp *w, const char *r, const struct op *op, uint32_t lanes)
 {
     uint64_t seen[WARP];
@@ -402,7 +406,7 @@ static uint32_t passed_to(struct warp *w, const char *r, const struct op *op, ui
     return passed;
 }
 
-// Classifies a load from shared memory by where its bytes come from, and runs it.
+// Logs a load from shared memory, with its bytes that other threads have stored, and runs it.
 static void note_load(struct warp *w, char *r, const struct op *op, uint32_t mask, uint32_t lanes)
 {
     const bool matrix = op->family == FAMILY_FRAGMENT || op->family == FAMILY_TILES;
@@ -427,10 +431,10 @@ static void note_load(struct warp *w, char *r, const struct op *op, uint32_t mas
 
 // ---- Spoiling -----------------------------------------------------------------------------------
 
-// Spoils an atomic operation. global: those of its lanes `mask` that are in global memory. Leaving
-// out an update, or making it twice, may do no harm where the result is used: a queue gives a
-// number twice, or wraps. Adding one gives a number that another thread may have been given: only a
-// thread that uses the number notices.
+// Spoils an atomic operation. global: those of its lanes `mask` whose address is in global memory.
+// Leaving an update out, or making it twice, may do no harm although the result is used: a queue
+// only gives a number twice, or wraps. Adding one to the result gives a number that another thread
+// may have, too: that harms only a thread that uses the number.
 static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t mask,
                          uint32_t global)
 {
@@ -439,12 +443,12 @@ static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t 
     run_op(w, r, op, returns ? mask : mask & ~global);
     for (uint32_t left = returns ? global : 0; left; left &= left - 1) {
         uint8_t *result = (uint8_t *)r + op->regs[0] + (size_t)__builtin_ctz(left) * op->width;
-        for (int k = 0; k < op->width && ++result[k] == 0; ++k) // with carry
+        for (int k = 0; k < op->width && ++result[k] == 0; ++k) // adds 1, with carry
             ;
     }
 }
 
-// A copy or a product is put on a list when it is issued; it is spoiled there.
+// Runs an operation that puts copies or products on a list, and spoils them there.
 static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t mask, bool chosen)
 {
     size_t bulk[CLUSTER_MOST], products = wgmma_open(w), copies = copies_open(w);
@@ -480,7 +484,7 @@ static uint32_t shared_lanes(const char *r, const struct op *op, const struct in
         const uint64_t at = address_in(r, op->a, op->wide_address, op->imm, i);
         lanes |= (uint32_t)in_shared(at) << i;
     }
-    return matrix && lanes ? on : lanes; // the first lane's address stands for the whole fragment
+    return matrix && lanes ? on : lanes; // the first lane's address is the fragment's
 }
 
 static void spoil_load(struct warp *w, char *r, const struct op *op, uint32_t mask)
@@ -493,7 +497,7 @@ static void spoil_load(struct warp *w, char *r, const struct op *op, uint32_t ma
     }
 }
 
-// Whether the executions of an operation are those that are counted.
+// Whether an operation is one whose executions are counted.
 static bool is_issued(const struct op *op, enum spoils what)
 {
     if (what == SPOIL_PRODUCTS)

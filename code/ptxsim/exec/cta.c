@@ -1,6 +1,6 @@
-// cta.c: runs a CTA, or the CTAs of a cluster: storage, and the turns of their warps until all wait
-// at a barrier or have ended. For its runner a cluster is one thing: the CTA of rank 0 stands for
-// it, and the warps of all its CTAs take turns like those of one CTA.
+// cta.c: runs a CTA or, with clusters, a cluster: its storage, and the turns of its warps, until
+// all of them wait at a barrier or have ended. A cluster is run as if it were one CTA: its CTA of
+// rank 0 stands for it, and the warps of all its CTAs take turns.
 #include "exec.h"
 
 #include "ptxsim/ops/cluster.h"
@@ -10,11 +10,11 @@
 #include <stdlib.h>
 
 enum {
-    CTA_ROUNDS = 256,      // rounds before another CTA of the same host thread takes its turn
+    CTA_ROUNDS = 256,      // rounds after which another CTA of the same host thread takes its turn
     IDLE_BLOCKS = 64,      // a turn with fewer basic blocks that ends in a failed wait is idle
-    IDLE_ROUNDS = 1000,    // rounds of idle turns without an arrival that make a deadlock
+    IDLE_ROUNDS = 1000,    // rounds of idle turns, without an arrival, after which it is a deadlock
     TICK_ROUNDS = 16,      // rounds between calls of launch.tick
-    MOST_UNTOLD = 1 << 16, // instructions of a host thread that may be missing in the launch's sum
+    MOST_UNTOLD = 1 << 16, // instructions of a host thread that the launch's sum may lack
 };
 
 // ---- Storage ------------------------------------------------------------------------------------
@@ -35,7 +35,8 @@ static size_t padded(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-// Storage of a CTA: registers, local and shared memory. The following CTAs use it again.
+// Makes the storage of a CTA: registers, local and shared memory. It serves one CTA after the
+// other.
 static struct cta *new_one(struct worker *worker)
 {
     const struct run *run = worker->run;
@@ -168,8 +169,8 @@ static void start_one(struct cta *cta)
     sync_start(cta);
 }
 
-// number: the cluster's number in the grid, counted along x first. The ranks of a cluster's CTAs
-// are counted along x first, too.
+// number: of the cluster in the grid. Both the clusters of the grid and the CTAs of a cluster are
+// numbered along x first.
 void start_cta(struct cta *cta, uint64_t number)
 {
     const unsigned *grid = cta->launch->grid, *shape = cta->worker->run->shape;
@@ -201,8 +202,8 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
-// Adds the warps' instructions to the launch's sum now and then; returns whether the launch goes
-// on.
+// Adds the warps' instructions to the launch's sum from time to time; returns false if the launch
+// is to stop.
 static bool goes_on(struct run *run, struct worker *worker, uint64_t instructions)
 {
     const struct launch *launch = run->launch;
@@ -219,7 +220,8 @@ static bool goes_on(struct run *run, struct worker *worker, uint64_t instruction
     return atomic_load_explicit(&run->halt, memory_order_relaxed) == RUNNING;
 }
 
-// Gives a warp one turn; adds up what it has run.
+// Runs one turn of a warp; returns how many instructions it has run. *moved, *idle: whether the
+// warp moved; whether its turn was idle.
 static uint64_t turn_of(struct warp *w, bool *moved, bool *idle)
 {
     struct cta *cta = w->cta;
@@ -284,7 +286,7 @@ static enum cta_state end_cta(struct cta *cta)
     return CTA_DONE;
 }
 
-// Whether all CTAs of a cluster are stuck, as long as the sum of all effects is `effects`.
+// Whether all CTAs of a cluster are stuck while the sum of all effects is `effects`.
 static bool whole_stuck(struct cta *cta, uint64_t effects)
 {
     bool all = true;
@@ -305,7 +307,7 @@ enum cta_state run_cta(struct cta *cta)
         if (cta->launch->schedule)
             order = scramble(cta->launch->schedule + cta->number * 64 + ++cta->rounds);
         for (int i = 0; i < warps; ++i) {
-            // A seed starts each round at another warp and may walk it backwards.
+            // With a seed, each round starts at another warp, and may go backwards.
             int at = (int)((order >> 1) % (unsigned)warps);
             at = (order & 1 ? at + warps - i : at + i) % warps;
             struct warp *w = cta->cluster ? &cta_at(cta, at / cta->warps)->warp[at % cta->warps]
@@ -317,7 +319,7 @@ enum cta_state run_cta(struct cta *cta)
                 return CTA_FAULT;
             running |= w->group_count > 0;
         }
-        // The last warp's end may have released an earlier one from a barrier.
+        // The end of the last warp may have released an earlier warp from a barrier.
         for (int rank = 0; !running && rank < cluster_size(cta); ++rank)
             running = is_running(cta_at(cta, rank));
         if (!running)

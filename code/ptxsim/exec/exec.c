@@ -1,11 +1,11 @@
-// exec.c: runs a warp. Its lanes run together while they are at the same place.
+// exec.c: runs a warp. Its lanes run together as long as they are at the same place.
 //
-// Divergence: a warp is a list of groups of lanes, each group at one basic block. The group that is
-// furthest behind (the deepest call, then the lowest block) runs, one block at a time, so groups
-// meet again at the first block that both reach; nvcc lays code out so that the paths join there.
-// So that lanes which wait for others in a loop cannot starve them, the order is reversed now and
-// then. A group before an instruction with a member mask (shfl.sync, bar.warp.sync …) waits for the
-// lanes in the mask.
+// Divergence: a warp is a list of groups of lanes, and each group is at one basic block. The group
+// that is furthest behind (the deepest call, then the lowest block) runs, one block at a time. So
+// groups meet again at the first block that both reach, and nvcc lays code out so that paths join
+// there. From time to time the order is reversed, so that lanes that wait in a loop for others
+// cannot starve them. A group before an instruction with a member mask (shfl.sync, bar.warp.sync …)
+// waits for the lanes in the mask.
 //
 // Counting costs one addition for each basic block: an instruction has run as often as its block.
 #include "exec.h"
@@ -18,9 +18,9 @@ enum { TURN_BLOCKS = 4096 }; // basic blocks that a warp runs in a turn
 
 // ---- Groups of lanes ----------------------------------------------------------------------------
 
-// The lanes of a group that can go on past an instruction with a member mask. Lanes meet by the
-// mask that they give: some of those in one place may have come in an earlier round of a loop, or
-// for another tile, and give another mask.
+// The lanes of a group that may go on past an instruction with a member mask. Lanes meet if they
+// give the same mask: lanes in one place may give different ones, where some arrived in an earlier
+// round of a loop, or work on another tile.
 static uint32_t lanes_met(const struct warp *w, const struct group *g)
 {
     uint32_t members = w->cta->program->blocks[g->block].members, met = 0;
@@ -30,7 +30,7 @@ static uint32_t lanes_met(const struct warp *w, const struct group *g)
     uint32_t lowest = named[__builtin_ctz(g->mask)], others = 0;
     for (int i = 0; i < WARP; ++i)
         others |= named[i] ^ lowest;
-    if (!others) // as nearly always
+    if (!others) // almost always: all lanes give one mask
         return lowest & w->alive & ~g->mask ? 0 : g->mask;
     for (uint32_t left = g->mask; left;) {
         uint32_t mask = named[__builtin_ctz(left)], same = 0;
@@ -44,7 +44,7 @@ static uint32_t lanes_met(const struct warp *w, const struct group *g)
     return met;
 }
 
-// Whether all lanes in the lowest lane's mask are here, whatever masks they give.
+// Whether all lanes of the lowest lane's mask are here; their own masks may differ.
 static bool lowest_met(const struct warp *w, const struct group *g)
 {
     const struct basic_block *block = &w->cta->program->blocks[g->block];
@@ -72,8 +72,9 @@ static bool before(const struct group *a, const struct group *b)
     return a->frame != b->frame ? a->frame > b->frame : a->block < b->block;
 }
 
-// The group to run, -1 if none can: the one that is furthest behind, so that lanes meet again. But
-// it may be waiting for another group, so now and then each group gets a turn of some blocks.
+// The group to run, -1 if none can: the one that is furthest behind, so that lanes meet again.
+// Since it may be waiting for another group, each group gets a turn of some blocks from time to
+// time.
 int pick_group(struct warp *w)
 {
     int best = -1, ready = 0;
@@ -83,8 +84,8 @@ int pick_group(struct warp *w)
             if (best < 0 || before(&w->groups[i], &w->groups[best]))
                 best = i;
         }
-    // Lanes with different masks should not wait for one another (PTX ISA, shfl.sync). In programs
-    // whose lanes do, they go on, as on a GPU, once nothing else can.
+    // Lanes with different masks should not wait for one another (PTX ISA, shfl.sync). If they do,
+    // they go on once no other lanes can, as on a GPU.
     for (int i = 0; best < 0 && i < w->group_count; ++i)
         if (lowest_met(w, &w->groups[i]))
             best = i;
@@ -120,7 +121,7 @@ static inline void run_ops(struct warp *w, char *r, const struct op *op, const s
                            uint32_t mask)
 {
     if (mask == w->alive &&
-        !w->loop.careful) { // the registers of lanes that have ended may be overwritten
+        !w->loop.careful) { // registers of lanes that have ended may be overwritten
         for (; op < end; ++op)
             op->run(w, r, op, mask);
     } else {
@@ -147,8 +148,7 @@ void run_block(struct warp *w, int index)
     counts->threads += mask == ~0u ? WARP : (uint64_t)__builtin_popcount(mask);
     w->taken = w->gone = 0;
     w->next = block + 1;
-    // The group is taken out of the list while it runs, so that the operations can add groups
-    // freely.
+    // While the group runs it is not in the list: so operations can add groups freely.
     if (w->group_count > 1 && w->cta->races)
         barrier_note_passing(w, g);
     if (mask != g->mask)
@@ -178,7 +178,7 @@ void run_block(struct warp *w, int index)
         merge_groups(w);
 }
 
-// Runs a warp until it has to wait or its turn is over; returns whether it moved at all.
+// Runs a warp until it has to wait or its turn is over; returns whether it moved.
 bool run_warp(struct warp *w)
 {
     bool moved = false;
@@ -192,7 +192,7 @@ bool run_warp(struct warp *w)
         run_block(w, index);
         moved = true;
         if (w->yields) {
-            if (w->group_count > 1) // it may be waiting for the other lanes
+            if (w->group_count > 1) // it may wait for another group
                 w->turns |= 0xf00;
             return true;
         }

@@ -14,7 +14,7 @@ const char *const op_class_names[CLASSES] = {
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// Whether all lanes want different elements of one of `places`, or the same ones.
+// Whether no two lanes want different elements that lie in the same of `places` places.
 static bool all_apart(const uint32_t address[WARP], int shift, uint32_t places, uint32_t mask)
 {
     uint32_t last[WARP], others = 0;
@@ -27,9 +27,9 @@ static bool all_apart(const uint32_t address[WARP], int shift, uint32_t places, 
     return !others;
 }
 
-// There are 32 banks of 4 bytes. Each element that the lanes want counts once. An element of
-// several words lies in as many aligned banks, so one count is enough for all of them. The fullest
-// bank gives the number of wavefronts.
+// There are 32 banks of 4 bytes. An element that several lanes want counts once. An element of
+// several words lies in as many aligned banks, so one count serves all of them. The fullest bank
+// gives the number of wavefronts.
 static int fullest_bank(const uint32_t address[WARP], int shift, uint32_t mask)
 {
     enum { BANKS = 32 };
@@ -57,9 +57,9 @@ static int fullest_bank(const uint32_t address[WARP], int shift, uint32_t mask)
     return most;
 }
 
-// Wavefronts, as count_wavefronts counts them. Most accesses have the pattern of the last one,
-// shifted by some elements, and take the same number of wavefronts: each element's bank is shifted,
-// too.
+// The result of fullest_bank, remembered. Most accesses have the pattern of the last one, shifted
+// by some elements, and then take as many wavefronts, since each element's bank is shifted by as
+// much.
 static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask)
 {
     static _Thread_local struct {
@@ -92,8 +92,9 @@ static bool pairs_agree(const uint32_t address[WARP], uint32_t mask, int bit)
     return true;
 }
 
-// Whether a load serves these lanes, of two neighbouring parts, together: no more lanes than one
-// part may have, or pairs of lanes that share their address; and no conflicts.
+// Whether a load serves the lanes of two neighbouring parts together. It does if there are no
+// conflicts, and either no more lanes than one part may have, or pairs of lanes that share their
+// address.
 static bool go_together(const uint32_t address[WARP], int bytes, uint32_t mask, int lanes)
 {
     return (__builtin_popcount(mask) <= lanes || pairs_agree(address, mask, 1) ||
@@ -183,7 +184,7 @@ int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
 int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
 {
     int sectors = 0;
-    while (mask) { // first lanes with different addresses, then the next ones of each address
+    while (mask) { // each round: the first lane left of every distinct address
         uint32_t now = 0;
         for (uint32_t left = mask; left; left &= left - 1) {
             int lane = __builtin_ctz(left);

@@ -1,7 +1,7 @@
 // film.c: the events of a film, and how they are written.
 //
-// A row of "events" is [type, ...]; all of those after a block are of its warp and say which
-// instruction they are of.
+// A row of "events" is [type, ...]. The rows after a `block` row belong to that row's warp, and
+// `instruction` says which of its instructions did it.
 //
 //   0 block     warp, block, mask
 //   1 lanes     instruction, mask            its guard holds for these only
@@ -16,11 +16,12 @@
 //  10 bulk      instruction, lane, address, bytes, mbarrier, phase, store
 //  11 product   instruction, A from, A to, B from, B to (shared addresses; from = to: registers)
 //  12 fault     its number in "faults"
-//  13 value     instruction, which of its registers, bytes (0: a predicate), mask, then of each active
-//               lane its bits
+//  13 value     instruction, which of its registers, bytes (0: a predicate), mask, then the bits of
+//               each active lane's value
 //
-// A pattern is [bytes, mask, then of each active lane its address less that of the lowest one]: base
-// and pattern make the addresses. Most accesses have a pattern that was there before.
+// A pattern is [bytes, mask, then for each active lane its address minus the lowest active
+// address]: an access's addresses are its base plus its pattern. Most accesses repeat an earlier
+// pattern.
 #include "film.h"
 
 #include <stdio.h>
@@ -41,9 +42,10 @@ struct film_pattern {
 struct film_report {
     enum fault_kind kind;
     uint32_t warp, lane, insn, other, event;
-    bool party, wrote, pending; // party: the other's thread and address are known; wrote: it wrote
-    bool global;                // in global memory: `at` is a byte of `allocation`
-    unsigned cta[3];            // the other party's
+    bool party, wrote, pending; // party: the other access's thread and address are known; wrote,
+                                // pending: of that access
+    bool global;                // the accesses are to global memory: `at` is a byte of `allocation`
+    unsigned cta[3];            // of the other access
     uint32_t thread, bytes;
     uint64_t at;
     int64_t allocation;
@@ -59,7 +61,7 @@ struct film {
     size_t dynamic_shared_bytes;
     uint32_t shared_bytes;
     int warps;
-    bool cut;     // there were more events than are kept
+    bool cut;     // events were left out: more came than are kept
     bool *wanted; // for each instruction, whether its values are asked for; NULL: for none
     int64_t *words;
     size_t word_count, word_capacity, last_block;
@@ -67,11 +69,11 @@ struct film {
     struct film_pattern *patterns;
     size_t pattern_count, pattern_capacity, pattern_words;
     uint32_t slots[SLOTS]; // 1 + the first pattern with this hash
-    uint64_t *allocations; // beginnings of those that were accessed
+    uint64_t *allocations; // base addresses of the accessed ones
     size_t allocation_count, allocation_capacity;
     struct film_report faults[FAULTS_MAX];
     int fault_count;
-    struct film_report party; // of the next fault
+    struct film_report party; // the other access of the fault that is reported next
     struct film_description {
         uint32_t insn;
         char *json;
@@ -81,7 +83,7 @@ struct film {
 
 // ---- Values -------------------------------------------------------------------------------------
 
-// Whether a list of lines ("164,my.cu:20") has this line.
+// Whether a list of lines ("164,my.cu:20") contains this line.
 static bool lists_line(const char *list, const char *file, size_t length, int line)
 {
     for (const char *item = list; *item; item += *item == ',') {
@@ -97,7 +99,7 @@ static bool lists_line(const char *list, const char *file, size_t length, int li
     return false;
 }
 
-// Whether an instruction is in one of the lines, or in a function that is called there.
+// Whether an instruction's line, or a line that its function is called at, is in the list.
 static bool listed(const char *list, const struct source_line *at)
 {
     if (!at->line)
@@ -165,7 +167,7 @@ static void add(struct film *f, enum film_event type, const int64_t *numbers, in
     if (f->cut)
         return;
     if (f->word_count + f->pattern_words + (size_t)count + 2 >
-        WORDS_MAX) { // the film ends before the block that is cut
+        WORDS_MAX) { // full: drops the last block, which would be cut, and ends the film
         f->cut = true;
         f->word_count = f->last_block;
         return;
@@ -351,7 +353,7 @@ void film_global_party(struct film *f, const unsigned cta[3], uint32_t thread, u
     memcpy(f->party.cta, cta, sizeof f->party.cta);
 }
 
-// Whether a race is between two warps: __syncwarp() does not end it.
+// Whether a race is between two warps: __syncwarp() cannot mend such a race.
 static bool across(const struct film *f, const struct film_report *r)
 {
     return r->party &&

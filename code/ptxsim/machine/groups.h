@@ -18,7 +18,7 @@ static inline void push_group(struct warp *w, uint32_t mask, uint32_t block, uin
     w->groups[w->group_count++] = (struct group){.mask = mask, .block = block, .frame = frame};
 }
 
-// The last group takes its place.
+// Removes a group; the last group of the array takes its place.
 static inline void remove_group(struct warp *w, int index)
 {
     w->groups[index] = w->groups[--w->group_count];

@@ -41,7 +41,8 @@ void write_callers(FILE *file, const char *callers)
 
 void variable_name(const struct variable *v, char *text, size_t size)
 {
-    // The last component of a mangled name, each of which begins with its length.
+    // Finds the last component of a mangled name: a component is its length in digits, then its
+    // text.
     const char *name = v->name, *end = name + strlen(name);
     for (const char *p = end; p-- > name;)
         if (p[0] >= '1' && p[0] <= '9') {

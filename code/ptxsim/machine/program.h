@@ -1,40 +1,41 @@
-// program.h: a kernel as it runs: basic blocks of operations, each one function pointer on 32
-// lanes. An instruction that needs more than one operation (a vector unpack, `setp` with a
-// combining predicate) becomes a run of ops that belong to the same instruction. decode/ makes it.
+// program.h: a kernel as it runs: basic blocks of operations. An operation is a function pointer
+// that works on 32 lanes. An instruction that needs more than one (a vector unpack, `setp` with a
+// combining predicate) becomes a run of operations. decode/ makes the program.
 #ifndef PTXSIM_PROGRAM_H
 #define PTXSIM_PROGRAM_H
 
 #include "ptxsim/parse/module.h"
 
-// Bytes that the system uses of what it keeps of each CTA's shared memory, as an H200 says.
+// Bytes of each CTA's shared memory that the system uses itself, as an H200 reports them.
 enum { RESERVED_SHARED_BYTES = 288 };
 
 struct warp;
 struct op;
 struct barrier_operands;
 
-// One operation on the lanes of a warp. r: the frame, operands at byte offsets in it. A plain
-// operation writes all 32 lanes of its destination and looks at nothing but its operands: the
-// caller restores the inactive lanes. The others honour `mask` themselves.
+// One operation on the lanes of a warp. r: the frame; operands are byte offsets in it. A plain
+// operation writes all 32 lanes of its destination and reads nothing but its operands: the caller
+// restores the inactive lanes. Other operations honour `mask` themselves.
 typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
 
-// What an operation takes, and what the film, the race checks and the reports take an instruction for. A
-// column of decode/opcodes.def.
+// The family of an instruction: which operands its operation takes, and how the film, the race
+// checks and the reports treat it. A column of decode/opcodes.def.
 enum family {
-    FAMILY_PLAIN,   // computes from its operands, or has no result that matters
-    FAMILY_LOGIC,   // a plain result that may lead from the load of a flag to the branch it decides
-    FAMILY_SHUFFLE, // shfl: a register of another lane
-    FAMILY_ACCESS,  // ld, st
-    FAMILY_ATOMIC,  // atom, red
-    FAMILY_COPY,    // cp.async
-    FAMILY_COPY_GROUP,     // cp.async: a group committed or waited for
-    FAMILY_BULK,           // cp.async.bulk: a copy by the asynchronous proxy
-    FAMILY_BULK_GROUP,     // cp.async.bulk: a group of stores committed or waited for
-    FAMILY_FRAGMENT,       // wmma.load, wmma.store: a fragment and memory
-    FAMILY_TILES,          // ldmatrix, stmatrix: 8x8 tiles and memory
-    FAMILY_PRODUCT,        // mma, wmma.mma: of a warp
-    FAMILY_SPARSE_PRODUCT, // mma.sp: of which the film has no picture
-    FAMILY_WGMMA,          // wgmma.mma_async: of a warpgroup
+    FAMILY_PLAIN,      // computes from its operands, or has no result that matters
+    FAMILY_LOGIC,      // a plain result that may carry a loaded flag's value to the branch that it
+                       // decides
+    FAMILY_SHUFFLE,    // shfl: a register of another lane
+    FAMILY_ACCESS,     // ld, st
+    FAMILY_ATOMIC,     // atom, red
+    FAMILY_COPY,       // cp.async
+    FAMILY_COPY_GROUP, // cp.async: a group committed or waited for
+    FAMILY_BULK,       // cp.async.bulk: a copy by the asynchronous proxy
+    FAMILY_BULK_GROUP, // cp.async.bulk: a group of stores committed or waited for
+    FAMILY_FRAGMENT,   // wmma.load, wmma.store: a fragment and memory
+    FAMILY_TILES,      // ldmatrix, stmatrix: 8x8 tiles and memory
+    FAMILY_PRODUCT,    // mma, wmma.mma: by one warp
+    FAMILY_SPARSE_PRODUCT, // mma.sp: not drawn in the film
+    FAMILY_WGMMA,          // wgmma.mma_async: by a warpgroup
     FAMILY_WGMMA_GROUP,    // wgmma: a group committed or waited for
     FAMILY_WGMMA_FENCE,
     FAMILY_BRANCH,
@@ -44,7 +45,7 @@ enum family {
 // How PTX's .rn, .rz, .rm, .rp and .rna round.
 enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP, ROUND_AWAY };
 
-// What an atomic operation does, and to numbers of which kind.
+// What an atomic operation does, and the type of its numbers.
 enum atomic {
     ATOMIC_ADD,
     ATOMIC_MIN,
@@ -79,44 +80,46 @@ enum mbarrier_kind {
     MBARRIER_WAIT,
 };
 
-// Whose accesses a strong access takes into account (PTX ISA, "Scope").
+// Which threads a strong access is ordered with (PTX ISA, "Scope").
 enum scope { SCOPE_GPU, SCOPE_CLUSTER, SCOPE_CTA };
-// What a memory operation is: strong; an acquire; a release; of a scope no wider than the CTA.
+// Bits of a memory operation's order; ORDER_CTA: its scope is no wider than the CTA.
 enum order { ORDER_STRONG = 1, ORDER_ACQUIRE = 2, ORDER_RELEASE = 4, ORDER_CTA = 8 };
 
 struct op {
     op_fn *run;
-    op_fn *inner;        // what guarded_op calls
+    op_fn *inner;        // the operation that guarded_op wraps
     uint32_t d, a, b, c; // result and operands: byte offsets in the frame
-    int64_t imm;         // address offset, or what the operation takes
-    // What does not fit in here. ops.h says which of the two an operation has.
+    int64_t imm;         // an address offset, or a constant that the operation takes
+    // Further operands. ops.h says which member an operation uses.
     union {
-        const uint32_t *regs; // vectors and fragments: offsets in the order of the operands
-        const void *operands; // a structure of the operation's own
+        const uint32_t *regs; // vectors and fragments: registers' offsets, in the order of the
+                              // operands
+        const void *operands; // a structure of its own, declared in ops.h
     };
     uint32_t guard;
     bool guard_negated;
-    uint8_t plain; // 0, or 1 + the bytes a lane of its destination (1: a predicate)
-    // Of a memory operation: its space; bytes of an element, elements a lane, bytes of a register.
+    uint8_t plain; // 0: not plain; else 1 + bytes of the destination for each lane (1: a predicate)
+    // Of a memory operation: its space; bytes of an element; elements for each lane; bytes of a
+    // register.
     uint8_t space, bytes, vector, width, is_signed;
     uint8_t wide_address; // the address register has 64 bits
-    uint8_t order;        // of a memory operation: bits of enum order
-    bool cluster;         // it says .shared::cluster
+    uint8_t order;        // bits of enum order, of a memory operation
+    bool cluster;         // the instruction says .shared::cluster
     uint8_t family;       // enum family
-    union {               // by family; ops.h says which of these an operation has
-        int block;        // that a branch goes to
+    union {               // by family; ops.h says which member an operation uses
+        int block;        // the block that a branch goes to
         struct {
             uint8_t atomic, number; // enum atomic, enum atomic_number
         };
         uint8_t mbarrier; // enum mbarrier_kind
         uint8_t rounding; // enum rounding
         bool relaxed;     // an arrival that releases nothing
-        bool open_group;  // a wait that counts the group which is still open
-        bool of_inits;    // a fence for the mbarriers that have been initialised, and nothing else
-        bool takes;       // of setmaxnreg: registers are taken, not given back
-        uint32_t locals;  // bytes of a frame's own local memory
+        bool open_group;  // a wait that includes the group that is still open
+        bool of_inits;    // a fence for initialised mbarriers, and nothing else
+        bool takes;       // setmaxnreg: takes registers, instead of giving them back
+        uint32_t locals;  // bytes of local memory of a called function's frame
     };
-    uint32_t insn; // its instruction: counters, source line
+    uint32_t insn; // number of the instruction, for its counters and its source line
 };
 
 enum sync_kind {
@@ -125,8 +128,9 @@ enum sync_kind {
     SYNC_BARRIER, // a CTA barrier
 };
 
-// A run of ops that is entered at its first and left after its last. A block that begins with an
-// instruction that waits for other lanes is marked, so that the scheduler can hold its lanes.
+// A run of ops that is entered at its first op and left after its last. If the block's first
+// instruction waits for other lanes, `sync` says so, and the scheduler holds the lanes until the
+// others are there.
 struct basic_block {
     uint32_t first, count;                  // ops
     uint32_t insn, insns;                   // instructions
@@ -146,42 +150,46 @@ struct program {
         struct source_line at;
         uint8_t op_class;
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
-        uint8_t mufu; // values that a thread asks the special unit for: two of a pair of halves
+        uint8_t mufu; // values that a thread asks of the special function unit: two for a pair of
+                      // halves
         bool barrier, store;
         bool substitutes, signals; // counts.mufu_substitutes, counts.signals
-        bool multiplies;           // counts.integer_products
-        bool selects;              // bytes by a selector in a register (prmt)
+        bool multiplies;           // adds to counts.integer_products
+        bool selects;              // takes bytes by a selector in a register (prmt)
         uint8_t family;            // enum family
         uint8_t scope;             // enum scope, of a load, a store or an atomic operation
-        bool is_volatile, swaps;   // swaps: it compares and swaps (.cas)
-        uint8_t element; // bytes of an element of a load, a store or an atomic operation; else 0
+        bool is_volatile, swaps;   // swaps: compares and swaps (.cas)
+        uint8_t element; // bytes of an element, for a load, a store or an atomic operation; else 0
         bool polls;      // a volatile load in a loop that ends by the loaded value
         const char *opcode;
         int ptx_line;
-        uint8_t name_length; // of the opcode, what its row is called: "cp.async.bulk"
+        uint8_t name_length; // of the part of `opcode` that is its row's name, such as
+                             // "cp.async.bulk"
     } * insns;
     size_t insn_count;
-    size_t shared_bytes;    // static, with the called functions' variables
+    size_t shared_bytes;    // static shared memory, including variables of called functions
     bool starts_dependents; // has griddepcontrol.launch_dependents
-    bool asks_reserved;     // for the shared memory that is kept for the system
-    size_t dynamic_offset;  // where dynamic shared memory starts, past the padding that it asks for
-    bool tells_mbarriers;   // has copies of which an mbarrier is told when they have come
-    bool narrow;            // a fence or a strong access of global memory is for one CTA only
-    uint8_t cell_shift;     // log2 of the smallest access to memory, at most 4 bytes (races/)
-    // With room for every frame once, and the stack that the launch gives (recursion, alloca).
+    bool asks_reserved;     // reads the address of the shared memory that is kept for the system
+    size_t dynamic_offset;  // where dynamic shared memory begins, after padding for its alignment
+    bool tells_mbarriers;   // has copies that complete on an mbarrier
+    bool narrow;            // orders accesses to global memory, somewhere, only within a CTA
+    uint8_t cell_shift;     // log2 of the bytes of the smallest access to memory, at most 4
+                            // (races/)
+    // Of a thread's local memory: what holds each frame once and the stack that the launch gives
+    // (recursion, alloca), and what the frames alone take.
     size_t local_bytes, frames_local_bytes; // a thread's local memory
     bool has_alloca;
-    size_t file_bytes, frames_file_bytes; // a warp's register file
-    size_t largest_frame;                 // of a called function in it
+    size_t file_bytes, frames_file_bytes; // of a warp's register file, whole and frames only
+    size_t largest_frame;                 // bytes, of a called function
     struct callee {
         struct function *function;
-        uint32_t block; // where it starts
+        uint32_t block; // its first block
         size_t frame_bytes, constants_at, constant_bytes, local_bytes;
-        int live_words;  // of 4 bytes, the most that its registers hold at one place
-        char *constants; // immediates, a copy for each lane, at the end of the frame
+        int live_words;  // 4-byte words: the most that its registers hold at one point
+        char *constants; // immediates, copied for each lane, at the end of the frame
     } * callees;         // [0] is the kernel
     size_t callee_count;
-    struct constant_place { // of every function's frame
+    struct constant_place { // a constant in a function's frame
         uint32_t at;
         uint16_t callee;
         uint8_t bytes;

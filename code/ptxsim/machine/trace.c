@@ -5,10 +5,10 @@
 //   PTXSIM_TRACE=FILE          the CTA (0, 0, 0) of each kernel's first launch, as JSON into FILE
 //   PTXSIM_TRACE=FILE@x,y,z    another CTA
 //
-// A warp's place is the number of warp instructions that it has executed; at a barrier it is moved
-// up to the last warp that arrives: a step is an instruction, never a time. At an mbarrier a
-// waiting warp is moved up to the arrival that ended the phase, and the instructions of its failed
-// tests are dropped. Of each shared access the first execution by each warp is kept.
+// A warp's place is the number of warp instructions that it has executed: a step is an instruction,
+// never a time. At a barrier, a waiting warp is moved up to the place of the last warp to arrive.
+// At an mbarrier it is moved up to the arrival that ended the phase, and the instructions of its
+// failed tests are dropped. Of each shared access, the first execution by each warp is kept.
 #include "machine.h"
 
 #include "film.h"
@@ -22,7 +22,7 @@
 
 enum { TRACE_RUNS_MAX = 1 << 20 };
 
-struct trace_run { // instructions [first, first + count) by a warp, or a wait at one
+struct trace_run { // a warp runs instructions [first, first + count), or waits at one
     uint64_t from, to;
     uint32_t warp, first, count;
     bool wait;
@@ -30,7 +30,8 @@ struct trace_run { // instructions [first, first + count) by a warp, or a wait a
 
 struct trace_access {
     uint32_t insn, warp, mask, bytes;
-    uint64_t run; // number of its basic block's run: the parts of one matrix load share it
+    uint64_t run; // number of the run of its basic block: the parts of one matrix load have the
+                  // same
     int wavefronts, least;
     bool store;
     uint32_t at[WARP];
@@ -38,7 +39,8 @@ struct trace_access {
 
 struct trace_meeting { // an mbarrier
     uint32_t at;
-    uint64_t reached, complete; // the furthest arrival in this phase; and in the one before
+    uint64_t reached, complete; // reached: the furthest place of an arrival in this phase;
+                                // complete: the same for the phase before
 };
 
 struct trace {
@@ -47,9 +49,11 @@ struct trace {
     unsigned block[3];
     int warps;
     uint64_t *place;   // for each warp
-    uint64_t *arrived; // where each warp began to wait; UINT64_MAX: it does not wait
-    uint32_t *stands;  // the instruction that it waits at
-    uint64_t *asked;   // where each warp's first test of an mbarrier failed; UINT64_MAX: none did
+    uint64_t *arrived; // for each warp, its place when it began to wait; UINT64_MAX: it does not
+                       // wait
+    uint32_t *stands;  // for each warp, the instruction that it waits at
+    uint64_t *asked;   // for each warp, its place at its first failed test of an mbarrier;
+                       // UINT64_MAX: none has failed
     struct trace_meeting *meetings;
     size_t meeting_count, meeting_capacity;
     uint64_t blocks_run;
@@ -57,7 +61,7 @@ struct trace {
     size_t run_count, run_capacity;
     struct trace_access *accesses;
     size_t access_count, access_capacity;
-    uint64_t *last_run; // for each (instruction, warp): the run whose accesses are kept
+    uint64_t *last_run; // for each (instruction, warp), the run whose accesses are kept
     bool full;
     bool kept;         // asked for by PTXSIM_TRACE
     struct film *film; // NULL: not asked for by PTXSIM_FILM
@@ -182,7 +186,7 @@ void trace_arrive(struct trace *t, const struct warp *w, uint32_t insn, unsigned
     t->stands[w->index] = insn;
 }
 
-// Barrier `id` releases all that wait there.
+// All warps that wait at barrier `id` go on.
 void trace_release(struct trace *t, const struct cta *cta, unsigned id)
 {
     uint64_t place = 0;
@@ -200,7 +204,8 @@ void trace_release(struct trace *t, const struct cta *cta, unsigned id)
                 place = place > t->place[i] ? place : t->place[i];
                 continue;
             }
-            add_run(t, (struct trace_run){.from = t->arrived[i], // nothing to wait for: empty
+            add_run(t, (struct trace_run){.from = t->arrived[i], // nothing to wait for: an empty
+                                                                 // run
                                           .to = place,
                                           .warp = (uint32_t)i,
                                           .first = t->stands[i],
@@ -241,7 +246,7 @@ void trace_ask(struct trace *t, const struct warp *w, uint32_t insn, uint32_t at
         *asked = *asked < *place ? *asked : *place;
         return;
     }
-    if (*asked != UINT64_MAX) { // forget the loop
+    if (*asked != UINT64_MAX) { // drops the loop of failed tests
         *place = *asked;
         for (size_t i = t->run_count; i-- > 0;) {
             struct trace_run *r = &t->runs[i];
@@ -298,7 +303,7 @@ static void write_trace(FILE *file, const struct trace *t)
     kernel_base_name(kernel_info(t->kernel)->name, name, sizeof name);
     fprintf(file, "{\"kernel\":\"%s\",\"block\":[%u,%u,%u],\"warps\":%d,\"complete\":%s", name,
             t->block[0], t->block[1], t->block[2], t->warps, t->full ? "false" : "true");
-    // An instruction's source line and class; runs refer to instructions by number.
+    // Each instruction's source line and class; a run names its instructions by number.
     fprintf(file, ",\n\"instructions\":[");
     for (size_t i = 0; i < p->insn_count; ++i) {
         const struct insn_info *insn = &p->insns[i];

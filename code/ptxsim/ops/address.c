@@ -1,5 +1,5 @@
-// address.c: the addresses that operations access: which memory they belong to, and what is wrong
-// with them.
+// address.c: finds the memory that an access's address belongs to, and reports what is wrong with
+// the access.
 #include "address.h"
 
 #include "cluster.h"
@@ -27,7 +27,8 @@ void global_note(struct warp *w, const struct op *op, uint64_t address, uint32_t
     bool strong = op->order & ORDER_STRONG || op->family == FAMILY_ATOMIC;
     unsigned kind = (strong ? NOTE_STRONG_READ : NOTE_READ) + store;
     bool early =
-        w->cta->launch->early && !w->cta->waited && !strong; // strong ones may be a message
+        w->cta->launch->early && !w->cta->waited && !strong; // a strong access may be a message
+                                                             // between the kernels
     uint64_t at = address - a->base;
 
     memset(a->notes + kind * a->size + at, 1, bytes);
@@ -64,8 +65,8 @@ void fault_shared_of(struct warp *w, const struct op *op, int lane, struct cta *
         fault_at(w, op, lane, FAULT_MISALIGNED,
                  "%s %u bytes at shared address %u%s, which is no multiple of %u", verb, bytes, at,
                  of, bytes);
-    // CUB's merges load an element past the end of a tile, where there is still shared memory, and
-    // do not use it; CUTLASS's fragments have rows past the end of a matrix, and rows of tiles
+    // CUB's merges load an element past the end of a tile, which is still inside shared memory, and
+    // do not use it. CUTLASS's fragments have rows past the end of a matrix, and rows of tiles
     // after the last one.
     else if (!library_may(w, op)) {
         if (w->cta->film)
@@ -84,7 +85,8 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     unsigned long long address = at;
     const struct allocation *found = memory_find(at, bytes, &nearest);
     struct allocation block;
-    if (at >> WINDOW_SHIFT == LOCAL_WINDOW >> WINDOW_SHIFT) { // loads and stores do not come here
+    if (at >> WINDOW_SHIFT == LOCAL_WINDOW >> WINDOW_SHIFT) { // loads and stores to local memory do
+                                                              // not come here
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
                  "%s %u bytes at offset %llu of local memory, where %s cannot go", verb, bytes,
                  address - (unsigned long long)LOCAL_WINDOW,
@@ -103,7 +105,7 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
         const uint8_t *defined = found->defined ? found->defined + (at - found->base) : NULL;
         if (defined && memchr(defined, 1, bytes) && library_may(w, op))
             return; // CUB copies its own structures with their padding
-        // Only a load, or an atomic operation, which loads first, can find memory that was never
+        // Only a load, or an atomic operation, which loads first, can read memory that was never
         // written.
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
                     "reads %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that "

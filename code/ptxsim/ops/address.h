@@ -37,7 +37,8 @@ static inline void global_touch(struct warp *w, const struct op *op, uint64_t ad
         __atomic_store_n(&sectors[i - first], 1, __ATOMIC_RELAXED);
 }
 
-// Notes the bytes that a store defines; false for a load of bytes that nothing has written.
+// Marks the bytes of a store as written; returns false for a load of bytes that nothing has
+// written.
 static inline bool global_defined(struct warp *w, uint64_t address, uint64_t bytes, bool store)
 {
     const struct allocation *a = &w->cta->worker->last;
@@ -49,8 +50,8 @@ static inline bool global_defined(struct warp *w, uint64_t address, uint64_t byt
     return store || !memchr(defined, 0, bytes);
 }
 
-// Counts the wavefronts of an access. A loop repeats the same access, moved by a multiple of 16
-// bytes: other banks are hit, but the number of wavefronts is the same, so the last result is kept.
+// Counts the wavefronts of an access. A loop often repeats an access moved by a multiple of 16
+// bytes: its banks differ, but the number of wavefronts is the same, so the last result is kept.
 static inline void count_wavefronts(struct warp *w, const struct op *op, const uint32_t at[WARP],
                                     uint32_t bytes, uint32_t mask, bool store)
 {
@@ -82,14 +83,15 @@ static inline void fault_shared(struct warp *w, const struct op *op, int lane, u
 void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                   bool store);
 
-// A lane's local memory or the kernel's parameters; NULL after a fault.
+// A pointer to a lane's bytes of local memory or of the kernel's parameters; NULL after a fault.
 uint8_t *private_memory(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                         bool store);
 
-// Which bytes of shared memory have been written: a bit a byte.
+// Whether all of these bytes of shared memory have been written; written: a map with a bit for each
+// byte.
 static inline bool written_all(const uint8_t *written, uint32_t at, uint32_t bytes)
 {
-    if (bytes <= 4) // aligned to its size, so within a byte of the map
+    if (bytes <= 4) // the access is aligned to its size, so its bits are within one byte of the map
         return !(~(written[at >> 3] >> (at & 7)) & ((1u << bytes) - 1));
     uint32_t i = at >> 3, end = (at + bytes) >> 3;
     uint64_t eight;

@@ -20,7 +20,8 @@ static uint32_t half_atomic(uint32_t old, uint32_t b, enum atomic_number kind, e
     return result;
 }
 
-// Sums of floats flush subnormals in global memory, and keep them in shared memory.
+// The value that an operation stores. Sums of floats flush subnormals in global memory, and keep
+// them in shared memory.
 static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uint64_t c,
                               bool shared)
 {
@@ -91,8 +92,8 @@ uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_
     return old;
 }
 
-// Whether a compare-and-swap finds a value other than the one it compares with; *value is what it
-// finds.
+// Whether a compare-and-swap finds a value other than the one that it compares with; *now gets the
+// value found.
 static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint64_t *now)
 {
     if (op->atomic != ATOMIC_CAS || op->number)
@@ -104,7 +105,7 @@ static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint
     return *now != (b & mask);
 }
 
-// atom and red; lanes in order.
+// atom and red, for one lane after another.
 void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     struct insn_counts *count = counts_of(w, op);
@@ -122,8 +123,8 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         struct cta *home = NULL; // the CTA in whose shared memory the address is
         int *turn = NULL;
         bool shared = op->space == SPACE_SHARED;
-        // Nobody else knows a thread's own memory. PTX does not promise that this works; on a GPU
-        // it does.
+        // A thread's own memory: no other thread knows it. PTX does not promise that an atomic
+        // operation works there; on a GPU it does.
         bool local =
             op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == LOCAL_WINDOW >> WINDOW_SHIFT;
         if (op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
@@ -161,7 +162,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         }
         uint64_t old = 0;
         bool in_vain = memory && swap_fails(op, memory, b, &old);
-        if (memory && !in_vain) { // a swap that fails is only a load, and releases nothing
+        if (memory && !in_vain) { // a swap that fails only loads, and releases nothing
             if (!local)
                 race_publish(w, op, i, at, home);
             old = atomic_apply(w, op, memory, b, c, shared);

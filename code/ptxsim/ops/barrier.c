@@ -24,15 +24,16 @@ static uint32_t waiting_at(const struct warp *w, unsigned id)
     return lanes;
 }
 
-// For race checks: after the barrier, the threads that waited know what all threads that arrived
-// have done.
+// For race checks: the threads that waited at a barrier now know what all threads that arrived at
+// it have done.
 static void barrier_orders(struct cta *cta, unsigned id)
 {
     struct clock **clock = &cta->barrier[id].clock;
     bool all = !*clock;
     for (int i = 0; i < cta->warps && cta->barrier[id].expected; ++i)
-        all &= cta->warp[i].alive != 0;    // threads of ended warps are not expected
-    for (int pass = 0; pass < 3; ++pass) { // 0: do all take part? If not, 1: release, 2: acquire
+        all &= cta->warp[i].alive != 0; // threads of ended warps are not expected
+    // Pass 0: do all threads take part? If not, pass 1 releases and pass 2 acquires.
+    for (int pass = 0; pass < 3; ++pass) {
         for (int i = 0; i < cta->warps; ++i) {
             struct warp *w = &cta->warp[i];
             uint32_t lanes = waiting_at(w, id);
@@ -52,9 +53,9 @@ static void barrier_orders(struct cta *cta, unsigned id)
 }
 
 // __syncthreads() is for all threads of the CTA at one place in the code. The hardware does not
-// tell places apart: a difference is reported, and the kernel goes on. Ended threads do not count
-// (NVIDIA's guide to Volta's changes: a barrier waits for all threads that have not exited), and
-// compute-sanitizer's synccheck accepts them, too.
+// tell places apart, so different places are reported, and the kernel goes on. Threads that have
+// ended do not count (NVIDIA's guide to Volta's changes: a barrier waits for all threads that have
+// not exited); compute-sanitizer's synccheck accepts them, too.
 static void report_places(struct cta *cta, unsigned id)
 {
     const struct insn_info *insns = cta->program->insns, *first = NULL;
@@ -80,11 +81,11 @@ static void report_places(struct cta *cta, unsigned id)
 
 // ---- Lanes that run past a barrier --------------------------------------------------------------
 //
-// __syncthreads() in a branch that only some lanes of a warp take: those wait for the others, which run
-// past it and end, and then the barrier completes, for lanes that have ended are no part of it. So does a
-// GPU, as long as the machine code keeps the branch; synccheck reports it.
+// Lanes of a warp wait at a __syncthreads() in a branch that the others do not take. The others run
+// on and end, and then the barrier completes, since lanes that have ended do not count. A GPU does
+// the same if the machine code keeps the branch; synccheck reports it, too.
 
-// Whether a lane in block `from` can come to `to`, in the same function.
+// Whether a lane in block `from` can reach block `to` within the same function.
 static bool reaches(const struct program *p, uint32_t from, uint32_t to)
 {
     uint32_t *open = checked_alloc(calloc(p->block_count + 1, sizeof *open)), count = 0;
@@ -116,7 +117,8 @@ static bool reaches(const struct program *p, uint32_t from, uint32_t to)
 void barrier_note_passing(struct warp *w, const struct group *g)
 {
     const struct program *p = w->cta->program;
-    if (!(g->mask & ~w->passed) || p->blocks[g->block].count < 2) // only a branch, or the end
+    if (!(g->mask & ~w->passed) || p->blocks[g->block].count < 2) // the block is only a branch, or
+                                                                  // the end
         return;
     for (int i = 0; i < w->group_count; ++i) {
         const struct group *o = &w->groups[i];
@@ -218,9 +220,9 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         return;
     }
     note_effect(w);
-    w->passed &= ~mask; // they have come after all
+    w->passed &= ~mask; // these lanes have reached the barrier after all
     cta->barrier[id].expected = count;
-    // The last of the remaining lanes completes the warp.
+    // When the last remaining lanes arrive, the whole warp has arrived.
     uint32_t before = mask == w->alive || b->kind == BARRIER_ARRIVE ? 0 : waiting_at(w, id);
     cta->barrier[id].arrived += (before | mask) == w->alive
                                     ? WARP - (uint32_t)__builtin_popcount(before)

@@ -1,14 +1,14 @@
 // bulk.c: cp.async.bulk: boxes of tensors (TMA) and rows of bytes, between global and shared
 // memory.
 //
-// A load reads its source when it is issued, and takes its bytes off the mbarrier at once. They
-// appear in shared memory when a thread sees complete the phase that they were counted in, as with
-// cp.async (copy_async.c): a program that does not wait computes with what was there before, and
-// the race is reported. A store reads shared memory and writes to global memory when its thread
-// waits for it, which is as late as the machine may be.
+// A load reads its source when it is issued, and its bytes are subtracted from the mbarrier's count
+// at once. They appear in shared memory when a thread sees that the phase which counted them is
+// complete, as with cp.async (copy_async.c): a program that does not wait computes with what was
+// there before, and the race is reported. A store reads shared memory, and writes to global memory,
+// when its thread waits for it: a GPU may not do so later.
 //
-// A box lies in shared memory row after row. With a swizzle a row takes the whole of its span, and
-// its 16-byte pieces are exchanged by bits of their address.
+// A box lies in shared memory row after row. With a swizzle, each row takes the full width of the
+// swizzle, and its 16-byte pieces are exchanged according to bits of their addresses.
 #include "address.h"
 #include "async.h"
 #include "cluster.h"
@@ -31,17 +31,18 @@ struct bulk { // a load or a store on its way
     uint8_t lane;
     struct warp *warp;
     const struct op *op;
-    // A load: kept by the CTA to whose memory it goes
+    // A load: it is in the list of the CTA whose memory it goes to.
     uint32_t meeting, phase, count, piece_bytes;
     struct piece *pieces;
-    uint32_t issued;  // what reads shared memory: race_issue
-    bool from_shared; // of the CTA that issued it: the pieces are read there when they come
+    uint32_t issued;  // for race_issue: what reads shared memory
+    bool from_shared; // from shared memory of the CTA that issued it: the pieces are read there
+                      // when they arrive
     // A store
-    uint32_t group; // of its thread's
+    uint32_t group; // the group of its thread's stores
     uint32_t at, bytes;
     uint64_t to;
-    struct tensor_map
-        map; // as it was at the issue, whatever the kernel writes there; rank 0: bytes
+    // A copy made at the issue, since the kernel may overwrite the map; rank 0: no tensor, but bytes.
+    struct tensor_map map;
     int32_t from[TENSOR_RANK];
 };
 
@@ -96,7 +97,8 @@ struct box {
     const struct tensor_map *map;
     int32_t from[TENSOR_RANK];
     uint32_t count[TENSOR_RANK]; // elements copied
-    uint32_t row, pitch, rows;   // bytes of the innermost dimension, in shared memory; all others
+    uint32_t row, pitch, rows;   // row: bytes; pitch: bytes from one row to the next in shared
+                                 // memory; rows: how many
 };
 
 static struct box box_of(const struct tensor_map *map, const int32_t *from)
@@ -112,8 +114,8 @@ static struct box box_of(const struct tensor_map *map, const int32_t *from)
     return b;
 }
 
-// The address of a row's first element inside the tensor, and which of its bytes are inside; bytes
-// 0: none.
+// The address of a row's first element inside the tensor. *first, *bytes: which bytes of the row
+// are inside; bytes 0: none.
 static uint64_t row_of(const struct box *b, uint32_t index, uint32_t *first, uint32_t *bytes)
 {
     const struct tensor_map *m = b->map;
@@ -135,7 +137,7 @@ static uint64_t row_of(const struct box *b, uint32_t index, uint32_t *first, uin
     return address + (uint64_t)low * m->element;
 }
 
-// Where byte `offset` of a row lies in shared memory.
+// The offset in shared memory of byte `offset` of a row.
 static uint32_t place_of(const struct box *b, uint32_t to, uint32_t row, uint32_t offset)
 {
     uint32_t at = to + row * b->pitch + offset;
@@ -147,7 +149,7 @@ static void fill_outside(const struct tensor_map *m, uint8_t *row, uint32_t byte
     memset(row, 0, bytes);
     if (!m->fill_nan)
         return;
-    for (uint32_t i = 0; i < bytes; i += 2) { // an H200's, whatever the type
+    for (uint32_t i = 0; i < bytes; i += 2) { // what an H200 fills with, whatever the type
         row[i] = 0xf7;
         row[i + 1] = 0x7f;
     }
@@ -158,7 +160,8 @@ static void fill_outside(const struct tensor_map *m, uint8_t *row, uint32_t byte
 static struct piece *need_pieces(struct bulk *b, uint32_t count)
 {
     b->pieces =
-        malloc((count ? count : 1) * sizeof *b->pieces); // not NULL even for none: it marks a load
+        malloc((count ? count : 1) * sizeof *b->pieces); // never NULL, even for 0 pieces: it marks
+                                                         // a load
     if (!b->pieces)
         abort();
     return b->pieces;
@@ -181,7 +184,7 @@ static bool read_global(struct warp *w, const struct op *op, int lane, uint64_t 
     return true;
 }
 
-// Whether the bytes lie in shared memory; a fault if not. Zero bytes are always right.
+// Whether the bytes lie in shared memory; if not, reports a fault. Zero bytes always do.
 static bool has_room(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                      uint32_t bytes, bool store)
 {
@@ -191,7 +194,8 @@ static bool has_room(struct warp *w, const struct op *op, int lane, struct cta *
     return false;
 }
 
-// Notes that bytes will come to the shared memory of `home`, so that any access before is a race.
+// Notes that bytes will arrive in the shared memory of `home`: an access to them before that is a
+// race.
 static bool claim(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                   uint32_t bytes)
 {
@@ -199,7 +203,7 @@ static bool claim(struct warp *w, const struct op *op, int lane, struct cta *hom
         return false;
     race_proxy(w, op, lane, home, at, bytes, true);
     cluster_race(w, op, lane, home, at, bytes, RACE_ASYNC, NULL);
-    if (home->written) // a read that is too early is reported as a race, not as uninitialised
+    if (home->written) // a read before they arrive is reported as a race, not as uninitialised
         written_mark(home->written, at, bytes);
     return true;
 }
@@ -209,7 +213,7 @@ static uint64_t lane_address(char *r, const struct bulk_address *a, int lane)
     return address_in(r, a->reg, a->wide, a->offset, lane);
 }
 
-// The place in shared memory, of the CTA that is returned; NULL after a fault.
+// Reads an address of shared memory: returns the CTA that it belongs to; NULL after a fault.
 static struct cta *shared_address(struct warp *w, char *r, const struct op *op,
                                   const struct bulk_address *address, int lane, uint32_t align,
                                   bool store, uint32_t *to)
@@ -236,8 +240,8 @@ static bool is_own(struct warp *w, const struct op *op, int lane, const struct c
     return false;
 }
 
-// Whether a map is one that cuTensorMapEncodeTiled can have made. A kernel can write what it likes where a
-// copy looks for its map, and the sizes of what follows are this map's.
+// Whether cuTensorMapEncodeTiled can have made a map. A kernel may write anything to the memory of
+// a map, and the sizes of later accesses depend on it.
 static bool is_sound(const struct tensor_map *m)
 {
     enum { BOX_MOST = 256, STEP_MOST = 8, BYTES_MOST = 16 << 20 };
@@ -258,7 +262,7 @@ static bool is_sound(const struct tensor_map *m)
     return good && bytes <= BYTES_MOST;
 }
 
-// The map of a copy, into *map; false after a fault.
+// Copies the map that an instruction names to *map; false after a fault.
 static bool find_map(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
                      int lane, struct tensor_map *map)
 {
@@ -361,8 +365,8 @@ static void keep(struct cta *cta, const struct bulk *bulk)
     cta->bulk[cta->bulk_count++] = *bulk;
 }
 
-// Bytes of the CTA's own shared memory, to that of a CTA of the cluster: read when they come, which is as
-// late as the machine may be, and checked now, too.
+// Copies bytes from the CTA's own shared memory to a CTA of its cluster. They are read when they
+// arrive, the latest time that a GPU may choose; their race checks are made now as well.
 static bool load_shared(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
                         int lane, struct cta *home, uint32_t to, struct bulk *bulk, uint32_t *bytes)
 {
@@ -411,7 +415,7 @@ static bool deliver(struct warp *w, const struct op *op, int lane, struct cta *h
     return true;
 }
 
-// Copies to the same place in the shared memory of each CTA whose rank the mask names.
+// Copies to the same offset in the shared memory of each CTA whose rank is in the mask.
 static void deliver_to_many(struct warp *w, const struct op *op, int lane, uint32_t ranks,
                             const struct bulk *load, uint64_t barrier, uint32_t to, uint32_t bytes)
 {
@@ -453,7 +457,7 @@ static void load(struct warp *w, char *r, const struct op *op, const struct bulk
 
 // ---- Stores -------------------------------------------------------------------------------------
 
-// Reads a store's bytes in shared memory, checked; to: where they go, or NULL.
+// Reads the bytes of a store from shared memory, and checks the access; to: receives them, or NULL.
 static bool read_shared(const struct bulk *b, uint32_t at, uint32_t bytes, uint8_t *to)
 {
     struct warp *w = b->warp;
@@ -482,7 +486,7 @@ static bool write_global(const struct bulk *b, uint64_t at, uint32_t bytes, cons
     struct insn_counts *count = counts_of(w, b->op);
     global_defined(w, at, bytes, true);
     global_touch(w, b->op, at, bytes, true);
-    race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from); // makes the store, too
+    race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from); // makes the store as well
     count->global_bytes += bytes;
     count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;
     memcpy((void *)(uintptr_t)at, from, bytes);
@@ -491,7 +495,7 @@ static bool write_global(const struct bulk *b, uint64_t at, uint32_t bytes, cons
 
 // ---- Reductions ---------------------------------------------------------------------------------
 
-// What happens to an element, as an atomic operation.
+// The atomic operation that is applied to each element of a reduction.
 static struct op reduction_of(const struct op *op, const struct tensor_map *map)
 {
     struct op one = *op;
@@ -507,7 +511,7 @@ static struct op reduction_of(const struct op *op, const struct tensor_map *map)
     return one;
 }
 
-// Whether elements of the tensor's type can be reduced so.
+// Whether the instruction's reduction works on elements of the tensor's type.
 static bool reduces(struct warp *w, const struct op *op, int lane, const struct tensor_map *map)
 {
     struct op one = reduction_of(op, map);
@@ -548,9 +552,9 @@ static bool reduce_global(const struct bulk *b, uint64_t at, uint32_t bytes, con
     return true;
 }
 
-// Copies from the CTA's own shared memory to that of a CTA of its cluster. It is done at once: other
-// CTAs may reduce to the same place at the same time, and a thread that reads without waiting for the
-// mbarrier has a race.
+// Reduces bytes of the CTA's own shared memory into a CTA of its cluster. It is done at once: other
+// CTAs may reduce to the same place at the same time, and a thread that reads without waiting for
+// the mbarrier has a race.
 static void reduce_shared(struct warp *w, char *r, const struct op *op,
                           const struct bulk_operands *o, int lane)
 {
@@ -576,7 +580,7 @@ static void reduce_shared(struct warp *w, char *r, const struct op *op,
     free(bulk.pieces);
 }
 
-// moves: writes the bytes; else only the reads are checked.
+// A store of the box; moves: writes the bytes; otherwise only checks the reads.
 static void store(const struct bulk *b, bool moves)
 {
     const struct bulk_operands *o = b->op->operands;
@@ -594,7 +598,7 @@ static void store(const struct bulk *b, bool moves)
     for (uint32_t i = 0; i < box.rows; ++i) {
         uint32_t first, inside;
         uint64_t at = row_of(&box, i, &first, &inside);
-        // What lies outside of the tensor is not read: padding of the tile, say.
+        // Bytes outside of the tensor, such as padding of the tile, are not read.
         for (uint32_t k = first / PIECE * PIECE; inside && k < first + inside; k += PIECE)
             if (!read_shared(b, place_of(&box, b->at, i, k), PIECE, row + k))
                 return;
@@ -714,7 +718,8 @@ void bulk_spoil(struct warp *w, const size_t open[CLUSTER_MOST])
     }
 }
 
-// What a lane has stored by st.async is a load of the mbarrier from now on: nothing shows yet that it has come.
+// From now on a lane's st.async counts as a load on the mbarrier: nothing shows yet that its bytes
+// have arrived.
 static void keep_stored(struct warp *w, const struct op *op, int lane, struct cta *home,
                         uint32_t at, struct bulk *bulk)
 {
@@ -732,7 +737,8 @@ static void keep_stored(struct warp *w, const struct op *op, int lane, struct ct
     keep(home, bulk);
 }
 
-// st.async and red.async: the store is made at once, and who does not wait for the mbarrier has a race.
+// st.async and red.async: the store is made at once; a reader that does not wait for the mbarrier
+// has a race.
 void told_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct told_operands *o = op->operands;

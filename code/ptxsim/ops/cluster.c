@@ -1,9 +1,9 @@
 // cluster.c: clusters of CTAs: their barrier (barrier.cluster), and addresses in one another's shared
 // memory (mapa, getctarank; PTX ISA, "Cluster of Cooperative Thread Arrays").
 //
-// A lane arrives at the barrier, and waits there later: `came` has the lanes that have arrived in the
-// current phase, `through` those whose phase is complete and that have not waited yet. The phase is
-// complete when every lane of the cluster has arrived or ended.
+// A lane first arrives at the barrier, and waits later. `came` has the lanes that have arrived in
+// the current phase, `through` the lanes whose phase is complete and that have not waited yet. A
+// phase is complete when every lane of the cluster has arrived or ended.
 #include "cluster.h"
 #include "scalars.h"
 
@@ -75,7 +75,7 @@ void cluster_arrive_op(struct warp *w, char *r, const struct op *op, uint32_t ma
 {
     (void)r;
     if (!w->cta->cluster)
-        return; // in a CTA without a cluster the wait is the barrier
+        return; // without a cluster, the wait completes the barrier
     uint32_t again = mask & (w->came | w->through);
     if (again) {
         fault_at(w, op, __builtin_ctz(again), FAULT_TRAP,

@@ -1,14 +1,15 @@
-// cluster.h: how the CTAs of a cluster access one another. An address of shared memory has above
-// RANK_SHIFT the rank of a CTA plus one, as mapa makes it; 0 means the own CTA, so ordinary kernels
-// need no further checks.
+// cluster.h: how the CTAs of a cluster access one another. mapa puts the rank of a CTA, plus one,
+// into the bits of a shared address from RANK_SHIFT on. 0 there means the CTA itself, so ordinary
+// kernels need no further checks.
 #ifndef PTXSIM_CLUSTER_H
 #define PTXSIM_CLUSTER_H
 
 #include "ops.h"
 
-// The CTA whose shared memory a lane accesses, the warp's own or another of its cluster; *at
-// becomes the offset there. If it is no CTA of the cluster: the warp's own, and *at stays past its
-// end. Reports an access to a CTA that has ended, and .shared where .shared::cluster is needed.
+// The CTA whose shared memory a lane accesses: the warp's own or another of its cluster; *at
+// becomes the offset there. If the address names no CTA of the cluster, it is the warp's own CTA,
+// and *at remains past its end. Reports an access to a CTA that has ended, and .shared where
+// .shared::cluster is needed.
 struct cta *cluster_home_of(struct warp *w, const struct op *op, int lane, uint32_t *at);
 static inline struct cta *cluster_home(struct warp *w, const struct op *op, int lane, uint32_t *at)
 {
@@ -18,7 +19,8 @@ static inline struct cta *cluster_home(struct warp *w, const struct op *op, int 
 struct cta *cluster_home_wide(struct warp *w, const struct op *op, int lane, uint64_t wide,
                               uint32_t *at);
 
-// Race checks of one lane's access to the shared memory of `home`: race_shared, if that is its own CTA.
+// Race checks of one lane's access to the shared memory of `home`; calls race_shared if `home` is
+// the lane's own CTA.
 void cluster_race(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                   uint32_t bytes, enum race_access access, const void *value);
 
@@ -27,7 +29,8 @@ const char *cluster_name(const struct warp *w, const struct cta *home, char *tex
 
 // Some lanes of a CTA of a cluster have ended: the cluster's barrier no longer waits for them.
 void cluster_left(struct cta *cta);
-// Lanes of the cluster that have come to its barrier in this phase, and that have not ended.
+// came: lanes of the cluster that have arrived at its barrier in this phase; alive: lanes that have
+// not ended.
 void cluster_count(const struct cta *cta, uint32_t *came, uint32_t *alive);
 
 #endif

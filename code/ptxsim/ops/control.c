@@ -57,7 +57,7 @@ static void move_locals(struct warp *w, const struct call_operands *call, uint64
         const struct call_move *m = &call->move[i];
         char *here = local + mine + m->mine, *there = local + mine + call->local_bytes + m->its;
         if (!within(mine + call->local_bytes + m->its, m->bytes, size))
-            continue; // call_op has reported it
+            continue; // outside of local memory: call_op has reported it
         memcpy(back ? here : there, back ? there : here, m->bytes);
     }
 }
@@ -70,9 +70,9 @@ static const struct callee *callee_of(const struct program *p, uint32_t block)
     return &p->callees[c];
 }
 
-// The end of another lane's frame that a callee's frame at `frame` would overlap; 0 if there is
-// none. Frames of the same function at the same place may overlap: each lane has its own part of
-// every register.
+// If the frame of a callee at `frame` would overlap another lane's frame, returns the end of that
+// one; otherwise 0. Frames of the same function at the same place may overlap: each lane has its
+// own part of every register.
 static uint32_t overlapped(const struct warp *w, const struct callee *callee, uint32_t frame,
                            uint32_t mask)
 {
@@ -123,7 +123,7 @@ static void enter(struct warp *w, char *r, const struct op *op, const struct cal
         ((u64 *)(to + FRAME_STACK))[i] = w->stack[i];
         move_locals(w, call, mine, i, false);
     }
-    // The frames of other lanes, in another function, may be here, too.
+    // Frames of other lanes, in another function, may overlap these constants.
     char *constants = to + callee->constants_at;
     if (mask == w->alive) {
         memcpy(constants, callee->constants, callee->constant_bytes);
@@ -148,7 +148,7 @@ void call_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct program *p = w->cta->program;
     const struct call_operands *call = op->operands;
-    uint32_t return_block = w->next; // run_block sets it for every block
+    uint32_t return_block = w->next; // the block after the call, as run_block sets it
     w->gone = mask;
     if (call->callee >= 0) {
         enter(w, r, op, call, &p->callees[call->callee], return_block, mask);
@@ -203,8 +203,8 @@ void return_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
 }
 
-// A function's dynamic memory, from the end of the lane's local memory; freed when the function
-// returns, or by stackrestore. imm: its alignment; locals.
+// Dynamic memory of a function, at the end of the lane's local memory. It is freed when the
+// function returns, or by stackrestore. imm: its alignment; locals: bytes of the frame.
 void alloca_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     for (; mask; mask &= mask - 1) {

@@ -14,8 +14,7 @@ static int number_bytes(enum number number)
     return bytes[number];
 }
 
-// Rounds to a float with `fraction` bits and the least normal exponent `least`, in f64, in any
-// rounding.
+// Rounds an f64 to a float with `fraction` bits and the least normal exponent `least`.
 static double round_to(double a, int fraction, int least, double most, enum rounding rounding)
 {
     if (!(fabs(a) < INFINITY) || a == 0)
@@ -48,7 +47,7 @@ static double integral(double a, enum rounding rounding)
                                     : nearbyint(a);
 }
 
-// An integer, 65 bits and its sign, to f32 or f64 in any rounding.
+// Converts an integer, 65 bits as sign and magnitude, to f32 or f64 in any rounding.
 static double integer_to_float(bool negative, uint64_t magnitude, int digits,
                                enum rounding rounding)
 {
@@ -119,7 +118,7 @@ static uint64_t float_bits(double a, const struct conversion *k)
     uint64_t bits;
     memcpy(&bits, &a, 8);
     if (a != a && k->from == NUMBER_F64 && !k->saturate && k->to != NUMBER_F64) {
-        // Keeps sign and payload, as far as they fit; makes a NaN quiet.
+        // A NaN keeps its sign, and as much of its payload as fits, and becomes quiet.
         uint32_t single = (uint32_t)(bits >> 63 << 31 | 0x7fc00000 | (bits >> 29 & 0x7fffff));
         return k->to == NUMBER_F16    ? (single >> 16 & 0x8000) | 0x7c00 | (single >> 13 & 0x3ff)
                : k->to == NUMBER_BF16 ? single >> 16
@@ -160,7 +159,7 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
                           k);
     }
     if (k->to == NUMBER_TF32 && (raw & 0x7fffffff) > 0x7f800000)
-        return raw & 0xffffe000; // a NaN's payload is cut, too
+        return raw & 0xffffe000; // also cuts a NaN's payload
     double a;
     if (k->from == NUMBER_F16)
         a = f16_to_f32((uint32_t)raw & 0xffff);
@@ -173,7 +172,7 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
     if (!is_float(k->to))
         return float_to_integer(a, k);
     if (k->to_integral && k->from == NUMBER_F64 && a != a && !k->saturate)
-        return raw | UINT64_C(1) << 51; // quiet, with its payload
+        return raw | UINT64_C(1) << 51; // a quiet NaN with the same payload
     if (k->to_integral) {
         struct conversion exact = *k;
         exact.rounding = ROUND_NEAREST;
@@ -218,7 +217,7 @@ void convert(struct warp *w, char *r, const struct op *op, uint32_t mask)
         uint64_t value = 0;
         memcpy(&value, r + op->a + i * k->from_width, k->from_width);
         value = convert_one(value, k);
-        if (shift) // extended to the register's width
+        if (shift) // extends the value to the register's width
             value = k->to >= NUMBER_S8 && !is_float(k->to)
                         ? (uint64_t)((int64_t)(value << shift) >> shift)
                         : value << shift >> shift;

@@ -1,8 +1,8 @@
 // copy_async.c: asynchronous copies (cp.async).
 //
-// A cp.async reads its source when it is issued, and its bytes appear in shared memory at the wait:
-// at wait_group by the thread that issued it, or when a thread sees complete the phase of an
-// mbarrier that the copy was bound to. This is as late as the machine may be: a program that does
+// A cp.async reads its source when it is issued. Its bytes appear in shared memory at a wait: at
+// wait_group by the thread that issued it, or when a thread sees that the phase of an mbarrier to
+// which the copy is bound is complete. A GPU may not let them appear later. So a program that does
 // not wait computes with what was there before, and the race is reported (races/).
 #include "address.h"
 #include "async.h"
@@ -11,17 +11,19 @@
 
 #include <stdlib.h>
 
-struct copies {              // of a warp
-    uint32_t open[WARP];     // number of the group that each lane fills
-    uint32_t bound_to[WARP]; // a bit for each source (races/) of what a lane has bound to mbarriers
+struct copies {              // the copies of a warp
+    uint32_t open[WARP];     // for each lane, the number of the group that it fills
+    uint32_t bound_to[WARP]; // for each lane, a bit for each source (races/) of its copies that are
+                             // bound to mbarriers
     size_t count, capacity;
     struct copy {
         uint32_t at, bytes, insn, group;
-        uint32_t meeting; // 1 + the mbarrier's, 0: none
-        uint32_t phase;   // complete when the mbarrier has completed more than these
+        uint32_t meeting; // 1 + the number of its mbarrier; 0: bound to none
+        uint32_t phase;   // its phase: complete when the mbarrier has completed more phases than
+                          // this
         uint8_t lane, data[16];
-        size_t execution; // 1 + that of an ablation's log, 0: none
-        uint64_t issued;  // when its warp had run so many instructions
+        size_t execution; // 1 + its execution in an ablation's log; 0: none
+        uint64_t issued;  // instructions that its warp had run at the issue
     } * list;
 };
 
@@ -51,9 +53,9 @@ static void arrive_copy(struct warp *w, const struct copy *c, uint32_t source, u
     race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, source, stamp);
 }
 
-struct copy_places { // of each lane
+struct copy_places { // for each lane
     uint64_t to[WARP], from[WARP];
-    uint32_t used[WARP]; // bytes of the source; the rest is zeros
+    uint32_t used[WARP]; // bytes read from the source; the rest is filled with zeros
 };
 
 static void copy_places_of(const char *r, const struct op *op, struct copy_places *p)
@@ -70,8 +72,9 @@ static void copy_places_of(const char *r, const struct op *op, struct copy_place
     }
 }
 
-// Whether all lanes copy whole, read one after the other, and in order by what the warp knows, as most
-// do: their reads are then checked and noted at once. False where each lane must be looked at.
+// Whether all lanes copy whole pieces, read from consecutive addresses, and the warp knows of every
+// write to them. Most copies do: their reads are then checked and noted at once. False: each lane
+// must be checked by itself.
 static bool copy_reads_run(struct warp *w, const struct op *op, const struct copy_places *p)
 {
     const struct copy_operands *o = op->operands;
@@ -133,7 +136,8 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             reads |= 1u << i;
         }
         race_shared(w, op, 1u << i, c.at, size, RACE_ASYNC, NULL);
-        if (cta->written) // a read that is too early is reported as a race, not as uninitialised
+        if (cta->written) // a read before the bytes arrive is reported as a race, not as
+                          // uninitialised
             written_mark(cta->written, c.at, size);
         copies->list =
             array_grow(copies->list, copies->count, &copies->capacity, sizeof *copies->list);
@@ -144,8 +148,8 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
 }
 
-// The source of the copies that are bound to a phase of an mbarrier, for race checks, and the clock that those acquire
-// who see that phase.
+// For race checks: the source of the copies bound to a phase of an mbarrier, with the clock that a
+// thread acquires when it sees that phase complete.
 static uint32_t *source_of_copies(struct cta *cta, const struct copy *c)
 {
     return &cta->meetings[c->meeting - 1].copies[c->phase % 2];
@@ -157,8 +161,9 @@ static struct clock **clock_of_copies(struct cta *cta, const struct copy *c)
     return c->phase < m->phases ? &m->complete : &m->pending;
 }
 
-// An mbarrier that is told of a thread's copies is told of all that the thread has issued before. So of a copy that has come
-// those know, too, who see the phases that later copies of its lane are bound to.
+// An mbarrier that learns of a thread's copies learns of all copies that the thread has issued
+// before. So whoever sees the phase to which a lane's later copies are bound knows, too, that its
+// earlier copies have arrived.
 static void tell_later(struct warp *w, size_t from, int lane, uint32_t source, uint32_t stamp)
 {
     for (size_t i = from; i < w->copies->count; ++i) {
@@ -168,8 +173,8 @@ static void tell_later(struct warp *w, size_t from, int lane, uint32_t source, u
     }
 }
 
-// The thread that has issued copy i has waited for it. Who will see the phase of an mbarrier that the copy is bound to, or
-// has, knows that it has come, too.
+// The thread that issued copy i has waited for it. If the copy is bound to a phase of an mbarrier,
+// whoever sees that phase knows that the copy has arrived.
 static void arrive_awaited(struct warp *w, size_t i)
 {
     const struct copy *c = &w->copies->list[i];
@@ -182,7 +187,7 @@ static void arrive_awaited(struct warp *w, size_t i)
     arrive_copy(w, c, source, stamp);
 }
 
-// imm: groups that may be left; -1: commit only.
+// commit_group and wait_group. imm: how many groups may be left; -1: only commits.
 void copy_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r;
@@ -223,12 +228,13 @@ void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase)
     }
 }
 
-// The copies of a warp that are bound to a phase that is complete come, and those that their threads have issued before.
+// Lets the copies of a warp arrive that are bound to a complete phase, and those that the same
+// threads issued before them.
 static void arrive_bound(struct warp *w, uint32_t meeting, uint32_t phases, uint32_t stamp[2])
 {
     struct copies *copies = w->copies;
     struct cta *cta = w->cta;
-    size_t last[WARP] = {0}, kept = 0; // 1 + the last of each lane's
+    size_t last[WARP] = {0}, kept = 0; // for each lane, 1 + its last copy that arrives
     uint32_t lanes = 0;
     for (size_t i = 0; i < copies->count; ++i) {
         const struct copy *c = &copies->list[i];
@@ -261,7 +267,7 @@ static void arrive_bound(struct warp *w, uint32_t meeting, uint32_t phases, uint
 
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
 {
-    uint32_t stamp[2] = {0}; // by the phase's parity
+    uint32_t stamp[2] = {0}; // indexed by the parity of the phase
     for (int k = 0; k < cta->warps; ++k)
         if (cta->warp[k].copies)
             arrive_bound(&cta->warp[k], meeting, phases, stamp);

@@ -1,5 +1,5 @@
-// guard.c: operations that wrap others: under a guard, for some of the lanes, in another rounding;
-// and operations that need every lane.
+// guard.c: operations that wrap another one: run it under a guard, for some of the lanes, or in
+// another rounding; and operations that need every lane.
 #include "ops.h"
 #include "scalars.h"
 

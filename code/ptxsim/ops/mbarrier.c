@@ -1,4 +1,5 @@
-// mbarrier.c: mbarriers, but for the operations on them (sync.c): objects, phases, descriptions.
+// mbarrier.c: the state of mbarriers: objects, phases, descriptions. The operations on them are in
+// sync.c.
 #include "mbarrier.h"
 #include "address.h"
 #include "cluster.h"

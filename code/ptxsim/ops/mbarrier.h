@@ -1,12 +1,12 @@
 // mbarrier.h: an mbarrier: its 64-bit object in shared memory, and what race checks and copies need
-// to know of it beside. Shared by mbarrier.c, sync.c (the operations) and bulk.c.
+// to know beyond it. Shared by mbarrier.c, sync.c (the operations) and bulk.c.
 #ifndef PTXSIM_MBARRIER_H
 #define PTXSIM_MBARRIER_H
 
 #include "ops.h"
 
-// The object in shared memory, opaque to programs: threads expected in a phase (20 bits), those
-// still missing in this one (20), the phase's parity (1), bytes still missing (23, signed).
+// The object in shared memory, opaque to programs: arrivals expected in a phase (20 bits), arrivals
+// missing in this phase (20), the phase's parity (1), bytes missing in this phase (23, signed).
 struct mbarrier_state {
     uint32_t expected, pending, parity;
     int32_t bytes;
@@ -26,40 +26,42 @@ static inline struct mbarrier_state mbarrier_unpack(uint64_t word)
                                    .bytes = (int32_t)((int64_t)word >> 41)};
 }
 
-struct meeting { // what is known of an mbarrier beside its object
+struct meeting { // what is known of an mbarrier beyond its object
     uint32_t at, phases;
-    // For race checks: the sources of what it is told of, of bulk loads and st.async, and of cp.async, of which one that
-    // belongs to the phase under way may come before those of the phase before; 0: none yet.
-    uint32_t loads, copies[2];        // by the phase's parity
-    struct clock *pending, *complete; // what those know who arrived in this phase; in all before
+    // For race checks, the sources of what completes on the mbarrier: bulk loads and st.async; and
+    // cp.async, a source for either parity, since a copy of the current phase may arrive before
+    // those of the phase before. 0: none yet.
+    uint32_t loads, copies[2];        // copies: indexed by the phase's parity
+    struct clock *pending, *complete; // what threads know that arrived: in this phase, and in all
+                                      // phases before
 };
 
-// What is known of the mbarrier at a shared address. The pointer is good until the next call.
+// The meeting of the mbarrier at a shared address. The pointer is valid until the next call.
 struct meeting *meeting_at(struct cta *cta, uint32_t at);
 
-// The CTA in whose shared memory a lane's mbarrier is, at *at; NULL after a fault.
+// The CTA whose shared memory holds a lane's mbarrier; *at: its address there. NULL after a fault.
 struct cta *mbarrier_home(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
                           uint32_t *at);
 
-// Changes the bytes that the phase still lacks; false after a fault: they would be more than 2^20 - 1 (PTX
-// ISA, "Tracking asynchronous operations by the mbarrier object").
+// Adds `more` to the bytes that the phase still lacks. False after a fault: they would be more than
+// 2^20 - 1 (PTX ISA, "Tracking asynchronous operations by the mbarrier object").
 bool mbarrier_expect(struct warp *w, const struct op *op, int lane, uint32_t at,
                      struct mbarrier_state *s, int64_t more);
 
 // Ends the phase if nothing is missing in it.
 void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *s);
 
-// For a film: what the mbarrier is like after an operation on it.
+// For a film: records the state of the mbarrier after an operation on it.
 void film_state(struct cta *cta, const struct op *op, enum mbarrier_kind kind, uint32_t lanes,
                 const struct meeting *m, const struct mbarrier_state *s);
 
-// Takes the bytes of a bulk copy off those that the mbarrier at `address`, in the shared memory of
-// `home`, expects: *meeting and *phase get its number there and the phase that the copy belongs to.
-// False after a fault.
+// Subtracts the bytes of a bulk copy from those that the mbarrier at `address`, in the shared
+// memory of `home`, expects. *meeting gets the mbarrier's number, *phase the phase that counts the
+// copy. False after a fault.
 bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *home,
                    uint64_t address, uint32_t bytes, uint32_t *meeting, uint32_t *phase);
 
-// meetings_start forgets the mbarriers of the CTA before; meetings_destroy frees the storage.
+// meetings_start: forgets the mbarriers of the CTA before. meetings_destroy: frees the storage.
 void meetings_start(struct cta *cta);
 void meetings_destroy(struct cta *cta);
 

@@ -1,9 +1,9 @@
-// ops.h: the operations, and what each takes: decode/ emits pointers to them, exec/ calls them. An
-// operation is a function on 32 lanes (op_fn, program.h). Those that operations.def lists are
-// compiled once for each instruction set of the host (isa/), the others once.
+// ops.h: the operations, and the operands of each: decode/ stores pointers to operations, exec/
+// calls them. An operation is a function on 32 lanes (op_fn, program.h). Those that operations.def
+// lists are compiled once for each instruction set of the host (isa/), the others once.
 //
-// Each declaration says which fields of struct op its operation takes; d, a, b and c are places in
-// the frame unless it says otherwise.
+// The comment at a declaration says which fields of struct op the operation uses; d, a, b and c are
+// offsets in the frame, unless the comment says otherwise.
 #ifndef PTXSIM_OPS_H
 #define PTXSIM_OPS_H
 
@@ -23,9 +23,9 @@ enum op_id {
 };
 
 struct wgmma;
-// Checks and notes an access of global memory by all lanes, one after the other from `at`, `size` bytes
-// each; and stores `lanes` there, as race_global does; NULL: a read. False where it is to be checked lane
-// by lane; what has been noted by then is noted again.
+// Checks and notes an access to global memory by all lanes, at consecutive addresses from `at` on,
+// `size` bytes each; stores the bytes of `lanes` there, as race_global does; lanes NULL: a read.
+// False: the access must be checked lane by lane, which notes again what has been noted by then.
 typedef bool race_run_fn(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
                          const uint8_t *lanes);
 struct op_set {
@@ -36,7 +36,7 @@ struct op_set {
 };
 extern const struct op_set ops_base, ops_avx2, ops_avx512;
 const struct op_set *
-ops_choose(void); // the best this CPU has; PTXSIM_ISA=base|avx2|avx512 overrides
+ops_choose(void); // the best set of this CPU, or the one that PTXSIM_ISA=base|avx2|avx512 names
 
 // ---- Matrices -----------------------------------------------------------------------------------
 
@@ -51,34 +51,34 @@ enum matrix_type {
     MATRIX_F32,
     MATRIX_S32,
     MATRIX_F64,
-    MATRIX_S4, // of these three, an element stands for a byte of them
+    MATRIX_S4, // for this and the next two, an element of struct matrix is a whole byte
     MATRIX_U4,
     MATRIX_B1
 };
 
-// A matrix in the registers of a warp. Lane 4 g + t holds in register i the elements
-// (g + row[i], step t + column[i] + e) for e below `per`. A row of B is a column n of the product,
-// so that the columns of both operands run along k.
+// A matrix in the registers of a warp. Lane 4 g + t holds in register i the elements (g + row[i],
+// step t + column[i] + e), for each e below `per`. For B, rows are the columns n of the product, so
+// that the columns of both operands run along k.
 struct matrix {
     enum matrix_type type;
     uint32_t regs[8];
-    uint8_t count, distinct;  // registers; how many of them are not copies of earlier ones
-    uint8_t bytes, per, step; // of an element; elements a register
+    uint8_t count, distinct;  // registers; how many of them differ from all earlier ones
+    uint8_t bytes, per, step; // bytes of an element; elements in a register; step between lanes
     uint8_t row[8], column[8];
 };
 
 struct mma {
     struct matrix a, b, c, d;
     int m, n, k;
-    bool differ;   // single bits: those that differ are counted, not those that are both set
+    bool differ;   // of single bits: counts bits that differ, instead of bits that are both set
     bool saturate; // integer sums stop at the ends of s32 instead of wrapping
 };
 
-struct matrix_memory { // a load or a store of one wmma fragment
+struct matrix_memory { // a wmma fragment and its place in memory
     struct matrix matrix;
     bool store, accumulator;
-    bool transposed; // the matrix's rows are not contiguous in memory
-    uint32_t stride; // register: elements between rows
+    bool transposed; // rows of the matrix are not contiguous in memory
+    uint32_t stride; // a register: elements from one row to the next
 };
 
 struct tiles { // ldmatrix, stmatrix: 8x8 tiles of 16-bit elements
@@ -87,8 +87,9 @@ struct tiles { // ldmatrix, stmatrix: 8x8 tiles of 16-bit elements
     bool store, transposed;
 };
 
-op_fn wmma_move, tiles_move; // operands: a struct matrix_memory, a struct tiles
-op_fn movmatrix_op;          // OP_mma has a struct mma
+// operands: a struct matrix_memory; a struct tiles.
+op_fn wmma_move, tiles_move;
+op_fn movmatrix_op; // OP_mma: operands: a struct mma
 
 // ---- Conversions --------------------------------------------------------------------------------
 
@@ -113,37 +114,40 @@ enum number {
 struct conversion {
     enum number to, from;
     enum rounding rounding;
-    bool to_integral;                 // .rni and friends
-    bool saturate, finite, ftz, relu; // finite: .satfinite, the largest number for an overflow
-    uint8_t to_width, from_width;     // of the registers
+    bool to_integral;                 // .rni and the like: to a whole number
+    bool saturate, finite, ftz, relu; // finite: .satfinite, an overflow becomes the largest number
+    uint8_t to_width, from_width;     // bytes of the registers
 };
 
 op_fn convert; // operands: a struct conversion
-// Two at once: from a (the upper) and b in f32, or from both halves of a.
+// Converts two numbers at once: f32 in a (the upper result) and b, or both halves of a.
 op_fn convert_pair;
-op_fn rounded_op; // under the mode `rounding`; operands: an op_fn *, what it calls
+op_fn rounded_op; // rounds as `rounding` says; operands: an op_fn *, the operation to run
 
 // ---- Everything else ----------------------------------------------------------------------------
 
 // atomic, number, is_signed, bytes; regs: destination or NO_REGISTER, operand, second operand.
 op_fn atomic_op;
-// The same on one value in memory; what it held. shared: whether the memory is.
+// Applies an atomic operation to one value in memory; returns the value before. shared: it is
+// shared memory.
 uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_t b, uint64_t c,
                       bool shared);
-op_fn guarded_op; // inner for the lanes of the guard
-// Whether all 32 lanes are there, as for products and matrices, whose addresses are the first lane's;
-// a fault if not.
+op_fn guarded_op; // runs `inner` for the lanes of the guard
+// Whether all 32 lanes take part, as they must in products and matrix accesses, whose addresses are
+// the first lane's. If not, a fault.
 bool whole_warp(struct warp *w, const struct op *op, uint32_t mask);
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
-// For race checks, of a shuffle: reports a lane that its own mask leaves out, and the first lane that takes a value from
-// one that has ended, or that its mask leaves out. named: the masks of the lanes; NULL: they name all.
+// For race checks of a shuffle: reports a lane that is missing in its own mask, and the first lane
+// that takes a value from a lane that has ended, or is missing in its mask. named: each lane's
+// mask; NULL: all lanes.
 void report_sources(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP],
                     const uint32_t *named);
 op_fn nothing_op;
 op_fn start_dependents_op, await_dependency_op;  // griddepcontrol
-op_fn mov_b128_op, pack_b128_op, unpack_b128_op; // regs: the two halves, the lower first
-op_fn warp_sync_op;                              // bar.warp.sync; b: the members
-op_fn vprintf_op, assert_op;                     // regs: where the call's result and parameters lie
+op_fn mov_b128_op, pack_b128_op, unpack_b128_op; // regs: the two 64-bit halves, the lower first
+op_fn warp_sync_op;                              // bar.warp.sync; b: the mask of members
+op_fn vprintf_op, assert_op;                     // regs: offsets of the call's result and
+                                                 // parameters
 
 enum vote { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };
 
@@ -209,55 +213,60 @@ extern const char *const special_names[SPECIALS];
 // ---- Control flow -------------------------------------------------------------------------------
 
 op_fn branch_op, exit_op, trap_op, return_op;
-op_fn barrier_op, switch_op; // operands: a struct barrier_operands, a struct switch_operands
+op_fn barrier_op, switch_op; // operands: a struct barrier_operands; a struct switch_operands
 op_fn call_op, call_end_op;  // operands: a struct call_operands
 op_fn alloca_op, stacksave_op, stackrestore_op;
-// A plain operation for some of the lanes: the others keep what the destination held.
+// Runs a plain operation for the lanes of the mask; the destinations of the others stay as they
+// are.
 void plain_masked(struct warp *w, char *r, const struct op *op, op_fn *run, uint32_t mask);
 
-// Threads of a CTA's warps that have not ended, in whole warps.
+// Threads in the warps of a CTA that have not ended; every warp counts whole.
 uint32_t living_threads(const struct cta *cta);
-// For race checks: marks the lanes of a group that is to run and has run past a barrier at which others of
-// the warp stand; and reports those marked that end.
+// For race checks of lanes that run past a barrier at which others of their warp wait.
+// barrier_note_passing marks such lanes in a group that is about to run; barrier_report_passed
+// reports those marked lanes that end.
 void barrier_note_passing(struct warp *w, const struct group *g);
 void barrier_report_passed(struct warp *w, const struct op *op, uint32_t mask);
-// Lets everyone who waits at a barrier go on if all have come.
+// Releases all who wait at a barrier, if everyone has arrived.
 void release_barrier(struct cta *cta, unsigned id);
-// Some lanes of a warp have ended: when all that are left of it wait at a barrier, the warp has come.
+// Some lanes of a warp have ended. If all its remaining lanes wait at a barrier, the warp has
+// arrived.
 void barrier_left(struct warp *w);
 
-// The barrier of a cluster, and addresses in it (cluster.c). An arrival may be `relaxed`; the wait has as
-// operands what it is in a cluster of one CTA, the barrier of that.
+// The barrier of a cluster, and addresses in a cluster (cluster.c). An arrival may be `relaxed`.
+// The operands of the wait are a struct barrier_operands: a CTA alone waits at that barrier of its
+// own.
 op_fn cluster_arrive_op, cluster_wait_op;
-op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: of the address; b: of mapa, the rank
+op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: of the address; mapa: b is the rank
 
 enum barrier_kind { BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR };
 struct barrier_operands {
     enum barrier_kind kind;
     bool aligned, has_count, negated;
-    uint32_t id, count, input, output; // registers
+    uint32_t id, count, input, output; // offsets of registers
 };
 
 struct call_operands {
-    int callee; // -1: the function whose address is in the register `address`
+    int callee; // -1: the address of the function is in the register `address`
     uint32_t address;
-    const struct callee *caller; // the callee's frame begins after its frame
-    uint64_t local_bytes;        // and the callee's local memory after these of the caller
-    int moves;                   // arguments (call_op) or the returned value (call_end_op)
+    const struct callee *caller; // the callee's frame begins after this function's frame
+    uint64_t local_bytes;        // of the caller: the callee's local memory begins after them
+    int moves;                   // the arguments (call_op), or the returned value (call_end_op)
     struct call_move {
         uint64_t mine, its; // offsets in the caller's and the callee's local memory
         uint64_t bytes;
     } * move;
 };
 
-struct switch_operands { // brx.idx
-    uint32_t index;      // register
+struct switch_operands { // operands of brx.idx
+    uint32_t index;      // a register
     int count;
     int *targets; // blocks
 };
 
-// Fixed places in every frame: where the thread's local memory of this frame begins (64 bits a
-// lane); the block to return to and the caller's frame (32 bits); alloca's memory at the call (64).
+// Fixed offsets in every frame: where this frame's local memory of the thread begins (64 bits for
+// each lane); the block to return to and the caller's frame (32 bits); the thread's alloca memory
+// at the call (64 bits).
 enum {
     FRAME_LOCAL = 0,
     FRAME_RETURN = 256,
@@ -269,22 +278,26 @@ enum {
 // ---- Asynchronous copies and mbarriers (sync.c) -------------------------------------------------
 
 op_fn copy_async_op; // operands: a struct copy_operands; bytes
-op_fn copy_group_op; // imm: groups that may be left by a wait, -1: commit; open_group
+op_fn copy_group_op; // imm: how many groups a wait may leave, -1: commit; open_group
 op_fn mbarrier_op;   // operands: a struct mbarrier_operands; mbarrier
 op_fn mbarrier_pending_op;
 op_fn fence_op, proxy_fence_op, nanosleep_op;
-enum { PROXY_FENCE_SHARED = 1, PROXY_FENCE_GLOBAL = 2 }; // bits of the fence's imm: which memory
+enum {
+    PROXY_FENCE_SHARED = 1,
+    PROXY_FENCE_GLOBAL = 2
+}; // bits of imm of the fence: for which
+    // memory it is
 
 struct copy_operands {
-    uint32_t to, from, size, ignore; // registers; the last two or NO_REGISTER
+    uint32_t to, from, size, ignore; // registers; size and ignore may be NO_REGISTER
     int64_t to_offset, from_offset;
     bool to_wide, from_wide;
     race_run_fn *read_run;
 };
 
 struct mbarrier_operands {
-    uint32_t operand; // count, bytes, parity or state; or NO_REGISTER
-    uint32_t result;  // the state; or NO_REGISTER
+    uint32_t operand; // a count, bytes, a parity or a state; or NO_REGISTER
+    uint32_t result;  // receives the state; or NO_REGISTER
     bool parity, no_increment;
 };
 
@@ -292,19 +305,18 @@ struct mbarrier_operands {
 
 struct bulk_operands {
     bool tensor, store;
-    bool from_shared; // to another CTA's, that is in `global`
-    bool
-        reduces; // cp.reduce: as the operation's `atomic` and `number` say, in elements of its bytes
-    bool multicast; // to the CTAs of the cluster that the register `ranks` names, a bit each
+    bool from_shared; // from shared memory to another CTA, whose address is in `global`
+    bool reduces; // cp.reduce: by `atomic` and `number` of the operation, in elements of its bytes
+    bool multicast; // to each CTA of the cluster whose bit is set in the register `ranks`
     uint32_t ranks;
     int rank;
     struct bulk_address {
         uint32_t reg;
         int64_t offset;
         bool wide;
-    } shared, global, barrier; // global: that of the tensor's map
+    } shared, global, barrier; // global: for a tensor, the address of its map
     uint32_t coordinate[5];
-    uint32_t size; // register, if it is no tensor
+    uint32_t size; // a register; not for a tensor
 };
 
 op_fn bulk_op; // operands: a struct bulk_operands
@@ -313,8 +325,8 @@ struct told_operands {
     uint32_t bytes;
     bool stores; // st.async
 };
-op_fn told_op; // after a store to `to`: its bytes are taken off those that the mbarrier expects
-op_fn bulk_group_op; // imm: groups of stores that may be left by a wait, -1: commit
+op_fn told_op; // after the store to `to`: subtracts its bytes from those that the mbarrier expects
+op_fn bulk_group_op; // imm: how many groups of stores a wait may leave, -1: commit
 
 // ---- Products of a warpgroup (wgmma.c) ----------------------------------------------------------
 
@@ -329,40 +341,42 @@ struct wgmma {
     int d_count;
     uint32_t d[WGMMA_N / 2];
     int words;
-    const uint64_t *d_set, *a_set; // `words` of them, as in struct watch
-    // The product of a warp's 16 rows, for each instruction set. a: [16][WGMMA_K] of bytes or
-    // halves; b: [n][WGMMA_K], columns of B; d: the registers' frame.
+    const uint64_t *d_set, *a_set; // sets of `words` words each, as in struct watch
+    // Computes the product for a warp's 16 rows; each instruction set has its own function. a:
+    // [16][WGMMA_K], bytes or halves; b: [n][WGMMA_K], columns of B; d: in the frame r.
     void (*product)(char *r, const struct wgmma *t, const void *a, const void *b, bool add);
 };
 
-// Which of the registers that wgmma uses a stretch of instructions reads and writes: sets of bits,
-// by the numbers that the decoder gave to the registers.
+// Which registers of wgmma a run of instructions reads and writes, between two operations of wgmma.
+// Sets of bits: the decoder gave each register a number.
 struct watch {
     int words;
-    uint64_t *touched, *written; // accumulators that are read or written; all that are written
+    uint64_t *touched, *written; // accumulators that are read or written; registers of any operand
+                                 // that are written
     int count;
     struct watch_use {
         int number;
         uint32_t insn;
-    } * uses; // of accumulators
+    } * uses; // of accumulators, one by one
 };
 
 op_fn watch_op;       // operands: a struct watch
 op_fn wgmma_op;       // issue; operands: a struct wgmma
-op_fn wgmma_group_op; // imm: groups that may be left by a wait, -1: commit
+op_fn wgmma_group_op; // imm: how many groups a wait may leave, -1: commit
 op_fn wgmma_fence_op;
-void wgmma_left(struct warp *w); // it has ended: nobody of its warpgroup waits for it any more
-// Of a warp that waits for products: another one of its warpgroup that has not committed them, or -1.
+void wgmma_left(struct warp *w); // a warp has ended: no warp of its warpgroup waits for it any more
+// Another warp of the warpgroup of `w` that has not committed the products that `w` waits for; -1:
+// none.
 int wgmma_behind(const struct warp *w);
-op_fn setmaxnreg_op; // imm: the count; takes
+op_fn setmaxnreg_op; // imm: the count of registers; takes
 
-// ---- What a CTA has on its way ------------------------------------------------------------------
+// ---- What a CTA has under way -------------------------------------------------------------------
 
 void sync_start(struct cta *cta);   // before a CTA begins
 void sync_finish(struct cta *cta);  // after its last warp has ended; may fault
-void sync_destroy(struct cta *cta); // frees what the CTA's storage holds of them
-// "mbarrier at ADDRESS (name + offset), phase ...": what the mbarrier at a shared address waits
-// for.
+void sync_destroy(struct cta *cta); // frees the storage that the CTA keeps for them
+// Text "mbarrier at ADDRESS (name + offset), phase ...": which arrivals and bytes the mbarrier at a
+// shared address waits for.
 void mbarrier_describe(const struct cta *cta, uint32_t at, char *text, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-// scalars.h: one lane's arithmetic, as the expressions of operations.def use it. Branch-free where
-// it matters, so that a loop over 32 lanes becomes vector code.
+// scalars.h: arithmetic on one lane, for the expressions of operations.def. Free of branches where
+// a loop over 32 lanes is to become vector code.
 #ifndef PTXSIM_SCALARS_H
 #define PTXSIM_SCALARS_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-// Registers are read under any type of their width.
+// A register may be read as any type of its width.
 typedef uint8_t u8 __attribute__((may_alias));
 typedef uint16_t u16 __attribute__((may_alias));
 typedef uint32_t u32 __attribute__((may_alias));
@@ -42,7 +42,7 @@ SCALAR int32_t saturate_s32(int64_t value)
     return (int32_t)(value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : value);
 }
 
-SCALAR uint32_t low24(uint32_t value) // sign-extended
+SCALAR uint32_t low24(uint32_t value) // the low 24 bits, sign-extended
 {
     return (uint32_t)((int32_t)(value << 8) >> 8);
 }
@@ -64,12 +64,12 @@ SCALAR uint32_t reverse32(uint32_t x)
     return __builtin_bswap32(x);
 }
 
-SCALAR uint32_t top_bit(uint64_t x) // position of the highest set bit, ~0 if none
+SCALAR uint32_t top_bit(uint64_t x) // position of the highest set bit; ~0: no bit is set
 {
     return x ? 63 - (uint32_t)__builtin_clzll(x) : ~0u;
 }
 
-// bfe: `length` bits from `position` on; bits past the width are copies of the sign.
+// bfe: `length` bits from `position` on; bits beyond the width are copies of the sign.
 SCALAR uint64_t extract(uint64_t a, uint32_t position, uint32_t length, int width, bool is_signed)
 {
     position &= 0xff;
@@ -89,7 +89,7 @@ SCALAR uint64_t extract(uint64_t a, uint32_t position, uint32_t length, int widt
 SCALAR uint64_t insert(uint64_t from, uint64_t into, uint32_t position, uint32_t length, int width)
 {
     if (width ==
-        32) { // one machine instruction; for 64 bits ptxas makes a routine, which takes every bit
+        32) { // a machine instruction; for 64 bits ptxas makes a routine, which takes all bits
         position &= 0xff;
         length &= 0xff;
     }
@@ -123,7 +123,8 @@ SCALAR uint32_t find_nth_set(uint32_t mask, uint32_t base, int32_t offset)
     return ~0u;
 }
 
-// prmt: each nibble of the selector takes a byte of b:a, or with its top bit that byte's sign.
+// prmt: each nibble of the selector chooses a byte of b:a; with its top bit set, eight copies of
+// that byte's sign.
 SCALAR uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)
 {
     uint64_t both = (uint64_t)b << 32 | a;
@@ -172,7 +173,7 @@ SCALAR uint32_t dot2(uint32_t a, uint32_t b, bool signed_a, bool signed_b)
 
 // ---- Floats -------------------------------------------------------------------------------------
 
-SCALAR float flush(float value) // subnormal to zero of its sign
+SCALAR float flush(float value) // turns a subnormal into a zero of its sign
 {
     uint32_t bits = bits_of(value);
     return float_of(bits & 0x7f800000 ? bits : bits & 0x80000000u);
@@ -193,7 +194,7 @@ SCALAR double fused_f64(double a, double b, double c)
     return __builtin_fma(a, b, c);
 }
 
-// The number when one is NaN; -0 below +0.
+// If one operand is NaN, the other; -0 is less than +0.
 SCALAR float min_f32(float a, float b)
 {
     float least = a < b ? a : b;
@@ -223,8 +224,8 @@ SCALAR float relu(float a)
     return a != a ? a : a > 0 ? a : 0;
 }
 
-// The part of an f64 that rcp.approx.ftz.f64 and rsqrt use: the upper word, with subnormals flushed
-// and all NaNs the same.
+// The part of an f64 that rcp.approx.ftz.f64 and rsqrt work on: its upper word, with subnormals
+// flushed and all NaNs made alike.
 SCALAR double upper_half(double a)
 {
     uint64_t bits;
@@ -238,25 +239,26 @@ SCALAR double upper_half(double a)
     return a;
 }
 
-// sin.approx and cos.approx: the angle as the hardware keeps it, a fraction of a revolution.
+// sin.approx and cos.approx: the angle rounded as the hardware does, to an f32 number of
+// revolutions.
 SCALAR double angle_of(float a)
 {
     float turns = flush(a) * 0x1.45f306p-3f; // 1 / 2 pi
     return (double)(turns - truncf(turns)) * 6.283185307179586;
 }
 
-// 2^x in f64, rounded once to f32: relative error of the f64 value below 2^-42.
+// 2^x in f64, rounded once to f32; the f64 value has a relative error below 2^-42.
 SCALAR float exp2_f32(float x)
 {
-    double clamped = x < -200.0f ? -200.0 : x > 200.0f ? 200.0 : x; // NaN stays
-    double shifted = clamped + 0x1.8p52;       // its low bits: the integer part
-    double f = clamped - (shifted - 0x1.8p52); // [-0.5, 0.5]
+    double clamped = x < -200.0f ? -200.0 : x > 200.0f ? 200.0 : x; // clamped; NaN stays
+    double shifted = clamped + 0x1.8p52;       // its low bits are the integer part
+    double f = clamped - (shifted - 0x1.8p52); // in [-0.5, 0.5]
     uint64_t bits;
     memcpy(&bits, &shifted, 8);
     bits = (bits + 1023) << 52;
     double scale;
     memcpy(&scale, &bits, 8);
-    // The series of exp(f ln 2) up to f^11.
+    // The series of exp(f ln 2) up to the term of f^11.
     double p = 4.4455e-10;
     p = p * f + 7.0549116208e-09;
     p = p * f + 1.01780860092397e-07;
@@ -280,8 +282,9 @@ SCALAR int32_t to_s32(float a) // towards zero, clamped; NaN gives 0
                                 : INT32_MIN;
 }
 
-// a b + c rounded to odd in f64: a and b have at most 11 bits, so the product is exact; whatever
-// the sum drops sets its last bit, however far apart the two are.
+// The sum of x and y in f64, rounded to odd: if it is inexact, its last bit is set. With x a
+// product of numbers of at most 11 bits, which is exact, a later rounding to a half gives a b + c
+// rounded once.
 SCALAR double sum_odd(double x, double y)
 {
     double sum = x + y, part = sum - x;
@@ -289,18 +292,20 @@ SCALAR double sum_odd(double x, double y)
     uint64_t bits;
     memcpy(&bits, &sum, 8);
     uint64_t odd = bits & 1 ? bits : (rest > 0) == (sum > 0) ? bits + 1 : bits - 1;
-    bits = rest > 0 || rest < 0 ? odd : bits; // not if NaN
+    bits = rest > 0 || rest < 0 ? odd : bits; // a NaN stays as it is
     memcpy(&sum, &bits, 8);
     return sum;
 }
 
-// ---- Narrow floats, nearest even ----------------------------------------------------------------
+// ---- Narrow floats, rounded to nearest even
+// ---------------------------------------------------------
 
 SCALAR uint32_t f16_of(float a)
 {
     uint32_t bits = bits_of(a), sign = bits >> 16 & 0x8000, mag = bits & 0x7fffffff;
     uint32_t normal = (mag + 0xfff + (mag >> 13 & 1) - (UINT32_C(112) << 23)) >> 13;
-    uint32_t tiny = bits_of(float_of(mag) + 0.5f) - 0x3f000000; // an ulp of 0.5 is f16's least
+    uint32_t tiny = bits_of(float_of(mag) + 0.5f) - 0x3f000000; // an ulp of 0.5f is f16's least
+                                                                // number
     uint32_t half = mag >= 0x47800000 ? 0x7c00 : mag >= 0x38800000 ? normal : tiny;
     return mag > 0x7f800000 ? 0x7fff : sign | half;
 }
@@ -319,7 +324,7 @@ SCALAR uint32_t bf16_of(float a)
     return a != a ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-// f64 -> f32 rounded to odd, so that rounding again, to a half format, gives a single rounding.
+// Rounds f64 to odd in f32, so that rounding the result to a half format is a single rounding.
 SCALAR float odd_f32(double a)
 {
     float near = (float)a;
@@ -357,22 +362,22 @@ SCALAR uint32_t e4m3_to_f16(uint32_t code)
     return mag == 0x7f ? 0x7fff : half | (code & 0x80) << 8;
 }
 
-// A code below 8 is a multiple of e4m3's least number, 2^-9, which f16 stores with another
-// exponent.
+// e4m3 codes below 8 are multiples of e4m3's least number, 2^-9, which f16 stores with different
+// exponents.
 SCALAR uint32_t e4m3_tiny(uint32_t code)
 {
     int half = (int)(bits_of((float)(int)code) >> 13) - (121 << 10);
     return half > 0 ? (uint32_t)half : 0;
 }
 
-// e4m3_to_f16 of two codes, in the halves of one word.
+// Converts two e4m3 codes to the halves of one word; like e4m3_to_f16.
 SCALAR uint32_t e4m3_pair(uint32_t codes)
 {
     uint32_t two = (codes & 0xff) | (codes & 0xff00) << 8, mag = two & 0x007f007f;
     uint32_t nan = (mag + 0x00010001) & 0x00800080, tiny = ~(mag + 0x00780078) & 0x00800080;
     uint32_t halves = ((mag << 7) + 0x20002000) | ((nan << 8) - (nan >> 7));
     uint32_t below = e4m3_tiny(mag & 7) | e4m3_tiny(mag >> 16 & 7) << 16;
-    uint32_t where = (tiny << 9) - (tiny >> 7); // all bits of the halves that are tiny
+    uint32_t where = (tiny << 9) - (tiny >> 7); // all bits of those halves whose code is below 8
     return (halves & ~where) | (below & where) | (two & 0x00800080 & ~nan) << 8;
 }
 

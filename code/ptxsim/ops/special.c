@@ -57,16 +57,17 @@ const char *const special_names[SPECIALS] = {"%tid.x",
                                              "%cluster_nctarank",
                                              "%is_explicit_cluster"};
 
-// The clocks count instructions: the simulator has no time. Each instruction of the warp counts for
-// some cycles, so that a loop that waits for a number of cycles ends soon; a warp never reads less
-// than another warp of its CTA has read before. The same in every run. A warp that does nothing but
-// read the clock waits for a time: after some reads, each further one advances the clock by a part
-// of the wait.
+// The clocks count instructions, since the simulator has no time. An instruction of the warp counts
+// for some cycles, so that a loop that waits for a number of cycles ends soon. A warp never reads
+// less than another warp of its CTA has read before. All values are the same in every run. A warp
+// that does nothing but read the clock waits: after some reads, each further read advances the
+// clock by a part of the time that the wait has lasted.
 enum { CYCLES_INSTRUCTION = 16, PATIENT_LOOKS = 16, PART_OF_WAIT = 8 };
 
 static uint64_t read_clock(struct warp *w, const struct op *op)
 {
-    const struct basic_block *block = &w->cta->program->blocks[w->next - 1]; // the one that runs
+    const struct basic_block *block = &w->cta->program->blocks[w->next - 1]; // the block that is
+                                                                             // running
     uint64_t ran = (w->instructions + op->insn - block->insn) * CYCLES_INSTRUCTION;
     uint64_t effects = atomic_load_explicit(&w->cta->worker->effects, memory_order_relaxed);
     if (w->look.effects != effects || !w->look.count) {
@@ -77,7 +78,7 @@ static uint64_t read_clock(struct warp *w, const struct op *op)
     if (++w->look.count > PATIENT_LOOKS)
         w->look.ahead += (ran + w->look.ahead - w->look.since) / PART_OF_WAIT;
     uint64_t now = ran + w->look.ahead;
-    if (now < w->cta->clock) { // another warp has read a later time: this one goes on from there
+    if (now < w->cta->clock) { // another warp has read a later time: go on from that
         w->look.ahead += w->cta->clock - now;
         w->look.since += w->cta->clock - now;
     }
@@ -89,8 +90,8 @@ static bool is_clock(int64_t which)
     return which >= SPECIAL_CLOCK && which <= SPECIAL_GLOBALTIMER_HI;
 }
 
-// Where the system's part of the shared memory begins. On a GPU it is before the CTA's own part;
-// here it is after it, and exists only in programs that ask for it (exec/launch.c).
+// Where the system's part of shared memory begins. On a GPU it lies before the CTA's own part; in
+// the simulator it lies after it, and exists only in programs that ask for it (exec/launch.c).
 static uint64_t reserved_begin(const struct cta *cta)
 {
     return cta->shared_bytes - (cta->program->asks_reserved ? RESERVED_SHARED_BYTES : 0);
@@ -137,7 +138,7 @@ static uint64_t special(const struct warp *w, int which, int lane)
     case SPECIAL_RESERVED_SMEM_BEGIN:
     case SPECIAL_RESERVED_SMEM_0:
     case SPECIAL_RESERVED_SMEM_1: return reserved_begin(cta);
-    case SPECIAL_ENVREG1: return launch->grid_memory >> 32; // cooperative groups read it here
+    case SPECIAL_ENVREG1: return launch->grid_memory >> 32; // cooperative groups read this register
     case SPECIAL_ENVREG2: return (uint32_t)launch->grid_memory;
     case SPECIAL_CLUSTER_CTARANK: return (uint64_t)cta->rank;
     case SPECIAL_CLUSTER_NCTARANK: return (uint64_t)cluster_size(cta);

@@ -1,5 +1,5 @@
-// sync.c: operations on mbarriers, fences, and what becomes of copies on their way when a CTA
-// begins and ends.
+// sync.c: operations on mbarriers, fences, and what happens to copies under way when a CTA begins
+// and ends.
 #include "address.h"
 #include "async.h"
 #include "cluster.h"
@@ -31,7 +31,7 @@ static struct cta *find_object(struct warp *w, char *r, const struct op *op, int
     return NULL;
 }
 
-// A thread has seen the phases of an mbarrier: what was bound to them has come.
+// A thread has seen phases of an mbarrier complete: lets arrive what is bound to them.
 static void see_phases(struct cta *cta, uint32_t meeting, uint32_t phases)
 {
     copies_arrive(cta, meeting, phases);
@@ -53,7 +53,7 @@ static bool arrive(struct warp *w, const struct op *op, int lane, struct cta *ho
     return true;
 }
 
-// The lanes' operation on the mbarrier at one address of a CTA's shared memory.
+// Runs an operation for the lanes whose mbarrier is at one address of a CTA's shared memory.
 static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes, struct cta *cta,
                    uint32_t at)
 {
@@ -62,8 +62,8 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
     uint8_t *object = cta->shared + at;
     int first = __builtin_ctz(lanes);
     bool starts = op->mbarrier == MBARRIER_INIT, ends = op->mbarrier == MBARRIER_INVAL;
-    // mbarrier.inval is checked as a read only: libcu++'s pipeline calls it with no synchronisation
-    // but a match_any before.
+    // mbarrier.inval is checked only as a read: libcu++'s pipeline calls it after a match_any, with
+    // no other synchronisation.
     if (cta == w->cta)
         race_shared(w, op, lanes, at, 8, starts ? RACE_WRITE : RACE_READ, NULL);
     for (uint32_t left = cta == w->cta ? 0 : lanes; left; left &= left - 1)
@@ -82,7 +82,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
             race_init(w, first, at);
         clock_drop(&m->pending);
         clock_drop(&m->complete);
-        m->phases++; // completes the phases of the mbarrier that was here before
+        m->phases++; // completes the phases of an earlier mbarrier at this address
         film_state(cta, op, op->mbarrier, lanes, m,
                    &(struct mbarrier_state){.expected = count, .pending = count});
         return;
@@ -187,7 +187,7 @@ void mbarrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
 }
 
-// a: the state; d: the arrivals that it lacked.
+// a: a state; d: how many arrivals it lacked.
 void mbarrier_pending_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)w, (void)mask;
@@ -197,7 +197,7 @@ void mbarrier_pending_op(struct warp *w, char *r, const struct op *op, uint32_t 
 
 // ---- Fences -------------------------------------------------------------------------------------
 
-// imm: whether other CTAs see it.
+// imm: nonzero for a fence that other CTAs see.
 void fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r;
@@ -226,8 +226,8 @@ void start_dependents_op(struct warp *w, char *r, const struct op *op, uint32_t 
     w->cta->worker->starts_dependents = true;
 }
 
-// A barrier shows others what one thread has waited for: so the wait counts for all CTAs that a barrier may
-// reach.
+// One thread's wait for the kernel before counts for all threads of all CTAs that its barriers may
+// reach, since a barrier tells others what the thread knows.
 void await_dependency_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r, (void)op, (void)mask;

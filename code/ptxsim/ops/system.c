@@ -1,8 +1,8 @@
 // system.c: functions that the device's runtime provides to every kernel: vprintf, __assertfail,
-// malloc and free. (children.c has those that launch kernels.)
+// malloc and free. (children.c has the functions that launch kernels.)
 //
-// What a warp prints is kept and written to stdout at the end of the launch, block by block, warp
-// by warp, so it is the same in every run. (Launches behave as under CUDA_LAUNCH_BLOCKING=1.)
+// What a warp prints is kept, and written to stdout at the end of the launch, block by block and
+// warp by warp: so it is the same in every run. (Launches behave as under CUDA_LAUNCH_BLOCKING=1.)
 #include "system.h"
 #include "address.h"
 #include "ptxsim/base/heap.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The host address for a generic address; NULL after a fault.
+// The host pointer for a generic address; NULL after a fault.
 static void *generic_place(struct warp *w, const struct op *op, int lane, uint64_t at,
                            uint32_t bytes, bool store)
 {
@@ -47,13 +47,13 @@ bool generic_store(struct warp *w, const struct op *op, int lane, uint64_t at, c
     } else if (!(at >> WINDOW_SHIFT)) {
         global_defined(w, at, bytes, true);
         global_touch(w, op, at, bytes, true);
-        race_global(w, op, 1u << lane, at, bytes, RACE_WRITE, from); // makes the store, too
+        race_global(w, op, 1u << lane, at, bytes, RACE_WRITE, from); // makes the store as well
     }
     memcpy(place, from, bytes);
     return true;
 }
 
-// Bytes at a generic address; false after a fault.
+// Reads bytes at a generic address; false after a fault.
 static bool fetch(struct warp *w, const struct op *op, int lane, uint64_t at, void *to,
                   uint32_t bytes)
 {
@@ -63,7 +63,7 @@ static bool fetch(struct warp *w, const struct op *op, int lane, uint64_t at, vo
     return from != NULL;
 }
 
-// A string in the device's memory; cut at `size`.
+// Copies a string from device memory, cut to `size` bytes.
 static bool fetch_text(struct warp *w, const struct op *op, int lane, uint64_t at, char *to,
                        size_t size)
 {
@@ -77,7 +77,8 @@ static bool fetch_text(struct warp *w, const struct op *op, int lane, uint64_t a
     return true;
 }
 
-// The next argument: 4 or 8 bytes, aligned to its size in the buffer that `at` walks.
+// Reads the next argument, 4 or 8 bytes, from the buffer at *at, aligned to its size, and moves *at
+// past it.
 static bool next_argument(struct warp *w, const struct op *op, int lane, uint64_t *at,
                           uint32_t bytes, uint64_t *value)
 {
@@ -87,7 +88,7 @@ static bool next_argument(struct warp *w, const struct op *op, int lane, uint64_
     return fetch(w, op, lane, *at - bytes, value, bytes);
 }
 
-// A warp keeps at most as much output as a launch does (launch->print_bytes).
+// Whether a warp has printed as much as is kept of a whole launch (launch->print_bytes).
 static bool prints_in_vain(const struct warp *w)
 {
     size_t most = w->cta->launch->print_bytes;
@@ -100,9 +101,9 @@ static void put(struct warp *w, const char *from, size_t size)
         text_add(&w->printed, from, size);
 }
 
-// Wider widths and precisions are cut to this one. A GPU's driver writes any number of characters,
-// up to two thousand million, and takes a second for each such line: here there would be too many
-// lines.
+// Widths and precisions beyond this are cut to it. A GPU's driver writes any number of characters,
+// up to two thousand million, at a second for each such line; the simulator would have to keep too
+// many of them.
 enum { WIDEST = 4096 };
 
 // Reads the number at format[*at], and moves *at to its last digit.
@@ -133,7 +134,7 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
             used += (size_t)sprintf(spec + used, "%d", digits(format, &at));
             continue;
         }
-        if (c == '*' && format[at - 1] == '.') { // no GPU takes a precision from the arguments
+        if (c == '*' && format[at - 1] == '.') { // a GPU takes no precision from the arguments
             *length = at + 1 + (format[at + 1] != 0);
             put(w, format, *length);
             return true;
@@ -144,7 +145,7 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
             int width = (int)value > WIDEST ? WIDEST : (int)value < -WIDEST ? -WIDEST : (int)value;
             used += (size_t)sprintf(spec + used, "%d", width);
         } else if (strchr("lqjzt", c)) {
-            wide = true; // long has 64 bits
+            wide = true; // `long` has 64 bits
         } else if (!strchr("hL", c)) {
             spec[used++] = c;
         }
@@ -155,7 +156,7 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
         put(w, "%", 1);
         return true;
     }
-    if (!kind || !strchr("diouxXcspfFeEgGaA", kind)) { // as it stands
+    if (!kind || !strchr("diouxXcspfFeEgGaA", kind)) { // not a conversion: print it unchanged
         put(w, format, *length);
         return true;
     }
@@ -225,7 +226,7 @@ void vprintf_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
 }
 
-// void __assertfail(message, file, line, function, char size): the line that a GPU prints.
+// void __assertfail(message, file, line, function, char size): prints the same line as a GPU.
 void assert_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     struct cta *cta = w->cta;
@@ -264,7 +265,8 @@ void malloc_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 void free_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     note_effect(w);
-    w->cta->worker->last = (struct allocation){0}; // it may be the block
+    w->cta->worker->last = (struct allocation){0}; // the allocation remembered there may be this
+                                                   // block
     for (; mask; mask &= mask - 1) {
         uint64_t address;
         int lane = __builtin_ctz(mask);

@@ -1,5 +1,5 @@
-// system.h: functions that the device's runtime provides to every kernel, for their decoder: an
-// operation's regs say where the call's result and parameters are in a lane's local memory.
+// system.h: functions that the device's runtime provides to every kernel. regs of these operations:
+// the offsets of the call's result and parameters in a lane's local memory.
 #ifndef PTXSIM_OPS_SYSTEM_H
 #define PTXSIM_OPS_SYSTEM_H
 
@@ -7,9 +7,10 @@
 
 op_fn malloc_op, free_op;
 
-// Where parameter `index` of the call lies.
+// The address of parameter `index` of the call.
 char *parameter(struct warp *w, const char *r, const struct op *op, int lane, int index);
-// Stores a result at a generic address, checked and noted as any store of a kernel; false after a fault.
+// Stores a result at a generic address, checked and noted like any store of a kernel; false after a
+// fault.
 bool generic_store(struct warp *w, const struct op *op, int lane, uint64_t at, const void *from,
                    uint32_t bytes);
 

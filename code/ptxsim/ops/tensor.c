@@ -1,20 +1,20 @@
-// tensor.c: loads and stores of matrices.
+// tensor.c: loads and stores of matrices: wmma, ldmatrix, stmatrix.
 //
-// Operands of 16 bits are made of 8x8 tiles, one register a tile: lane 4 g + t holds elements
-// (g, 2 t) and (g, 2 t + 1), so that the 32 registers of the lanes are the tile in row-major order.
-// Eight-bit ones have tiles of 8x16, tf32 of 8x4, accumulators two or four bytes an element in
-// 8x8 tiles. The order of the tiles is decode/'s place_matrix: mma's where PTX defines it; wmma's
-// is what the machine was measured to do, for PTX leaves it open.
+// 16-bit operands consist of 8x8 tiles, each in one register of the lanes. Lane 4 g + t holds
+// elements (g, 2 t) and (g, 2 t + 1), so that the 32 lanes' registers are the tile in row-major
+// order. Tiles of 8-bit operands are 8x16, of tf32 8x4; accumulators have 8x8 tiles of 2- or 4-byte
+// elements. place_matrix (decode/) sets the order of the tiles: for mma as PTX defines it; for
+// wmma, where PTX leaves it open, as it was measured on a GPU.
 //
-// Shared wavefronts of 16-bit operands are those of the ldmatrix that ptxas makes of a wmma load:
-// one for each 8x8 tile whose eight 16-byte rows lie in distinct banks.
+// ptxas compiles a wmma load of 16-bit operands to ldmatrix. Its shared wavefronts are counted
+// accordingly: one for each 8x8 tile whose eight 16-byte rows lie in distinct banks.
 #include "address.h"
 #include "ptxsim/machine/film.h"
 #include "ptxsim/races/cells.h"
 #include "scalars.h"
 
-// The host address of `bytes` of the operation's space; NULL after a fault. stored: the bytes that a store
-// writes there; NULL: a load.
+// The host pointer for `bytes` at an address of the operation's space; NULL after a fault. stored:
+// the bytes that a store writes there; NULL: a load.
 static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, uint64_t at,
                                uint32_t bytes, const void *stored, bool *shared)
 {
@@ -35,7 +35,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
         }
         if (store && cta->written)
             written_mark(cta->written, offset, bytes);
-        // PTX does not say which lane reads what: each counts as a reader of everything.
+        // PTX does not say which lane reads which element: every lane counts as a reader of all.
         if (cta->races)
             race_shared(w, op, store ? 1u << lane : ~0u, offset, bytes,
                         store ? RACE_WRITE : RACE_READ, stored);
@@ -46,13 +46,14 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
         return NULL;
     }
     global_touch(w, op, at, bytes, store);
-    // It makes a store, too.
+    // race_global makes a store, too.
     race_global(w, op, store ? 1u << lane : ~0u, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return (uint8_t *)(uintptr_t)at;
 }
 
-// Like locate_checked, for most accesses: in shared memory, written before, and plainly in order;
-// NULL for others. Neighbouring lanes store a part of the bytes each, a power of two.
+// Like locate_checked, for the usual access: to shared memory that has been written, plainly in
+// order. NULL for any other. A store is by `lanes`: neighbouring lanes store equal parts of the
+// bytes, of a power of two each.
 static inline uint8_t *locate_quick(struct warp *w, const struct op *op, uint32_t lanes,
                                     uint64_t at, uint32_t bytes, bool store)
 {
@@ -94,14 +95,15 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     uint32_t offset[WARP];
     for (int i = 0; i < WARP; ++i)
         offset[i] =
-            (uint32_t)at[i]; // the window is a multiple of the banks, so a generic address will do
+            (uint32_t)at[i]; // a window begins at a multiple of the banks, so a generic address
+                             // does as well
     if (w->cta->trace)
         trace_access(w->cta->trace, w, op->insn, offset, (int)bytes, mask, store);
     count_wavefronts(w, op, offset, bytes, mask, store);
 }
 
-// Whether a load of eight rows of 16 bytes needs no more checks: in shared memory, written, and
-// plainly in order.
+// Whether a load of eight rows of 16 bytes needs no further check: it reads shared memory that has
+// been written, and is plainly in order.
 static bool rows_good(struct warp *w, const struct op *op, const uint64_t row[8])
 {
     const struct cta *cta = w->cta;
@@ -114,8 +116,8 @@ static bool rows_good(struct warp *w, const struct op *op, const uint64_t row[8]
     return !cta->races || race_rows(w, op, row, 8, 16);
 }
 
-// One 8x8 tile of 16-bit elements: eight rows of 16 bytes, at the addresses of lanes
-// first … first + 7 in `row`.
+// Moves one 8x8 tile of 16-bit elements: eight rows of 16 bytes, at the addresses of lanes first …
+// first + 7 in `row`.
 static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg,
                       const uint64_t row[8], int first, bool store, bool transposed)
 {
@@ -124,8 +126,9 @@ static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg
     u16 *lanes = (u16 *)(r + reg);
     bool shared = false;
     for (int i = 8; i < WARP; ++i)
-        at[i] = row
-            [0]; // masked off, but the same in every call, so that count_wavefronts recognises the pattern
+        at[i] =
+            row[0]; // masked off, but equal in every call, so that count_wavefronts recognises the
+                    // pattern
     bool good = !store && rows_good(w, op, row);
     for (int i = 0; i < 8; ++i) {
         at[i] = row[i];
@@ -165,15 +168,15 @@ static void load_tiles(struct warp *w, char *r, const struct op *op, uint64_t ba
     }
 }
 
-// A lane's element e of a fragment's registers from `first` on, `width` bytes each.
+// Element e of a lane, in a fragment's registers from `first` on; width: bytes of an element.
 static char *element_at(char *r, const struct matrix *f, uint32_t first, uint32_t e, uint32_t width,
                         uint32_t lane)
 {
     return r + f->regs[first + e / f->per] + width * lane + f->bytes * (e % f->per);
 }
 
-// One access for the elements that a lane has in a register, or in a pair of an accumulator's, if
-// they are adjacent in memory; else one for each element.
+// Moves a fragment. Elements that a lane holds in one register, or in two registers of an
+// accumulator, are one access if they are adjacent in memory; otherwise each element is one.
 static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t base,
                           uint64_t stride)
 {
@@ -187,7 +190,7 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
         for (uint32_t part = 0; part < elements; part += together) {
             uint64_t at[WARP];
             bool shared = false;
-            uint8_t *quad = NULL; // where four lanes' elements lie side by side
+            uint8_t *quad = NULL; // where the elements of four lanes are contiguous in memory
             for (uint32_t i = 0; i < WARP; ++i) {
                 uint64_t row = i / 4 + f->row[first];
                 uint64_t column = i % 4 * f->step + f->column[first] + part;
@@ -199,7 +202,7 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
                                ? NULL
                                : locate_quick(w, op, 15u << i, at[i], 4 * bytes, m->store);
                 shared |= quad != NULL;
-                bool two = size == 4 && together == 2; // f32 and s32, in rows
+                bool two = size == 4 && together == 2; // f32 or s32: two registers, of one row
                 u32 *pair[2] = {(u32 *)(r + f->regs[first]) + i,
                                 (u32 *)(r + f->regs[first + two]) + i};
                 uint32_t stored[4]; // what the lane stores
@@ -233,7 +236,7 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
             if (!pairs)
                 count_access(w, op, at, size * together, ~0u, shared, m->store);
         }
-        if (pairs) { // the machine transposes in registers, then moves pairs
+        if (pairs) { // the hardware moves pairs, and transposes in registers
             uint64_t at[WARP];
             for (uint32_t i = 0; i < WARP; ++i)
                 at[i] = base +
@@ -261,7 +264,7 @@ void wmma_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
         move_elements(w, r, op, base, stride);
 }
 
-// The rows of tile i are at the addresses of lanes 8 i to 8 i + 7.
+// Lanes 8 i to 8 i + 7 hold the addresses of the rows of tile i.
 void tiles_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct tiles *t = op->operands;

@@ -3,8 +3,8 @@
 #include "ops.h"
 #include "scalars.h"
 
-// A lane that is missing in its own mask of members takes part all the same; PTX leaves the result
-// undefined.
+// Reports a lane that is missing in its own mask of members. The lane takes part all the same; PTX
+// leaves the result undefined.
 static void report_outside(struct warp *w, const struct op *op, uint32_t mask, const u32 *named)
 {
     uint32_t all = ~0u;
@@ -46,8 +46,8 @@ void report_sources(struct warp *w, const struct op *op, uint32_t mask, const in
     }
 }
 
-// a: the predicate, b: the members, which the scheduler has brought together (SYNC_MEMBERS). d: a
-// predicate or, for a ballot, a register.
+// a: the predicate; b: the mask of members, whom the scheduler has brought together (SYNC_MEMBERS);
+// d: a predicate or, for a ballot, a register.
 void vote_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     report_outside(w, op, mask, (const u32 *)(r + op->b));
@@ -69,7 +69,7 @@ void vote_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         *(u32 *)(r + op->d) = d;
 }
 
-// match.any, match.all (imm 1). regs[0]: the predicate or NO_REGISTER.
+// imm: 0 for match.any, 1 for match.all. regs[0]: the predicate or NO_REGISTER.
 void match_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     report_outside(w, op, mask, (const u32 *)(r + op->b));
@@ -86,7 +86,7 @@ void match_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             same |= (uint32_t)(value[j] == value[i]) << j;
         same &= members;
         result[i] = op->imm ? (same == members ? members : 0) : same;
-        for (uint32_t left = same; left; left &= left - 1) { // theirs is the same
+        for (uint32_t left = same; left; left &= left - 1) { // these lanes have the same value
             int j = __builtin_ctz(left);
             if (named[j] != named[i])
                 continue;
@@ -133,7 +133,8 @@ void redux_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             ((u32 *)(r + op->d))[i] = result[i];
 }
 
-// The leader is the lowest member. regs[0]: its lane (or NO_REGISTER), d: whether this is it.
+// The leader is the lowest member. regs[0]: the leader's lane, or NO_REGISTER; d: whether this lane
+// is the leader.
 void elect_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     report_outside(w, op, mask, (const u32 *)(r + op->b));

@@ -1,19 +1,19 @@
 // wgmma.c: products of a warpgroup (wgmma), and setmaxnreg.
 //
-// Four warps issue the same instruction; each computes 16 of the 64 rows of D from its rows of A
-// and all of B. At the issue a wgmma is only put on a list. At the wait_group that waits for it its
-// operands are read from shared memory, the product is made and D is written: without the wait, D
-// has its old values, and an operand that is overwritten before the wait gives a wrong product. The
-// hardware may be as late as this. A wgmma is one operation of the warpgroup, and groups belong to
-// the warpgroup: a wait goes on when all four warps have committed what it waits for, and a warp
-// that has waited knows that all four have read their operands. (In CUTLASS one thread of a
-// warpgroup then tells the producer so.) With PTXSIM_SCHEDULE about half of the products read their
-// operands at the issue, which the hardware may do, too. A in registers is always read at the
-// issue.
+// Four warps issue the same instruction. Each computes 16 of the 64 rows of D, from its rows of A
+// and all of B. At the issue, a wgmma is only put on a list. At the wait_group that waits for it,
+// its operands are read from shared memory and D is written: the hardware may be as late as this.
+// So without the wait D has its old values, and an operand that is overwritten before the wait
+// gives a wrong product. A in registers is always read at the issue. With PTXSIM_SCHEDULE, about
+// half of the products read all operands at the issue, which the hardware may do, too.
 //
-// The place of an operand's element in shared memory follows from the descriptor: rows of eight
-// times 16 bytes without a swizzle, else of eight times the swizzle's span; the swizzle exchanges
-// 16-byte pieces by bits of their address.
+// A wgmma is one operation of the warpgroup, and groups belong to the warpgroup. A wait ends when
+// all four warps have committed what it waits for, and a warp that has waited knows that all four
+// have read their operands. (In CUTLASS, one thread of a warpgroup then tells the producer.)
+//
+// The place of an operand's element in shared memory follows from the descriptor. Without a
+// swizzle, operands consist of blocks of eight rows of 16 bytes; with one, of eight rows as wide as
+// the swizzle, whose 16-byte pieces are exchanged according to bits of their addresses.
 #include "address.h"
 #include "async.h"
 #include "ptxsim/machine/film.h"
@@ -23,20 +23,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROW_BYTES = 32 }; // bytes of an operand's row along k, whatever its type
+enum { ROW_BYTES = 32 }; // bytes of one row of an operand along k, for every type
 
-struct products { // products of a warp
+struct products { // the products of a warp
     uint32_t open, issued, resized;
-    uint32_t registers;                  // of a thread, by the last setmaxnreg; 0: none yet
+    uint32_t registers;                  // of a thread, as set by the last setmaxnreg; 0: there was
+                                         // none
     const struct op *last, *last_resize; // the last wgmma and setmaxnreg, for messages
     uint32_t committed, waited;          // numbers of the last product committed, and waited for
-    const struct op *waits; // the operation at which the warp waits for others; or NULL
-    struct reads { // for race checks: by then products up to `number` were issued, or have read
+    const struct op *waits; // the operation at which the warp waits for other warps, or NULL
+    struct reads { // for race checks: what the warp had done when it had issued, or read, products
+                   // up to `number`
         uint32_t number;
         struct clock *clock;
-    } * reads; // those that some warp of the warpgroup has not waited for yet
+    } * reads; // only those that some warp of the warpgroup has not waited for yet
     size_t read_count, read_capacity;
-    bool fenced;     // a wgmma.fence has come since results were written
+    bool fenced;     // there was a wgmma.fence after the last write of a result
     uint64_t *dirty; // registers written since the last wgmma.fence, as in struct watch
     int words;
     size_t count, capacity;
@@ -45,10 +47,11 @@ struct products { // products of a warp
         uint64_t a_desc, b_desc;
         uint32_t frame, group, number;
         uint32_t issued; // for race checks: the CTA's time at the issue
-        bool add, taken; // taken: its operands have been read, at another warp's wait
-        bool spoiled;    // struct ablation: D's sign is inverted
+        bool add, taken; // taken: operands have been read, at the wait of another warp
+        bool spoiled;    // by struct ablation: the sign of D is inverted
         uint32_t a[4][WARP];
-        uint8_t (*early)[ROW_BYTES]; // operands read at the issue: 16 rows of A, then B; or NULL
+        uint8_t (*early)[ROW_BYTES]; // operands that were read at the issue: 16 rows of A, then B;
+                                     // or NULL
     } * list;
 };
 
@@ -101,7 +104,8 @@ void wgmma_destroy(struct cta *cta)
     }
 }
 
-// Faults if a warp of the warpgroup of `i` has not issued the same as the others; names the first.
+// Reports a fault if a warp of the warpgroup of warp `i` has not issued the same products as the
+// others.
 static void compare_warps(struct cta *cta, int i)
 {
     static const struct products none;
@@ -130,7 +134,7 @@ static void compare_warps(struct cta *cta, int i)
     }
 }
 
-// Registers of a thread when a CTA is launched: as in the machine code, or at most .maxnreg; 0:
+// Registers of a thread at the launch of a CTA: as in the machine code, at most .maxnreg; 0:
 // unknown.
 static uint32_t registers_at_launch(const struct cta *cta)
 {
@@ -141,9 +145,9 @@ static uint32_t registers_at_launch(const struct cta *cta)
     return ((uint32_t)known + UNIT - 1) / UNIT * UNIT;
 }
 
-// The CTA's warps must not end up with more registers than it was launched with, or one of them
-// waits for ever (PTX ISA, "setmaxnreg": "blocks until enough registers are available in the
-// per-CTA-register pool").
+// Reports a fault if the CTA's warps end up with more registers than it was launched with: one of
+// the warps would wait for ever (PTX ISA, "setmaxnreg": "blocks until enough registers are
+// available in the per-CTA-register pool").
 static void compare_registers(struct cta *cta)
 {
     enum { SM_REGISTERS = 64 << 10 };
@@ -177,9 +181,9 @@ void wgmma_finish(struct cta *cta)
 
 // ---- Operands in shared memory ------------------------------------------------------------------
 
-struct layout { // of a descriptor
+struct layout { // the contents of a descriptor
     uint32_t start, leading, stride, base;
-    uint32_t span; // of the swizzle: 0, 32, 64, 128
+    uint32_t span; // width of the swizzle in bytes: 0, 32, 64 or 128
 };
 
 static struct layout unpack_descriptor(uint64_t d)
@@ -198,8 +202,8 @@ static uint32_t swizzled(const struct layout *l, uint32_t at)
     return l->span ? at ^ (row & (l->span / 16 - 1)) << 4 : at;
 }
 
-// The place of 16 bytes of an operand: eight halves or 16 bytes along k, from `k` on, in row `row`
-// (a column of B); or, transposed, eight halves along the rows, from `row` on, at one k.
+// The shared address of 16 bytes of an operand: elements along k from `k` on in row `row` (for B, a
+// column); or, if transposed, eight halves along the rows from `row` on at one k.
 static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k, int size)
 {
     uint32_t r = (uint32_t)row, along = (uint32_t)(k * size), pitch = l->span ? l->span : 16;
@@ -208,7 +212,7 @@ static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k
         at += r % 8 * pitch + r / 8 * l->stride;
         at += l->span ? along : along / 16 * l->leading;
     } else {
-        uint32_t wide = pitch / 2, across = (uint32_t)k; // halves that lie side by side
+        uint32_t wide = pitch / 2, across = (uint32_t)k; // halves that are contiguous
         at += r % wide * 2 + across % 8 * pitch;
         at += l->span ? r / wide * l->leading + across / 8 * l->stride
                       : r / wide * l->stride + across / 8 * l->leading;
@@ -216,10 +220,15 @@ static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k
     return swizzled(l, at);
 }
 
-enum stage { ISSUE, OTHERS_WAIT, WAIT }; // OTHERS_WAIT: another warp waits for this one's product
+enum stage {
+    ISSUE,
+    OTHERS_WAIT,
+    WAIT
+}; // OTHERS_WAIT: at another warp's wait for a product of
+    // this one
 
-// Checks a piece and, if `to` is not NULL, copies it there. proxy: whether fences are still to be
-// checked.
+// Checks 16 bytes of an operand and, unless `to` is NULL, copies them there. *proxy: whether fences
+// are still to be checked.
 static bool take_piece(struct warp *w, const struct pending *p, uint32_t at, enum stage stage,
                        bool *proxy, void *to)
 {
@@ -235,14 +244,15 @@ static bool take_piece(struct warp *w, const struct pending *p, uint32_t at, enu
         if (stage != ISSUE && written_since(cta->races, at, 16, p->issued))
             race_overwritten(w, op, 0, at, 16, p->issued);
         race_shared(w, op, ~0u, at, 16, stage == OTHERS_WAIT ? RACE_LOOK : RACE_READ, NULL);
-        *proxy = *proxy && !race_proxy(w, op, 0, cta, at, 16, false); // reported once an operand
+        *proxy = *proxy && !race_proxy(w, op, 0, cta, at, 16, false); // at most one report for each
+                                                                      // operand
     }
     if (to)
         memcpy(to, cta->shared + at, 16);
     return true;
 }
 
-// Rows first … first + count - 1 of an operand, ROW_BYTES each; NULL: checks only.
+// Takes rows first … first + count - 1 of an operand, ROW_BYTES each; to NULL: checks only.
 static bool take_rows(struct warp *w, const struct pending *p, uint64_t descriptor, bool transposed,
                       int first, int count, int size, enum stage stage, uint8_t *to)
 {
@@ -286,7 +296,7 @@ static bool same_lanes(struct warp *w, const struct op *op, const u64 *descripto
     return true;
 }
 
-// The rows of A that belong to warp `rows`.
+// Takes the 16 rows of A that belong to warp number `rows` of the warpgroup.
 static bool take_a(struct warp *w, const struct pending *p, int rows, enum stage stage,
                    uint8_t (*a)[ROW_BYTES])
 {
@@ -296,7 +306,7 @@ static bool take_a(struct warp *w, const struct pending *p, int rows, enum stage
                      element_bytes(t), stage, a ? a[0] : NULL);
 }
 
-// Rows of A and B in shared memory, checked; a, b: where they go, or NULL.
+// Takes the operands that are in shared memory, checked, to a and b, which may be NULL.
 static bool take_operands(struct warp *w, const struct pending *p, enum stage stage,
                           uint8_t (*a)[ROW_BYTES], uint8_t (*b)[ROW_BYTES])
 {
@@ -305,7 +315,8 @@ static bool take_operands(struct warp *w, const struct pending *p, enum stage st
                                                          element_bytes(t), stage, b ? b[0] : NULL);
 }
 
-// For a film: the stretch of shared memory that `rows` rows of an operand from `first` on lie in.
+// For a film: the range of shared memory that contains `rows` rows of an operand, from row `first`
+// on.
 static void extent(uint64_t descriptor, bool transposed, int first, int rows, int size,
                    uint32_t *from, uint32_t *to)
 {
@@ -399,7 +410,8 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
 }
 
-// The wait of warp `by` shows that this product of `w` has read its operands. Both have the same B.
+// The wait of warp `by` shows that this product of `w` has read its operands; the B of both is the
+// same.
 static void take_for(struct warp *by, struct warp *w, struct pending *p)
 {
     bool early = p->early;
@@ -416,7 +428,7 @@ static void finish(struct warp *w, const struct pending *p)
     _Alignas(64) uint8_t space[16 + WGMMA_N][ROW_BYTES];
     uint8_t(*a)[ROW_BYTES] = p->early ? p->early : space, (*b)[ROW_BYTES] = a + 16;
     if (t->a_desc == NO_REGISTER)
-        for (int i = 0; i < 4; ++i) // registers go down the rows, then along k
+        for (int i = 0; i < 4; ++i) // registers first go down the rows, then along k
             for (int lane = 0; lane < WARP; ++lane)
                 memcpy(&a[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &p->a[i][lane], 4);
     if (p->taken || take_operands(w, p, WAIT, p->early ? NULL : a, p->early ? NULL : b))
@@ -440,7 +452,7 @@ void wgmma_spoil(struct warp *w, size_t first)
         w->products->list[i].spoiled = true;
 }
 
-// The first warp of the warpgroup of `w`; `count`: how many of it there are.
+// The first warp of the warpgroup of `w`; *count: the number of its warps.
 static struct warp *warpgroup_of(const struct warp *w, int *count)
 {
     int first = w->index / WARPGROUP_WARPS * WARPGROUP_WARPS, left = w->cta->warps - first;
@@ -448,7 +460,7 @@ static struct warp *warpgroup_of(const struct warp *w, int *count)
     return &w->cta->warp[first];
 }
 
-// How many of a warp's pending products a wait waits for.
+// How many of a warp's pending products have to be complete after a wait.
 static size_t awaited(const struct products *p, const struct op *wait)
 {
     size_t done = 0;
@@ -457,7 +469,8 @@ static size_t awaited(const struct products *p, const struct op *wait)
     return done;
 }
 
-// A warp of the warpgroup that has not ended, nor committed product `number`; or -1.
+// A warp of the warpgroup of `w` that has neither ended nor committed product `number`; -1: there
+// is none.
 static int behind(const struct warp *w, uint32_t number)
 {
     int count;
@@ -474,7 +487,7 @@ int wgmma_behind(const struct warp *w)
     return behind(w, p->list[awaited(p, p->waits) - 1].number);
 }
 
-// Forgets the products that no warp of the warpgroup waits for any more.
+// Forgets the reads of products that all warps of the warpgroup have waited for.
 static void forget_reads(struct warp *first, int count)
 {
     uint32_t waited = UINT32_MAX;
@@ -505,13 +518,13 @@ static void note_reads(struct warp *w, uint32_t number)
     race_release_products(w, &reads->clock);
 }
 
-// All four warps have committed the first `done` products that `w` waits for.
+// Completes the first `done` products of `w`, which all four warps have committed.
 static void complete(struct warp *w, size_t done)
 {
     struct products *p = w->products;
     int count;
     struct warp *first = warpgroup_of(w, &count);
-    bool news = false; // whether no warp has waited for them before
+    bool news = false; // no warp has waited for these products before
     p->waited = p->list[done - 1].number;
     for (int i = 0; i < count; ++i) {
         struct products *other = first[i].products;
@@ -533,7 +546,7 @@ static void complete(struct warp *w, size_t done)
     if (news) {
         note_reads(w, p->waited);
         race_acquire(w, ~0u,
-                     w->clock ? p->reads[p->read_count - 1].clock : NULL); // for all of its lanes
+                     w->clock ? p->reads[p->read_count - 1].clock : NULL); // of all lanes
     }
     forget_reads(first, count);
     p->fenced = false;
@@ -542,7 +555,7 @@ static void complete(struct warp *w, size_t done)
     note_effect(w);
 }
 
-// Releases warps of w's warpgroup that waited for others and need not wait any longer.
+// Lets those warps of the warpgroup go on that waited for others and no longer need to.
 static void settle(struct warp *w)
 {
     int count;
@@ -615,7 +628,8 @@ void wgmma_fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         memset(products->dirty, 0, (size_t)products->words * sizeof *products->dirty);
 }
 
-// ---- Registers in between -----------------------------------------------------------------------
+// ---- Registers used between the issue and the wait
+// ---------------------------------------------------
 
 static void report_uses(struct warp *w, const struct op *op, const struct watch *watch,
                         const struct pending *p)

@@ -1,4 +1,4 @@
-// wide.c: 128-bit registers.
+// wide.c: operations on 128-bit registers.
 #include "ops.h"
 #include "scalars.h"
 

@@ -10,7 +10,7 @@ static const struct opcode opcodes[] = {
 };
 
 static const struct system_call calls[] = {
-    // ops/extra/children.c
+    // In ops/extra/children.c:
     {"__cudaCDP2GetParameterBufferV2", child_params_op, {8, 8, 12, 12, 4}, true},
     {"__cudaCDP2LaunchDeviceV2", child_launch_op, {4, 8, 8}, false},
     {"__cudaCDP2MemcpyAsync", child_copy_op, {4, 8, 8, 8, 4, 8}, false},

@@ -2,8 +2,8 @@
 // matrix A").
 #include "extra.h"
 
-// mma.sp{::ordered_metadata}.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  d, a, b, c,
-// metadata, selector: half of A's columns are stored.
+// mma.sp{::ordered_metadata}.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype d, a,
+// b, c, metadata, selector
 static void sparse_product(struct decoder *d, bool ordered)
 {
     struct sparse_mma *sparse = arena_alloc(&d->program->arena, sizeof *sparse);
@@ -16,7 +16,7 @@ static void sparse_product(struct decoder *d, bool ordered)
                                                : types[1] == MATRIX_TF32 ? 32
                                                : is_8bit_float(types[1]) ? 8
                                                                          : 16;
-    int least = 256 / bits; // columns of A in 16 bytes of it
+    int least = 256 / bits; // columns of A in 16 bytes of a row
     if (!has(d, MOD_row) || !has(d, MOD_col) || !types_agree(types) || types[1] == MATRIX_F64 ||
         bits == 1 || s.m != 16 || s.n != 8 ||
         (s.k != 2 * least && (s.k != least || is_8bit_float(types[1]))))
@@ -34,7 +34,7 @@ static void sparse_product(struct decoder *d, bool ordered)
              4 / sparse->metadata_lanes);
     sparse->selector = (int)selector->value;
     struct shape stored = {s.m, s.n, s.k / 2};
-    if (whole) { // bytes
+    if (whole) { // elements of whole bytes: k counts bytes
         stored.k = stored.k * bits / 8;
         s.k = s.k * bits / 8;
     }
@@ -44,7 +44,8 @@ static void sparse_product(struct decoder *d, bool ordered)
     matrix_operand(d, operand(d, 3), &t->c, types[3], 'c', s, false);
     sparse->metadata = source(d, operand(d, 4), 4);
     emit(d, mma_sparse_op, 0)->operands = sparse;
-    // The hardware multiplies only the stored elements, in the time of a product of half the depth.
+    // The hardware multiplies only stored elements, and takes as long as for a dense product of
+    // half the k.
     struct insn_info *info = this_insn(d);
     info->tensor_flops = (uint32_t)(t->m * t->n * t->k);
     info->tensor_flops_8bit = t->a.bytes == 1 ? info->tensor_flops : 0;

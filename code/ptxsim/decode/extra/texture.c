@@ -2,7 +2,7 @@
 // objects: the handle is in a register.
 #include "extra.h"
 
-// .1d, .a2d, .cube and the like; refuses samples.
+// Reads .1d, .a2d, .cube and the like from the opcode; multisampled textures are not supported.
 static void geometry(struct decoder *d, struct texture_operands *o)
 {
     o->cube = has(d, MOD_cube) || has(d, MOD_acube);
@@ -15,13 +15,14 @@ static void geometry(struct decoder *d, struct texture_operands *o)
         unsupported(d);
 }
 
-// [handle, {layer, x, y, z}]; coordinates beyond the texture's dimensions only pad the vector.
+// [handle, {layer, x, y, z}]; coordinates that the texture's dimensions do not need only fill the
+// vector.
 static void place_operand(struct decoder *d, const struct operand *place,
                           struct texture_operands *o)
 {
     struct address handle = address_operand(d, place, SPACE_GENERIC);
     if (!handle.wide || handle.offset || place->reg < 0)
-        unsupported(d); // a .texref, as in programs for CUDA 11
+        unsupported(d); // the operand is a .texref, as in programs for CUDA 11
     if (place->count < o->layered + o->dimensions)
         fail(d, "%s needs %d coordinates", d->insn->opcode, o->layered + o->dimensions);
     o->handle = handle.reg;
@@ -78,7 +79,8 @@ void decode_tld4(struct decoder *d)
     emit(d, gather_op, 0)->operands = o;
 }
 
-// suld.b.geometry{.v2}.b32.outside  {values}, [handle, {byte, y}]; sust.b the other way round.
+// suld.b.geometry{.v2}.b32.outside {values}, [handle, {byte, y}]; sust.b has its operands in the
+// other order.
 static void decode_surface(struct decoder *d, bool store)
 {
     int vector = has(d, MOD_v2) ? 2 : has(d, MOD_v4) ? 4 : 1;
@@ -88,7 +90,7 @@ static void decode_surface(struct decoder *d, bool store)
     int bytes = need_type(d, type);
     uint8_t width = 0;
     geometry(d, o);
-    if (o->cube) // a surface of a cube is one of layers
+    if (o->cube) // PTX has no such surface; a cube's faces are layers
         unsupported(d);
     o->store = store;
     o->outside = last == MOD_trap ? SURFACE_TRAP : last == MOD_clamp ? SURFACE_CLAMP : SURFACE_ZERO;

@@ -19,7 +19,7 @@ static const struct {
 
 static const char *const comparisons[] = {"eq", "ne", "lt", "le", "gt", "ge"};
 
-// Reads the parts of the opcode other than its types; false: PTX has no such opcode.
+// Reads one word of the opcode that is no type; false: no video instruction has this word.
 static bool video_word(struct video *v, const char *word, bool compares)
 {
     bool adds = !strcmp(word, "add");
@@ -66,7 +66,7 @@ static void video_opcode(struct decoder *d, struct video *v)
     }
 }
 
-// ".b2", ".h1", or the whole word: the lowest bit and the number of bits.
+// ".b2", ".h1", or nothing for the whole word: the part's lowest bit and its number of bits.
 static void one_part(struct decoder *d, const struct operand *o, uint8_t *at, uint8_t *bits)
 {
     *at = 0;
@@ -80,7 +80,7 @@ static void one_part(struct decoder *d, const struct operand *o, uint8_t *at, ui
     *at = (uint8_t)(number * *bits);
 }
 
-// ".h10", ".b7654": the part for each result, the highest first.
+// ".h10", ".b7654": for each result the number of the part, the highest result first.
 static void many_parts(struct decoder *d, const struct video *v, const struct operand *o, int first,
                        uint8_t *number)
 {
@@ -98,7 +98,7 @@ static void many_parts(struct decoder *d, const struct video *v, const struct op
     }
 }
 
-// ".b20": bytes of the result; the other bytes come from c.
+// ".b20": which bytes the result replaces; the others come from c.
 static uint8_t result_mask(struct decoder *d, const struct video *v, const struct operand *o)
 {
     uint8_t mask = 0;

@@ -1,10 +1,10 @@
-// children.c: kernels that launch kernels (dynamic parallelism), and other requests of device code
+// children.c: kernels launched by kernels (dynamic parallelism), and other requests of device code
 // to the runtime.
 //
 // A launch in device code is two calls: one prepares a buffer for the parameters, the other
-// launches with it. The grid runs, with all that it launches itself, when its parent has ended and
-// before the next one: an order that a GPU may choose, since a parent cannot wait for its children.
-// So all streams behave alike.
+// launches with it. The grid, and all that it launches in turn, runs when its parent has ended and
+// before the next grid. A GPU may choose this order, too, since a parent cannot wait for its
+// children. The stream that the child is launched into makes no difference.
 #include "extra.h"
 #include "ptxsim/base/heap.h"
 #include "ptxsim/ops/address.h"
@@ -41,7 +41,7 @@ static const struct kernel *kernel_at(const struct warp *w, uint64_t address)
     return NULL;
 }
 
-// Sets the result of a call, which cudaGetLastError returns, too.
+// Sets the result of a call, which cudaGetLastError will return, too.
 static void give_error(struct warp *w, const char *r, const struct op *op, int lane, uint32_t error)
 {
     if (error)
@@ -76,7 +76,7 @@ void child_params_op(struct warp *w, char *r, const struct op *op, uint32_t mask
         uint64_t buffer = heap_take(bytes ? bytes : 1);
         give(w, r, op, lane, buffer, 8);
         if (!buffer)
-            continue; // the program sees NULL, and launches nothing
+            continue; // the program gets NULL, and launches nothing
         struct child *child = &new_child(w)->child;
         child->kernel = kernel;
         child->params = (void *)(uintptr_t)buffer;
@@ -162,7 +162,8 @@ void device_malloc_op(struct warp *w, char *r, const struct op *op, uint32_t mas
 void device_free_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     note_effect(w);
-    w->cta->worker->last = (struct allocation){0}; // it may be the block
+    w->cta->worker->last = (struct allocation){0}; // the allocation remembered there may be this
+                                                   // block
     for (; mask; mask &= mask - 1) {
         int lane = __builtin_ctz(mask);
         uint64_t address = argument(w, r, op, lane, 1, 8);
@@ -201,7 +202,7 @@ void set_condition_op(struct warp *w, char *r, const struct op *op, uint32_t mas
     }
 }
 
-// cudaError_t cudaPeekAtLastError(), cudaGetLastError(), which takes it back
+// cudaError_t cudaPeekAtLastError(), and cudaGetLastError(), which also resets the error
 void peek_error_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     for (; mask; mask &= mask - 1)

@@ -1,15 +1,16 @@
-// sparse.c: mma.sp (PTX ISA, "Matrix multiply-accumulate operation using mma.sp instruction with sparse
-// matrix A"): of each four elements along a row of A two are stored, of each two of tf32 one, of each
-// four pairs of 4-bit integers two pairs. The metadata says which: two bits for each that is stored,
-// the lowest first, four for one of tf32.
+// sparse.c: mma.sp (PTX ISA, "Matrix multiply-accumulate operation using mma.sp instruction with
+// sparse matrix A"). A row of A stores two of each four elements; one of each two for tf32; two of
+// each four pairs for 4-bit integers. The metadata says which ones: two bits for each stored
+// element, the lowest bits for the first; four bits for tf32.
 //
-// Of four lanes that share rows g and g + 8, one, two or four hold the metadata, from lane `selector`
-// times that number on. A word of 16-bit floats and of tf32 has 16 bits of row g and, above them, 16 of
-// row g + 8; one of smaller elements has 32 bits of one row: row g, row g + 8, then the next of each.
+// Four lanes share rows g and g + 8. One, two or four of them hold the metadata, beginning with
+// lane `selector` times that number. For 16-bit floats and tf32, a lane's word has 16 bits for row
+// g and above them 16 bits for row g + 8. For smaller elements it has 32 bits for one row: the
+// first lane's for row g, the second's for row g + 8, and so on.
 #include "extra.h"
 #include "ptxsim/ops/scalars.h"
 
-enum { STORED = 64, ROWS = 16, COLUMNS = 8 }; // stored elements of a row of A, at most
+enum { STORED = 64, ROWS = 16, COLUMNS = 8 }; // STORED: the most stored elements of a row of A
 
 struct operands {
     union element {
@@ -38,8 +39,8 @@ static int bits_of_element(const struct matrix *f)
     return f->type == MATRIX_S4 || f->type == MATRIX_U4 ? 4 : 8 * f->bytes;
 }
 
-// Takes a matrix from registers into rows of `stride` elements. Where an element is smaller than a byte, f counts
-// columns in bytes.
+// Copies a matrix from registers to rows of `stride` elements. For elements smaller than a byte, f
+// counts columns in bytes.
 static void take(const char *r, const struct matrix *f, union element *rows, int stride)
 {
     int bits = bits_of_element(f), each = f->bytes * 8 / bits;
@@ -68,7 +69,7 @@ static uint64_t metadata_of(const char *r, const struct sparse_mma *t, int g, in
     return bits;
 }
 
-// Finds the columns of the elements that are stored of a row. False if the metadata is not valid.
+// Finds the column of each stored element of a row. False if the metadata is not valid.
 static bool find_places(const struct sparse_mma *t, uint64_t metadata, int stored,
                         int place[STORED])
 {

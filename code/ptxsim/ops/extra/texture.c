@@ -1,8 +1,8 @@
 // texture.c: tex, tld4, suld, sust: texels of linear memory and of arrays (CUDA C++ Programming Guide,
 // "Texture Fetching").
 //
-// Coordinates of a linear filter are fixed-point numbers with 8 bits of fraction, as on a GPU. What
-// a kernel reads of an array that surfaces may write, or of memory, is checked as any other access.
+// The coordinates for a linear filter are fixed-point numbers with 8 fraction bits, as on a GPU.
+// Reads of linear memory, or of an array that surfaces may write, are checked as any other access.
 #include "texture.h"
 #include "extra.h"
 #include "ptxsim/ops/address.h"
@@ -29,7 +29,7 @@ uint64_t texture_add(const struct texture *texture)
     return at + 1;
 }
 
-// The texture of a handle, NULL if there is none.
+// The texture with this handle, or NULL.
 static const struct texture *texture_find(uint64_t handle)
 {
     return handle > 0 && handle <= texture_count ? textures[handle - 1] : NULL;
@@ -54,8 +54,8 @@ static uint8_t *texel_at(const struct texture *t, const int64_t at[3])
            (uint64_t)at[2] * t->slice;
 }
 
-// Whether a warp may access bytes of a texture now; otherwise reports the fault. stored: the bytes
-// of a store; NULL: a load.
+// Whether a warp may access bytes of a texture now; if not, reports the fault. stored: the bytes of
+// a store; NULL: a load.
 static bool check_access(struct warp *w, const struct op *op, int lane, const struct texture *t,
                          const uint8_t *from, uint32_t bytes, const uint8_t *stored)
 {
@@ -67,7 +67,7 @@ static bool check_access(struct warp *w, const struct op *op, int lane, const st
     }
     counts_of(w, op)->global_bytes += bytes;
     global_touch(w, op, at, bytes, store);
-    if (!t->constant) // it makes a store, too
+    if (!t->constant) // race_global makes a store, too
         race_global(w, op, 1u << lane, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return true;
 }
@@ -89,7 +89,8 @@ static uint32_t channel_value(const struct texture *t, const uint8_t *from)
     return bits_of(ratio < -1 ? -1 : ratio);
 }
 
-// The texel for a coordinate past an end of the texture; -1: the border's colour.
+// The index of the texel for coordinate `at`, which may be past an end of the texture; -1: the
+// border's colour.
 static int64_t address_of(int64_t at, int64_t size, enum address_mode mode)
 {
     if (at >= 0 && at < size)
@@ -104,7 +105,7 @@ static int64_t address_of(int64_t at, int64_t size, enum address_mode mode)
     }
 }
 
-// The four channels of a texel; missing ones are 0, and 1 for the last.
+// The four channels of a texel. Channels that the texture lacks are 0, or 1 for the last.
 static bool read_texel(struct warp *w, const struct op *op, int lane, const struct texture *t,
                        const int64_t coordinate[3], int64_t layer, uint32_t value[4])
 {
@@ -132,13 +133,14 @@ static bool read_texel(struct warp *w, const struct op *op, int lane, const stru
 
 // ---- tex, tld4 -----------------------------------------------------------------------------------
 
-static int64_t whole(double value) // NaN becomes 0; what is far outside stays outside
+static int64_t whole(double value) // NaN becomes 0; a value far outside of the texture remains
+                                   // outside
 {
     const double most = 1 << 30;
     return value != value ? 0 : (int64_t)fmin(fmax(value, -most), most);
 }
 
-// Of the texels around a point in one dimension, the lower one, and the weight of the next.
+// Of the two texels beside a point in one dimension, the lower; *upper: the weight of the other.
 static int64_t texel_below(float x, float *upper)
 {
     int64_t fixed = whole(floor((double)x * 256 + 0.5)) - 128;
@@ -256,7 +258,8 @@ static bool fetch(struct warp *w, char *r, const struct op *op, int lane, const 
     return read_texel(w, op, lane, t, at, layer, value);
 }
 
-// One channel of the four texels that a linear filter would blend, counter-clockwise from (low, high).
+// One channel of the four texels that a linear filter would blend, counter-clockwise from the
+// corner (low, high).
 static bool gather(struct warp *w, char *r, const struct op *op, int lane, const struct texture *t,
                    uint32_t value[4])
 {
@@ -305,7 +308,8 @@ void gather_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 // ---- suld, sust ---------------------------------------------------------------------------------
 
-// The address that a lane accesses in a surface; NULL: it is outside, and the access has no effect.
+// The address that a lane accesses in a surface; NULL: outside of the surface, and the access has
+// no effect.
 static uint8_t *surface_at(struct warp *w, char *r, const struct op *op, int lane,
                            const struct texture *t, bool *faulted)
 {

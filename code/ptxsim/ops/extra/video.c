@@ -14,7 +14,7 @@ static int64_t clamp_to(int64_t value, unsigned bits, bool is_signed)
     return value > most ? most : value < least ? least : value;
 }
 
-// The sum, the difference and so on of two parts; exact.
+// The exact sum, difference and so on of two parts.
 static int64_t compute(const struct video *v, int64_t a, int64_t b, int64_t c)
 {
     int64_t shift = v->wrap ? b & 31 : b < 0 || b > 32 ? 32 : b;

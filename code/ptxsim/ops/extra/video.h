@@ -15,7 +15,7 @@ enum video_kind {
     VIDEO_SHL,
     VIDEO_SHR,
     VIDEO_MAD,
-    VIDEO_EQ, // vset: 1 or 0
+    VIDEO_EQ, // vset: the result is 1 or 0
     VIDEO_NE,
     VIDEO_LT,
     VIDEO_LE,
@@ -23,19 +23,20 @@ enum video_kind {
     VIDEO_GE,
 };
 
-enum video_then { THEN_NOTHING, THEN_ADD, THEN_MIN, THEN_MAX, THEN_MERGE }; // with c
+enum video_then { THEN_NOTHING, THEN_ADD, THEN_MIN, THEN_MAX, THEN_MERGE }; // what is done with c
 
 struct video {
     enum video_kind kind;
     enum video_then then;
     int parts; // results in a word: 1, 2 or 4
     bool signed_d, signed_a, signed_b, saturate;
-    bool wrap;              // of vshl and vshr: the amount modulo 32, not at most 32
-    int scale;              // vmad: bits that its result is shifted right by
-    uint8_t a[4], b[4];     // of one result: the lowest bit of the part; of more: its number, b's
-                            // parts after a's
+    bool wrap;              // vshl, vshr: the amount is taken modulo 32; otherwise it is at most 32
+    int scale;              // vmad: how many bits the result is shifted right
+    uint8_t a[4], b[4];     // one result: the lowest bit of the part; several: the part's number,
+                            // where b's parts follow a's
     uint8_t a_bits, b_bits; // 8, 16 or 32
-    uint8_t mask, d_at, d_bits; // results that are kept; of one: where it is merged into c
+    uint8_t mask, d_at, d_bits; // mask: results that are kept; d_at, d_bits: where a single result
+                                // is merged into c
 };
 
 op_fn video_op; // operands: a struct video

@@ -5,8 +5,8 @@
 
 enum shape { SHAPE_ANY, SHAPE_SAME, SHAPE_RUN };
 
-// Whether each lane's address is `step` bytes past the lane before. `step` is a constant where this
-// is inlined.
+// Whether each lane's address is `step` bytes past that of the lane before. `step` is a constant
+// wherever the function is inlined.
 static inline bool FN(steps32)(const uint32_t at[WARP], const uint32_t step)
 {
 #if defined OPS_AVX512
@@ -72,7 +72,7 @@ static inline void FN(offsets)(const char *r, const struct op *op, uint32_t at[W
 
 // ---- Between the lanes' bytes and the registers -------------------------------------------------
 
-// Whether the register holds the lanes' bytes as memory does, so that all can be copied at once.
+// Whether a register holds the lanes' bytes just as memory does, so that all can be copied at once.
 static inline bool FN(direct)(const struct op *op, uint32_t size)
 {
     return op->vector == 1 && op->width == size;
@@ -152,7 +152,7 @@ static void FN(pack)(const char *r, const struct op *op, uint8_t *bytes)
     }
 }
 
-// The same value in every lane.
+// Copies one value to every lane.
 static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 {
     if (size == 1) {
@@ -177,8 +177,8 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// The checks of a regular access that is not traced; false if they do not show that all is right,
-// and each lane must be checked.
+// The checks of a regular access that is not traced. False: they do not prove the access right, and
+// each lane must be checked.
 static inline __attribute__((always_inline)) bool
 FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size,
                 const enum shape shape, const bool store)
@@ -194,8 +194,9 @@ FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t
     return true;
 }
 
-// The two regular shapes, plainly in order, of bytes that were written: most accesses of most
-// kernels. Reads the addresses directly from their register. False, with nothing done, for others.
+// An access of a regular shape that is plainly in order and reads only written bytes: most accesses
+// of most kernels. Takes the addresses directly from their register. False for any other access,
+// with nothing done.
 static inline __attribute__((always_inline)) bool
 FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t size,
                  const bool store)
@@ -216,7 +217,8 @@ FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, co
     uint8_t *shared = cta->shared + at, *lanes = (uint8_t *)r + op->d;
     if (store) {
         if (shape == SHAPE_SAME)
-            memcpy(shared, lanes + (WARP - 1) * size, size); // all store to one address: the last lane's value stays
+            memcpy(shared, lanes + (WARP - 1) * size, size); // all lanes store to one address: the
+                                                             // last lane's value stays
         else
             memcpy(shared, lanes, WARP * size);
         note_effect(w);
@@ -228,7 +230,7 @@ FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, co
     return true;
 }
 
-// A load by all lanes from arbitrary addresses: whether it is right in every lane; notes it.
+// Whether a load by all lanes from arbitrary addresses is right in every lane; if so, notes it.
 static inline __attribute__((always_inline)) bool
 FN(scattered_good)(struct warp *w, const struct op *op, const uint32_t at[WARP],
                    const uint32_t size)
@@ -244,9 +246,10 @@ FN(scattered_good)(struct warp *w, const struct op *op, const uint32_t at[WARP],
     }
     if (bad || !within(high, size, cta->shared_bytes))
         return false;
-    bool all = !cta->written || // an access of a few lines, as most accesses that share a row are
+    bool all = !cta->written || // an access within a few lines, as most that share a row are
                (high - low < 256 && written_all(cta->written, low, high - low + size));
-    for (int i = 0; !all && i < WARP; ++i) // aligned to its size: in 32 bits of the map
+    for (int i = 0; !all && i < WARP; ++i) // each is aligned to its size: its bits are within 32
+                                           // bits of the map
         unwritten |= ~(((const u32 *)cta->written)[at[i] >> 5] >> (at[i] & 31)) &
                      ((1u << size) - 1);
     return !unwritten && (!cta->races || FN(race_scattered)(w, op, at, size, low, high));
@@ -269,10 +272,10 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     uint32_t extent = shape == SHAPE_SAME ? size : WARP * size;
     if (shape != SHAPE_ANY &&
         (at[0] % size || !within(at[0], extent, cta->shared_bytes) ||
-         (cta->races && (op->order || (store && shape == SHAPE_SAME))) || // lane by lane
+         (cta->races && (op->order || (store && shape == SHAPE_SAME))) || // checked lane by lane
          (!store && cta->written && !written_all(cta->written, at[0], extent))))
-        shape = SHAPE_ANY; // a fault: find the lane
-    bool changed = !op->order; // a strong store of the value that is there has no effect
+        shape = SHAPE_ANY; // there may be a fault: find its lane
+    bool changed = !op->order; // a strong store of the value that is already there has no effect
     if (shape == SHAPE_ANY) {
         w->here = mask;
         count->shared_bytes += (uint64_t)__builtin_popcount(mask) * size;
@@ -319,7 +322,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             FN(race_lanes)(w, op, at[0], size, shape == SHAPE_SAME, store, lanes);
         if (store) {
             if (shape == SHAPE_SAME)
-                memcpy(shared, lanes + (WARP - 1) * size, size); // all store to one address: the last lane's value stays
+                memcpy(shared, lanes + (WARP - 1) * size, size); // all lanes store to one address:
+                                                                 // the last lane's value stays
             else
                 memcpy(shared, lanes, WARP * size);
             if (cta->written)
@@ -378,7 +382,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             }
             global_touch(w, op, at[i], size, store);
             if (w->clock && !noted) {
-                // This also makes a plain store; below is what is done without checks.
+                // This also makes a plain store; the code below works where nothing is checked.
                 race_global(w, op, 1u << i, at[i], size, store ? RACE_WRITE : RACE_READ, lane);
                 if (store && op->order)
                     race_publish(w, op, i, at[i], NULL);
@@ -399,7 +403,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         if (w->clock && !noted && (shape == SHAPE_SAME ||
                          !FN(race_run_global)(w, op, at[0], size, store ? lanes : NULL))) {
             uint32_t count_of_lanes = shape == SHAPE_SAME ? 1 : WARP;
-            for (uint32_t i = 0; i < count_of_lanes; ++i) // it makes the store, too
+            for (uint32_t i = 0; i < count_of_lanes; ++i) // race_global makes the store, too
                 race_global(w, op, shape == SHAPE_SAME ? ~0u : 1u << i, at[i], size,
                             store ? RACE_WRITE : RACE_READ, lanes + i * size);
         }
@@ -421,14 +425,14 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         race_observed(w, mask);
     if (store && changed)
         note_effect(w);
-    if (!store && op->order) // a strong load may wait for a flag that another CTA must set
+    if (!store && op->order) // it may wait for a flag that another CTA sets
         w->yields = true;
     if (!store && !unpacked)
         FN(unpack)(r, op, mask, lanes);
 }
 
-// Loads and stores by address space; `size`, the bytes a lane, is a constant wherever they are
-// inlined.
+// Loads and stores by address space. `size`, the bytes for each lane, is a constant wherever they
+// are inlined.
 #define INLINED static inline __attribute__((always_inline)) void
 typedef void FN(shared_fn)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                            const uint32_t at[WARP]);
@@ -458,8 +462,8 @@ INLINED FN(to_global)(struct warp *w, char *r, const struct op *op, uint32_t mas
     FN(global_access)(w, r, op, mask, at, size, store);
 }
 
-// The functions of one size. shared_access is never inlined, so that its callers, which mostly take
-// the quick way, stay small.
+// The functions for one size. shared_access is never inlined: its callers mostly take the quick
+// way, and stay small.
 #define SLOW(name, size, store) \
     static __attribute__((noinline)) void FN(name)(struct warp *w, char *r, const struct op *op, \
                                                    uint32_t mask, const uint32_t at[WARP]) \
@@ -535,7 +539,7 @@ static void FN(access_any)(struct warp *w, char *r, const struct op *op, uint32_
     if (!mask)
         return;
     if (op->space == SPACE_PARAM && mask == ~0u && !store && FN(direct)(op, size) &&
-        FN(shape64)(at, size) == SHAPE_SAME) { // what every kernel begins with
+        FN(shape64)(at, size) == SHAPE_SAME) { // a load of a parameter: every kernel begins so
         static const uint8_t none[16];
         const uint8_t *memory = private_memory(w, op, 0, at[0], size, false);
         FN(spread)((uint8_t *)r + op->d, memory ? memory : none, size);

@@ -1,15 +1,15 @@
-// arithmetic.h: makes the functions of operations.def, 32 lanes each. Included by base.c,
-// avx2.c and avx512.c, each compiled for its instruction set; FN(x) adds its name.
+// arithmetic.h: makes the functions of operations.def, each for 32 lanes. base.c, avx2.c and
+// avx512.c include it, each compiled for its instruction set; FN(x) appends the set's name to x.
 
 #define ARGUMENTS \
     __attribute__((unused)) struct warp *w, __attribute__((unused)) char *r, \
         __attribute__((unused)) const struct op *op, __attribute__((unused)) uint32_t mask
 
-// A loop over the lanes. ivdep: a destination either is the register that is read, lane for lane,
-// or does not overlap it.
+// A loop over the lanes. ivdep: a destination is either the very register that is read, or does not
+// overlap it.
 #define LANES _Pragma("GCC ivdep") for (int i = 0; i < WARP; ++i)
 
-// A mask with a bit for each lane, of words that are all ones or zero.
+// A mask with a bit for each lane; yes: words of all ones or zero.
 static inline uint32_t FN(mask_of)(const uint32_t yes[WARP])
 {
 #if defined OPS_AVX512
@@ -49,8 +49,8 @@ static inline void FN(bf16_load)(const u16 *half, float *value, int count)
         value[i] = float_of((uint32_t)half[i] << 16);
 }
 
-// One lane of each operation, a function of its operands: add_s32_lane_avx2(a, b). In a debugger
-// its line is the operation's row in operations.def, and a, b and c can be looked at.
+// Each operation for one lane, as a function of its operands: add_s32_lane_avx2(a, b). In a
+// debugger its line is the operation's row in operations.def, and a, b and c can be looked at.
 #define LANE static inline __attribute__((always_inline, unused))
 #define UNARY(name, D, A, e) LANE D FN(name##_lane)(A a) { return (D)(e); }
 #define BINARY(name, D, A, B, e) LANE D FN(name##_lane)(A a, B b) { return (D)(e); }
@@ -201,7 +201,7 @@ static void FN(pack_4x8)(ARGUMENTS)
                  (u32)(v[3][i] & 0xff) << 24;
 }
 
-// Parts of a register. imm: how many bits to shift down.
+// Takes part of a register. imm: by how many bits it is shifted down.
 static void FN(part_16_of_32)(ARGUMENTS)
 {
     const u32 *a = (const u32 *)(r + op->a);
@@ -240,8 +240,7 @@ static void FN(part_8_of_16)(ARGUMENTS)
     LANES d[i] = a[i] >> op->imm & 0xff;
 }
 
-// cvta: into (imm > 0) or out of (imm < 0) a window of the generic address space. Null stays null
-// on the way out.
+// cvta: adds imm, the beginning of a space's window of generic addresses, or minus that.
 static void FN(window_of)(ARGUMENTS)
 {
     const u64 *a = (const u64 *)(r + op->a);

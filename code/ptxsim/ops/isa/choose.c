@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// A library that was built with a chapter has only this machine's set (mk/simulator.mk): the others
-// are NULL.
+// A library built together with a chapter has only the set of the machine that built it
+// (mk/simulator.mk): the other sets are NULL.
 #pragma weak ops_base
 #pragma weak ops_avx2
 #pragma weak ops_avx512

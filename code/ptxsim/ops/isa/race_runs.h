@@ -1,18 +1,18 @@
-// race_runs.h: race checks of whole-warp accesses. Included by each instruction set's file, before
-// access.h. What these loops cannot show to be in order goes to race_shared and race_global, lane by
-// lane.
+// race_runs.h: race checks of whole-warp accesses. Each instruction set's file includes it before
+// access.h. An access that these loops cannot prove to be in order goes to race_shared or
+// race_global, lane by lane.
 #include "ptxsim/races/cells.h"
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// Whether the last writes to a line come before what the warp does now.
+// Whether the last writes to a line are ordered before what the warp does now.
 static inline bool FN(writes_ordered)(struct races *s, const struct warp_clock *c, uint32_t line)
 {
     const struct latest *l = &s->writes[line];
     return latest_ordered(c, l) || (l->stamp >= RACE_FOREIGN && race_line_arrived(s, c, line));
 }
 
-// Whether a warp's readings of a line later than `stamp` are all of one run.
+// Whether all reads of a line by a warp later than `stamp` belong to one run.
 static inline bool FN(only_run)(const struct read_plane *plane, uint32_t line, uint32_t run,
                                 uint32_t stamp)
 {
@@ -20,8 +20,8 @@ static inline bool FN(only_run)(const struct read_plane *plane, uint32_t line, u
     return r->older <= stamp && (!r->cells || (!r->lanes && r->run == run));
 }
 
-// Whether an access by all lanes is in order, by the cells: lane i to the 1 << per cells from
-// cell + (i << per) on.
+// Whether the cells prove an access by all lanes to be in order. Lane i accesses the 1 << per cells
+// from cell + (i << per) on.
 static __attribute__((noinline)) bool
 FN(run_ordered)(const struct warp *w, uint32_t cell, uint32_t per, bool store)
 {
@@ -65,8 +65,8 @@ FN(run_ordered)(const struct warp *w, uint32_t cell, uint32_t per, bool store)
     return !bad;
 }
 
-// Checks and notes an access by all lanes, one after the other from `at`, `size` bytes each. False,
-// with nothing done, where it is not plainly in order.
+// Checks and notes an access by all lanes to consecutive addresses from `at` on, `size` bytes each.
+// False, with nothing done, if it is not plainly in order.
 static inline __attribute__((always_inline)) bool
 FN(race_run)(struct warp *w, const struct op *op, uint32_t at, uint32_t size, const bool store)
 {
@@ -83,7 +83,7 @@ FN(race_run)(struct warp *w, const struct op *op, uint32_t at, uint32_t size, co
         return false;
     for (uint32_t i = first_line; i <= last_line; ++i) {
         const struct latest *ws = &s->writes[i], *rs = &s->reads[i];
-        // Or whether each lane has accessed the same cells before.
+        // In order, too, if the last accesses were this warp's, by each lane to the same cells.
         good &= latest_ordered(c, ws) || (ws->warp == warp && ws->run == run + 1);
         good &= !store || latest_ordered(c, rs) ||
                 (rs->warp == warp && FN(only_run)(plane, i, run, c->least[warp]));
@@ -122,7 +122,8 @@ static __attribute__((noinline)) bool FN(race_run_store)(struct warp *w, const s
     return FN(race_run)(w, op, at, size, true);
 }
 
-// An access of one of the regular shapes, same: all lanes read at `at`.
+// An access of a regular shape. same: all lanes read at `at`; otherwise lane after lane from `at`
+// on.
 static inline __attribute__((always_inline)) bool
 FN(race_regular)(struct warp *w, const struct op *op, uint32_t at, uint32_t size,
                                     bool same, bool store)
@@ -132,7 +133,7 @@ FN(race_regular)(struct warp *w, const struct op *op, uint32_t at, uint32_t size
                    : FN(race_run_load)(w, op, at, size);
 }
 
-// The access lane by lane, with its reports, where it is not plainly in order.
+// Checks an access that is not plainly in order, lane by lane, and reports what is wrong.
 static __attribute__((noinline)) void FN(race_lanes)(struct warp *w, const struct op *op,
                                                      uint32_t at, uint32_t size, bool same,
                                                      bool store, const uint8_t *lanes)
@@ -144,7 +145,7 @@ static __attribute__((noinline)) void FN(race_lanes)(struct warp *w, const struc
                     lanes + i * size);
 }
 
-// One lane of an irregular access.
+// Checks one lane of an irregular access.
 static inline void FN(race_lane)(struct warp *w, const struct op *op, int lane, uint32_t at,
                                  uint32_t size, bool store, const void *value)
 {
@@ -152,8 +153,8 @@ static inline void FN(race_lane)(struct warp *w, const struct op *op, int lane, 
         race_shared(w, op, 1u << lane, at, size, store ? RACE_WRITE : RACE_READ, value);
 }
 
-// race_scattered where all lanes read in one line, or in two neighbouring ones: the lanes that read a cell are first
-// collected for each cell, and then noted for all cells of the lines at once.
+// race_scattered for reads that lie in one line, or in two neighbouring ones: first finds for each
+// cell the lanes that read it, then notes them for all cells of the lines at once.
 static __attribute__((noinline)) bool FN(race_near)(struct warp *w, const struct op *op,
                                                     const uint32_t at[WARP], uint32_t size,
                                                     uint32_t line, uint32_t lines)
@@ -184,8 +185,8 @@ static __attribute__((noinline)) bool FN(race_near)(struct warp *w, const struct
     return true;
 }
 
-// All lanes read, each somewhere from `low` to `high`: aligned, and within shared memory. False, with
-// nothing done, where the lines do not show that to be in order.
+// A read by all lanes, each somewhere from `low` to `high`, aligned and within shared memory.
+// False, with nothing done, if the lines do not prove it to be in order.
 static inline __attribute__((always_inline)) bool
 FN(race_scattered)(struct warp *w, const struct op *op, const uint32_t at[WARP],
                    const uint32_t size, uint32_t low, uint32_t high)
@@ -224,7 +225,7 @@ FN(race_scattered)(struct warp *w, const struct op *op, const uint32_t at[WARP],
 
 // ---- Global memory ------------------------------------------------------------------------------
 
-struct FN(party_at) { // some cells of a page
+struct FN(party_at) { // a party's entries for some cells of a page
     uint32_t *cta, *stamp, *who;
 };
 
@@ -236,8 +237,8 @@ FN(party_at)(struct page *page, enum cell_party party, uint32_t cell)
                                  page_words(page, party, PARTY_WHO) + cell};
 }
 
-// Whether each of n cells' party is nobody, or before this warp's lane. Lane (j + skip) >> per
-// accesses cell j.
+// Whether in each of n cells the party is nobody, or is ordered before the lane of this warp that
+// accesses the cell: lane (j + skip) >> per accesses cell j.
 static bool FN(parties_before)(const struct warp *w, struct FN(party_at) p, uint32_t n,
                                uint32_t skip, uint32_t per)
 {
@@ -266,8 +267,8 @@ static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t c
     return !far;
 }
 
-// race_global's note_read of n cells at once, of a warp that knows of no other CTA that accessed them. A reader
-// that finds both parties taken goes to the crowd.
+// Like note_read of race_global, for n cells at once; the warp knows of no access to them by
+// another CTA. A reader that finds both parties of a cell taken is added to the crowd.
 static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
                            uint32_t skip, uint32_t per, uint32_t insn)
 {
@@ -276,7 +277,7 @@ static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cel
     struct FN(party_at) a = FN(party_at)(page, CELL_READ, cell);
     struct FN(party_at) b = FN(party_at)(page, CELL_READ_2, cell);
     page_prepare(page, CELL_READ);
-    uint32_t some = 0, left = 0; // a cell of two other CTAs stays as it is
+    uint32_t some = 0, left = 0; // a cell whose two parties are of other CTAs stays as it is
     for (uint32_t j = 0; j < n; ++j)
         some |= (a.stamp[j] == 0) | (b.stamp[j] == 0) | (a.cta[j] == cta) | (b.cta[j] == cta);
     const uint32_t looked_at = some ? n : 0;
@@ -373,7 +374,8 @@ static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at
 
 // ---- Series of reads of global memory --------------------------------------------------------------
 
-// Whether some lanes' addresses are those of a series, from its first lane's on.
+// Whether the addresses of some lanes are a series' addresses, shifted so that they begin at
+// `lead`.
 static inline bool FN(same_places)(const struct series *s, const uint64_t at[WARP], uint64_t lead)
 {
     uint64_t differ = 0;
@@ -386,7 +388,7 @@ static inline bool FN(same_places)(const struct series *s, const uint64_t at[WAR
     return !differ;
 }
 
-// Whether all pages that some lanes read are open.
+// Whether all pages that these lanes read are open.
 static inline bool FN(all_open)(const struct series_log *log, const uint64_t at[WARP], uint32_t size,
                                 uint32_t lanes)
 {
@@ -400,8 +402,8 @@ static inline bool FN(all_open)(const struct series_log *log, const uint64_t at[
     return size <= PAGE;
 }
 
-// Notes a read of open pages as one of a series; false, with nothing noted, where it does not go on
-// with a series.
+// Notes a read of open pages as part of a series. False, with nothing noted, if the read does not
+// continue a series.
 static __attribute__((noinline)) bool FN(race_series)(struct warp *w, const struct op *op,
                                                       const uint64_t at[WARP], uint32_t size,
                                                       uint32_t lanes)

@@ -1,5 +1,5 @@
-// set.h: everything that is compiled once for each instruction set, and its table. FN(x) names
-// the functions of the set.
+// set.h: all that is compiled once for each instruction set, and the set's table of functions.
+// FN(x) appends the set's name to x.
 #include "ptxsim/ops/address.h"
 #include "ptxsim/ops/cluster.h"
 #include "ptxsim/ops/ops.h"

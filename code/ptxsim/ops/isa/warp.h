@@ -1,8 +1,9 @@
-// warp.h: shuffles and matrix products. Included by each instruction set's file.
+// warp.h: shuffles and matrix products. Each instruction set's file includes it.
 
 enum { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 
-// The lane that each lane reads from: its own if the one it asks for is outside of its segment.
+// Finds the lane that each lane reads from: its own where the lane asked for is outside of its
+// segment.
 static inline __attribute__((always_inline)) void
 FN(shfl_lanes)(const int mode, const uint32_t *b, const uint32_t *c, int32_t from[WARP],
                uint32_t within[WARP])
@@ -22,8 +23,8 @@ FN(shfl_lanes)(const int mode, const uint32_t *b, const uint32_t *c, int32_t fro
     }
 }
 
-// imm: the mode. regs: the predicate (NO_REGISTER if there is none), the members (NO_REGISTER: all
-// lanes). A lane that does not take part can still be read; PTX leaves that undefined.
+// imm: the mode. regs: the predicate (NO_REGISTER: none) and the members (NO_REGISTER: all lanes).
+// A lane that does not take part can still be read from; PTX leaves that undefined.
 static void FN(shfl)(ARGUMENTS)
 {
     const u32 *a = (const u32 *)(r + op->a), *b = (const u32 *)(r + op->b);
@@ -66,10 +67,11 @@ static void FN(shfl)(ARGUMENTS)
 
 // ---- Matrix products ----------------------------------------------------------------------------
 
-enum { MATRIX_STRIDE = 32 }; // of a matrix laid out in rows: m, n and k are at most 32
+enum { MATRIX_STRIDE = 32 }; // elements of a row of a matrix laid out in rows: m, n and k are at
+                             // most 32
 
-// A code's bits, moved into the place of a half's, give its value except for a factor of 2^8, and
-// for NaN.
+// The bits of an e4m3 code, moved to where a half has its own, are the code's value divided by 2^8,
+// except for NaN.
 static inline void FN(e4m3_load)(const u8 *codes, float *value)
 {
     u16 halves[4 * WARP];
@@ -80,7 +82,7 @@ static inline void FN(e4m3_load)(const u8 *codes, float *value)
         value[i] = (codes[i] & 0x7f) == 0x7f ? f16_to_f32(0x7fff) : value[i] * 256.0f;
 }
 
-// Register i of a matrix, as the lanes hold it: `per` elements each.
+// The elements in one register of all lanes, in the order of the lanes, `per` for each lane.
 static inline void FN(matrix_floats)(const char *reg, enum matrix_type type, float *value)
 {
     switch (type) {
@@ -110,20 +112,20 @@ static inline void FN(matrix_integers)(const char *reg, enum matrix_type type, u
                                          : ((const u8 *)reg)[i];
 }
 
-// The place of element e, in lane i's register k, in rows of MATRIX_STRIDE.
+// The index of element e of lane i's register k, in rows of MATRIX_STRIDE.
 static inline int FN(matrix_at)(const struct matrix *f, int k, int i, int e)
 {
     return (i / 4 + f->row[k]) * MATRIX_STRIDE + i % 4 * f->step + f->column[k] + e;
 }
 
-// Rows of a tile, 4 times `per` floats each, that lie one after the other.
+// Copies a tile whose rows, of 4 times `per` floats, are contiguous, to rows of MATRIX_STRIDE.
 static inline void FN(tile_rows)(const float *value, const int per, float *rows)
 {
     for (int row = 0; row < 8; ++row)
         memcpy(rows + row * MATRIX_STRIDE, value + row * 4 * per, 16u * (unsigned)per);
 }
 
-// The even and the odd columns of a tile of 8x8, each lane's in a register, and the rows of it.
+// Merges the even and odd columns of an 8x8 tile, each in one register of the lanes, into rows.
 static inline void FN(tile_zip)(const float *even, const float *odd, float *rows)
 {
 #if defined OPS_AVX2 || defined OPS_AVX512
@@ -163,14 +165,15 @@ static inline void FN(tile_unzip)(const float *rows, float *even, float *odd)
 
 static inline void FN(matrix_rows)(const char *r, const struct matrix *f, float *rows)
 {
-    if (f->step > f->per) { // an accumulator of f32: a tile is a pair of registers
+    if (f->step > f->per) { // an accumulator of f32: two registers make a tile
         for (int k = 0; k < f->distinct; k += 2)
             FN(tile_zip)((const float *)(r + f->regs[k]), (const float *)(r + f->regs[k + 1]),
                          rows + f->row[k] * MATRIX_STRIDE + f->column[k]);
         return;
     }
     for (int k = 0; k < f->distinct; ++k) {
-        _Alignas(64) float value[4 * WARP] = {0}; // GCC 14 cannot know how much is filled in
+        _Alignas(64) float value[4 * WARP] = {0}; // zeroed, since GCC 14 cannot see how much is
+                                                  // filled in
         float *to = rows + f->row[k] * MATRIX_STRIDE + f->column[k];
         FN(matrix_floats)(r + f->regs[k], f->type, value);
         if (f->per == 4)
@@ -182,7 +185,7 @@ static inline void FN(matrix_rows)(const char *r, const struct matrix *f, float 
     }
 }
 
-// Transposes B: from [n][depth] to [depth][n], a row for each step of k. n is a multiple of 8.
+// Transposes B: from [n][depth] to [depth][n], one row for each step of k. n is a multiple of 8.
 static inline void FN(matrix_turn)(const float *from, int n, int depth, float *to)
 {
     int k = 0;
@@ -216,10 +219,11 @@ static inline void FN(matrix_turn)(const float *from, int n, int depth, float *t
             to[k * MATRIX_STRIDE + j] = from[j * MATRIX_STRIDE + k];
 }
 
-// Products are exact in f32; each element starts from C and adds its products in the order of k
+// Products are exact in f32. Each element starts from C and adds its products in the order of k
 // with fused multiply-adds, so its error is below k ulp(f32) of sum |a b| + |c|. The hardware adds
-// in another order and truncates: compare within that bound, not bit by bit. m is a multiple of 8.
-// Four rows are computed together, since each addition waits for the one before it.
+// in another order and truncates: compare results within that bound, not bit by bit. m is a
+// multiple of 8. Four rows are computed together, since each addition of a row waits for the one
+// before it.
 #if defined OPS_AVX2 || defined OPS_AVX512
 #define PRODUCT(name, vec, load, store, broadcast, fused) \
     static inline void FN(name)(int m, int depth, const float *a, const float *b, float *c) \
@@ -305,8 +309,8 @@ static void FN(mma_float)(char *r, const struct mma *t)
     }
 }
 
-// What a byte of A and a byte of B contribute: a product, two products of four bits each, or a
-// count of single bits.
+// What one byte of A and one byte of B contribute to a sum: a product, two products of 4-bit
+// integers, or a count of single bits.
 static inline uint32_t FN(byte_product)(const struct mma *t, uint32_t a, uint32_t b)
 {
     uint32_t sum = 0;
@@ -338,7 +342,7 @@ static void FN(mma_integer)(char *r, const struct mma *t)
         }
     for (int i = 0; i < t->m; ++i)
         for (int j = 0; j < t->n; ++j) {
-            uint32_t sum = 0; // of 32 bytes of each: all fit
+            uint32_t sum = 0; // the sum of 32 pairs of bytes fits
             for (int k = 0; k < t->k; ++k)
                 sum += FN(byte_product)(t, a[i * MATRIX_STRIDE + k], b[j * MATRIX_STRIDE + k]);
             uint32_t *at = &c[i * MATRIX_STRIDE + j];
@@ -350,7 +354,7 @@ static void FN(mma_integer)(char *r, const struct mma *t)
             ((u32 *)(r + d->regs[k]))[i] = c[FN(matrix_at)(d, k, i, 0)];
 }
 
-// m8n8k4: lane 4 g + t holds a (g, t), b (t, g) and c, d (g, 2 t) and (g, 2 t + 1).
+// m8n8k4: lane 4 g + t holds a (g, t); b (t, g); c and d (g, 2 t) and (g, 2 t + 1).
 static void FN(mma_f64)(char *r, const struct mma *t)
 {
     const f64 *a = (const f64 *)(r + t->a.regs[0]), *b = (const f64 *)(r + t->b.regs[0]);

@@ -1,14 +1,16 @@
-// wgmma_product.h: the arithmetic of wgmma. Included by each instruction set's file.
+// wgmma_product.h: the arithmetic of wgmma. Each instruction set's file includes it.
 //
-// An H200 was seen to do this, in every bit of 65,536 sums of halves and FP8 and of 30,720 of bfloat16
-// and tf32: an instruction adds its products and the old sum in one step. Each term is cut off below the
-// leading bit of the largest one (a product's exponent is the sum of its factors' exponents): 13 bits
-// below it for FP8, 25 for all others. The rest is added exactly. The sum of FP8 is cut off to 13 bits behind
-// its own leading bit, others to a float; accumulators of halves are rounded to nearest instead. (There
-// are published models: Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.)
+// This model agreed with an H200 in every bit of 65,536 sums of halves and FP8, and of 30,720 sums
+// of bfloat16 and tf32. An instruction adds its products and the old sum in one step. Each of these
+// terms is cut off a number of bits below the leading bit of the largest term: 13 bits for FP8, 25
+// for all other types (a product's exponent is the sum of its factors' exponents). What remains is
+// added exactly. Then the sum is cut off: 13 bits behind its leading bit for FP8, to a float for
+// others. Accumulators of halves are rounded to nearest instead. (There are published models:
+// Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.)
 
 enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT = 25, WGMMA_NONE = -16000 };
-enum { WGMMA_LOW = -100, WGMMA_HIGH = 126 }; // exponents whose terms are floats, scaled or not
+enum { WGMMA_LOW = -100, WGMMA_HIGH = 126 }; // exponents between which all terms, scaled or not,
+                                             // are floats
 
 static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_type type,
                              bool negate, float *value)
@@ -25,7 +27,7 @@ static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_ty
         for (int i = 0; i < count; ++i)
             value[i] = f16_to_f32(e5m2_to_f16(raw[i]));
     } else {
-        uint16_t half[WGMMA_N * WGMMA_K]; // as f16, whose exponents begin 2^8 lower
+        uint16_t half[WGMMA_N * WGMMA_K]; // the codes as f16, whose exponents begin 2^8 lower
         for (int i = 0; i < count; ++i)
             half[i] = (uint16_t)((raw[i] & 0x80) << 8 | (raw[i] & 0x7f) << 7);
         FN(f16_load)(half, value, count);
@@ -37,7 +39,8 @@ static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_ty
             value[i] = -value[i];
 }
 
-// The exponent by which a number's product is aligned: a subnormal has that of the least normal.
+// The exponents by which products are aligned: a subnormal number has the exponent of the least
+// normal one.
 static void FN(wgmma_exponents)(const float *value, int count, int least, int16_t *exponent)
 {
     for (int i = 0; i < count; ++i) {
@@ -48,7 +51,7 @@ static void FN(wgmma_exponents)(const float *value, int count, int least, int16_
     }
 }
 
-static int FN(wgmma_least)(enum matrix_type type) // exponent of a normal number
+static int FN(wgmma_least)(enum matrix_type type) // exponent of the least normal number
 {
     return type == MATRIX_E4M3 ? -6 : type == MATRIX_F16 || type == MATRIX_E5M2 ? -14 : -126;
 }
@@ -61,10 +64,10 @@ static bool FN(wgmma_finite)(const float *value, int count, int stride)
     return !bad;
 }
 
-enum { WGMMA_WIDE = 16 }; // columns at a time
+enum { WGMMA_WIDE = 16 }; // columns computed together
 
-// One sum, of numbers that may overflow floats when scaled. The order of infinities and NaN does
-// not matter.
+// One sum, whose terms may overflow floats when they are scaled. Infinities and NaN may be added in
+// any order.
 static float FN(wgmma_cut_far)(const float *a, const int16_t *ae, const float *b, const int16_t *be,
                                int n, int depth, int kept, int fraction, float c)
 {
@@ -104,7 +107,8 @@ FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b, const int16_t *
             most[j] = e > most[j] ? e : most[j];
         }
     for (int j = 0; j < WGMMA_WIDE; ++j) {
-        most[j] = most[j] < WGMMA_NONE / 2 ? WGMMA_LOW : most[j]; // all terms have a factor of zero
+        most[j] = most[j] < WGMMA_NONE / 2 ? WGMMA_LOW : most[j]; // each product has a factor of
+                                                                  // zero
         far |= most[j] < WGMMA_LOW || most[j] > WGMMA_HIGH;
     }
     for (int j = 0; far && j < WGMMA_WIDE; ++j)
@@ -132,7 +136,7 @@ FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b, const int16_t *
     }
 }
 
-// The row and column of accumulator register i of a lane (element e of a pair).
+// The index in D of element e of a pair in a lane's accumulator register i.
 static inline int FN(wgmma_place)(const struct wgmma *t, int n, int i, int lane, int e)
 {
     int row, column;
@@ -152,7 +156,8 @@ static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw,
     _Alignas(64) float a[16 * WGMMA_K], columns[WGMMA_N * WGMMA_K], b[WGMMA_K * WGMMA_N];
     _Alignas(64) float c[16 * WGMMA_N];
     _Alignas(64) int16_t ae[16 * WGMMA_K], be[WGMMA_K * WGMMA_N];
-    int n = (t->n + WGMMA_WIDE - 1) / WGMMA_WIDE * WGMMA_WIDE; // columns past the last are zero
+    int n = (t->n + WGMMA_WIDE - 1) / WGMMA_WIDE * WGMMA_WIDE; // rounded up: columns past the last
+                                                               // are zero
     bool half = t->d_type == MATRIX_F16;
     FN(wgmma_values)(a_raw, 16, t->k, t->a_type, t->negate_a, a);
     FN(wgmma_values)(b_raw, t->n, t->k, t->b_type, t->negate_b, columns);
