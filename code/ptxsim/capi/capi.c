@@ -9,7 +9,7 @@
 #include "ptxsim/base/base.h"
 #include "ptxsim/ops/tensor_map.h"
 
-// Held by each call that works on modules, memory or launches.
+// Held during each call that works on modules, memory or launches.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void unlock(const int *locked)
@@ -141,7 +141,7 @@ const char *ptxsim_tensor_map(void *map, unsigned kind, unsigned rank, uint64_t 
 
 // ---- Launches -----------------------------------------------------------------------------------
 
-// For the current launch, which holds the lock.
+// State of the current launch, which holds the lock.
 static const struct ptxsim_launch *now;
 static struct fault *reports;
 static size_t report_count, report_capacity;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-// ---- Of pools and of graphs ---------------------------------------------------------------------
+// ---- Allocations of pools and of graphs ---------------------------------------------------------
 
 static struct loan { // an allocation from a pool
     const void *address;
@@ -34,7 +34,7 @@ bool pool_owns(const void *address)
     return false;
 }
 
-// Frees memory of a pool, which cudaFree may do, too; false: the address is no pool's.
+// Frees memory of a pool; cudaFree may do so, too. False: the address is in no pool.
 static bool pool_returned(const void *address)
 {
     for (struct loan **l = &loans; *l; l = &(*l)->next)
@@ -89,7 +89,7 @@ static cudaError_t allocate(void **address, size_t bytes, enum memory_kind kind)
     if (bytes == 0)
         return cudaSuccess;
     *address = memory_alloc_kind(bytes, kind);
-    if (*address && kind == MEMORY_DEVICE) { // all other kinds may be written by the host, unseen
+    if (*address && kind == MEMORY_DEVICE) { // other kinds may be written by the host unseen
         memory_track(*address);
         memory_guard(*address);
     }
@@ -103,7 +103,7 @@ static const struct allocation *allocation_at(const void *address)
     return memory_find((uint64_t)(uintptr_t)address, 1, NULL);
 }
 
-// Reports what is wrong with an address to be freed, since few programs look at cudaFree's error.
+// Reports why an address cannot be freed, since few programs look at cudaFree's error.
 static void explain_free(const void *address, bool host, const struct allocation *inside)
 {
     static bool explained[2];
@@ -149,7 +149,7 @@ static cudaError_t release(void *address, bool host)
         return error;
     const struct allocation *a = allocation_at(address);
     if (!pool_returned(
-            address)) // a pool's memory is freed at once; otherwise all work is waited for
+            address)) // memory of a pool is freed at once, other memory when all work is done
         streams_wait();
     if (!a || a->kind == MEMORY_REGISTERED || (a->kind == MEMORY_HOST) != host ||
         !memory_free(address)) {
@@ -180,8 +180,7 @@ cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
     return api_result(allocate(address, bytes, MEMORY_MANAGED));
 }
 
-// Pinned memory with flags beyond those of all pinned memory, newest first. The flags have no
-// effect.
+// Pinned memory with other flags than the usual ones, the newest first. The flags have no effect.
 static struct pinned {
     uint64_t base;
     unsigned flags;
@@ -341,7 +340,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     return cudaSuccess;
 }
 
-// Hints about where managed memory should be are accepted without effect: there is only one place.
+// Hints where managed memory should be have no effect: there is only one place.
 cudaError_t cudaMemPrefetchAsync(const void *address, size_t bytes, struct cudaMemLocation location,
                                  unsigned flags, cudaStream_t stream)
 {

@@ -1,4 +1,4 @@
-// copies.c: the functions that copy and fill.
+// copies.c: cudaMemcpy, cudaMemset and their variants.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -56,8 +56,8 @@ cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, s
 }
 ALSO(cudaMemset2DAsync, cudaMemset2DAsync_ptsz);
 
-// Synchronous copies use the legacy stream. They return when everything is done, except copies
-// within the device (CUDA Runtime API, "API synchronization behavior").
+// Synchronous copies use the legacy stream. They return when the bytes have arrived, except for
+// copies within the device (CUDA Runtime API, "API synchronization behavior").
 static bool is_device(const void *address)
 {
     const struct allocation *a = memory_find((uint64_t)(uintptr_t)address, 1, NULL);
@@ -67,8 +67,8 @@ static bool is_device(const void *address)
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     API_WORK();
-    // A copy from ordinary memory returns when its bytes are staged; they may not have reached the
-    // device.
+    // A copy from pageable memory returns when its bytes are in a staging buffer; they may not have
+    // reached the device.
     bool staged = !memory_find((uint64_t)(uintptr_t)from, 1, NULL) && order_strict();
     bool waits = !is_device(to) || !(staged || is_device(from));
     order_waits(waits);

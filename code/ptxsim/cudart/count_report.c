@@ -1,6 +1,6 @@
-// count_report.c: writes the counts as JSON into the file that PTXSIM_REPORT names, at the end of
-// the program and after a fault. Floors are for one launch, on average. "faults" are the lines that
-// the user sees, "fault_blocks" the block of each, [x, y, z], or null.
+// count_report.c: writes the counts as JSON to the file that PTXSIM_REPORT names, at the end of the
+// program and after a fault. Floors are averages for one launch. "faults" are the lines that the
+// user sees; "fault_blocks" has for each of them its block, [x, y, z], or null.
 #include "runtime.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static void write_counts(FILE *file, const struct counts *counts)
     fprintf(file, "{");
 #define COUNTER(name, title, what)                                                                 \
     fprintf(file, "\"" #name "\":%llu,", (unsigned long long)counts->name);
-#define CLASS_COUNTER(name, op_class, title, what) // among the classes
+#define CLASS_COUNTER(name, op_class, title, what) // such a counter is in "classes" instead
 #include "ptxsim/counts.def"
 #undef COUNTER
 #undef CLASS_COUNTER

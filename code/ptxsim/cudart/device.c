@@ -1,5 +1,5 @@
-// device.c: the simulated device: the first GPU of the table that runs all of the program's PTX, an
-// L4, or for a program for Hopper alone an H200. What it is, and what its limits are set to.
+// device.c: the simulated device: its properties and its limits. It is the first GPU of the table
+// that runs all of the program's PTX: an L4, or an H200 for a program that is for Hopper only.
 #include "ptxsim/base/base.h"
 #include "runtime.h"
 
@@ -8,7 +8,7 @@
 static const struct gpu *device;
 static struct cudaDeviceProp properties;
 
-// The first GPU of the table that runs PTX for this compute capability; if there is none, the GPU
+// The first GPU of the table that runs PTX for this compute capability. If there is none, the GPU
 // whose kernels are then refused.
 static const struct gpu *gpu_for(int arch)
 {
@@ -19,7 +19,8 @@ static const struct gpu *gpu_for(int arch)
     return found;
 }
 
-// Decided when first asked for, from the program's fat binaries, which are registered before main.
+// The device is chosen when it is first asked for, by the fat binaries that the program has
+// registered before main.
 const struct gpu *device_now(void)
 {
     if (!device)
@@ -27,7 +28,7 @@ const struct gpu *device_now(void)
     return device;
 }
 
-// Features that the simulator does not have are 0.
+// Properties of features that the simulator lacks are 0.
 const struct cudaDeviceProp *device_properties(void)
 {
     static const struct cudaDeviceProp always = {
@@ -80,8 +81,8 @@ const struct cudaDeviceProp *device_properties(void)
     return &properties;
 }
 
-// The device can change for a program that loads PTX for another one at run time, if it has
-// launched nothing yet.
+// If a program loads PTX for another GPU at run time, and has launched nothing yet, the device
+// becomes that GPU.
 bool device_becomes(int arch)
 {
     const struct gpu *other = gpu_for(arch);
@@ -92,7 +93,7 @@ bool device_becomes(int arch)
     gpu_in_a_sentence(other, name, sizeof name);
     complain("the program loads PTX for sm_%d: the simulated GPU is %s from now on", arch, name);
     device = other;
-    properties.totalGlobalMem = 0; // so that it is filled in anew
+    properties.totalGlobalMem = 0; // to be filled in again
     return true;
 }
 

@@ -1,5 +1,5 @@
-// entry_points.c: functions of the driver's library by name: a program asks the runtime for
-// cuTensorMapEncodeTiled.
+// entry_points.c: functions of the driver's library by name. A program asks the runtime in this way
+// for cuTensorMapEncodeTiled.
 #include "runtime.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@ void *driver_function(const char *name)
     char full[96];
     Dl_info here;
 
-    // Looks a function up in this library by its file name, since RTLD_DEFAULT might find a real
+    // Looks for the function in this library only, by its file name: RTLD_DEFAULT might find a real
     // driver's.
     void *self = dladdr(versions, &here) ? dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD) : NULL;
     for (size_t i = 0; self && !function && i < sizeof versions / sizeof *versions; ++i) {
@@ -42,7 +42,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
 }
 ALSO(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz);
 
-#pragma GCC diagnostic push // for older programs
+#pragma GCC diagnostic push // older programs call it
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
                                     enum cudaDriverEntryPointQueryResult *found)

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 static pthread_mutex_t api_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static int depth; // depth of calls within calls
+static int depth; // how deep calls of the API are nested
 static cudaError_t sticky;
 static bool stopped;
 static _Thread_local cudaError_t last_error;
@@ -26,12 +26,12 @@ int driver_enter(void)
 int api_enter(void)
 {
     driver_enter();
-    if (depth == 1) // not for calls from the driver's library
+    if (depth == 1) // not a call by the driver's library
         runtime_called = runtime_called_here = true;
     return 1;
 }
 
-// The host may touch device memory only while a call works on it (task.c).
+// Leaves a call. The host may touch device memory only while a call works on it (task.c).
 void api_leave(const int *entered)
 {
     (void)entered;
@@ -67,7 +67,8 @@ cudaError_t api_result_sticky(cudaError_t error, bool stops)
     return api_result(sticky);
 }
 
-// Clears the last error. The error of a kernel's fault returns with the next call (API_ENTER).
+// Clears the last error. The error of a kernel's fault stays, and the next call returns it
+// (API_ENTER).
 cudaError_t cudaGetLastError(void)
 {
     cudaError_t error = last_error;
@@ -92,8 +93,8 @@ void complain(const char *format, ...)
     fprintf(stderr, "ptxsim: %s\n", said);
 }
 
-// Sends a message to ptxsim run, by the socket whose file descriptor is in PTXSIM_FAULTS. The
-// socket keeps messages apart. False: there is no socket, or it did not take the whole message.
+// Sends a message to ptxsim run through the socket whose file descriptor is in PTXSIM_FAULTS; the
+// socket keeps messages apart. False: there is no socket, or the message was not sent whole.
 static bool send_to_run(const char *message, size_t size)
 {
     const char *fd = getenv("PTXSIM_FAULTS");
@@ -152,7 +153,7 @@ const char *ptxsim_version(void)
 struct error_text {
     cudaError_t error;
     const char *name;
-    const char *text; // NULL: made from the words of the name
+    const char *text; // NULL: made from the error's name
 };
 
 static const struct error_text error_texts[] = {
@@ -175,8 +176,8 @@ const char *cudaGetErrorName(cudaError_t error)
     return found ? found->name : "unrecognized error code";
 }
 
-// The texts that programs meet here are the real library's; others are made from the name, "peer
-// access unsupported" from cudaErrorPeerAccessUnsupported.
+// Texts for errors that programs can meet here are the real library's. The others are made from the
+// name: "peer access unsupported" from cudaErrorPeerAccessUnsupported.
 const char *cudaGetErrorString(cudaError_t error)
 {
     static _Thread_local char words[128];

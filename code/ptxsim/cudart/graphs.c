@@ -1,8 +1,8 @@
-// graphs.c: graphs that were captured from streams (streams.c), instantiated and launched.
-// extra/nodes.c has those that are built node by node.
+// graphs.c: graphs that were captured from streams (streams.c): copied, instantiated, launched.
+// extra/nodes.c has functions for graphs that are built node by node.
 //
-// A launch does the nodes one after another: in the order in which they were added, as in a
-// capture, but each after all that it depends on.
+// A launch runs the nodes one after another: in the order in which they were added, as in a
+// capture, but each node after all nodes that it depends on.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static cudaError_t task_copy(const struct task *task, struct task *copy)
     return cudaSuccess;
 }
 
-// Whether a node is not copied yet, but everything that it depends on is.
+// Whether a node has not been copied yet, but all nodes that it depends on have.
 static bool is_next(const struct CUgraphNode_st *node)
 {
     bool ready = !node->copy;
@@ -126,7 +126,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
     return cudaSuccess;
 }
 
-// Sets the conditions of a graph, and of the graphs in it, to their initial values.
+// Sets the conditions of a graph, and of the graphs inside it, to their initial values.
 static void begin_conditions(const struct CUgraph_st *graph)
 {
     for (size_t i = 0; i < graph->count; ++i) {

@@ -1,5 +1,5 @@
-// kernels.c: the modules of fat binaries, parsed when first needed, and what can be asked about
-// their kernels.
+// kernels.c: the modules of fat binaries, parsed when first needed, and the attributes of their
+// kernels.
 #include "runtime.h"
 
 #include <stdio.h>
@@ -8,9 +8,9 @@
 
 // ---- Modules ------------------------------------------------------------------------------------
 
-// The PTX texts, one for each file, of a program that was compiled separately (-rdc=true): the
-// linker leaves them in a section of their own. Takes those of the highest arch that is not newer
-// than the device's.
+// The PTX texts of a program that was compiled separately (-rdc=true), one for each source file;
+// the linker keeps them in a section. Only texts for the highest arch not above the device's are
+// taken.
 struct texts {
     char **text;
     size_t count, capacity;
@@ -57,8 +57,8 @@ static int target(const char *text)
     return at && sscanf(at, ".target sm_%d", &arch) == 1 ? arch : 0;
 }
 
-// Chooses among the images of a fat binary as a driver does: machine code and PTX of the highest
-// arch that is not newer than the device's.
+// Chooses among the images of a fat binary as a driver does: the machine code, and the PTX, for the
+// highest arch that is not above the device's.
 static cudaError_t choose_images(struct binary *binary, struct texts *texts)
 {
     const void *at = NULL;
@@ -78,7 +78,7 @@ static cudaError_t choose_images(struct binary *binary, struct texts *texts)
             if (image.arch / 10 != arch / 10 || image.arch > arch ||
                 (binary->cubin.data && image.arch <= binary->cubin.arch))
                 continue;
-            if (image.compressed) { // kept as long as the program runs
+            if (image.compressed) { // the expanded data is kept as long as the program runs
                 image.data = image_expand(&image);
                 image.size = image.expanded_size;
             }
@@ -163,15 +163,15 @@ static cudaError_t kernel_load(struct CUkern_st *kernel)
 
 // ---- Kernels and their attributes ---------------------------------------------------------------
 
-// Like kernel_find; also parses its module, so that it can be asked about and launched.
+// Like kernel_find, but also parses the kernel's module, so that its attributes are known.
 static cudaError_t kernel_use(const void *function, struct CUkern_st **kernel)
 {
     cudaError_t error = kernel_find(function, kernel);
     return error == cudaSuccess ? kernel_load(*kernel) : error;
 }
 
-// Threads of one CTA for which an SM has registers: a warp's registers are allocated in units of
-// 256, and warps in units of four, one for each quarter of the SM.
+// How many threads of one CTA an SM has registers for: registers are allocated to a warp in units
+// of 256, and to warps in units of four, one for each quarter of the SM.
 static int threads_for_registers(int registers)
 {
     if (registers <= 0)
@@ -196,7 +196,8 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
         .sharedSizeBytes = info->static_shared_bytes,
         .localSizeBytes = cubin->data ? resources.local_bytes : info->local_bytes,
         .maxThreadsPerBlock = threads < info->max_threads ? threads : info->max_threads,
-        .numRegs = resources.registers, // 0: no machine code for the device (estimated_registers)
+        // 0: there is no machine code for the device (estimated_registers).
+        .numRegs = resources.registers,
         .ptxVersion = device_now()->arch,
         .binaryVersion = device_now()->arch,
         .maxDynamicSharedSizeBytes = kernel->max_dynamic_shared,
@@ -213,7 +214,7 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
     return cudaSuccess;
 }
 
-// What a program is told if there is no machine code: an estimate, limited by the kernel's bounds.
+// Registers as a program is told without machine code: an estimate, limited by the kernel's bounds.
 int estimated_registers(struct CUkern_st *kernel)
 {
     static bool told;
@@ -264,7 +265,7 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
     case cudaFuncAttributeNonPortableClusterSizeAllowed:
         kernel->large_clusters = value != 0;
         // fallthrough
-    case cudaFuncAttributeClusterSchedulingPolicyPreference: // there are no places for CTAs to be in
+    case cudaFuncAttributeClusterSchedulingPolicyPreference: // CTAs have no places here
         return api_result(device_now()->arch >= 90 ? cudaSuccess : cudaErrorInvalidValue);
     default: return api_result(cudaErrorInvalidValue);
     }

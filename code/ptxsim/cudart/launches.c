@@ -7,7 +7,7 @@
 
 enum { CALLS_MAX = 16 };
 
-// nvcc's prototypes for these are in an internal C++ header.
+// nvcc declares these in an internal C++ header.
 #pragma GCC visibility push(default)
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
@@ -15,8 +15,8 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
                                size_t shared, cudaStream_t stream);
 #pragma GCC visibility pop
 
-// nvcc makes two calls for <<<...>>>: one pushes the configuration, the other takes it. It is a
-// stack, since arguments that are evaluated in between may launch kernels, too.
+// nvcc turns <<<...>>> into two calls: one pushes the configuration, the other pops it. It is a
+// stack because arguments that are evaluated in between may launch kernels, too.
 static _Thread_local struct {
     dim3 grid, block;
     size_t shared;
@@ -47,8 +47,8 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
     return cudaSuccess;
 }
 
-// What a launch may ask too much of; each is reported once for a kernel. (If several of x, y and z
-// are too large, the first.)
+// The limits of a launch. Exceeding one is reported once for each kernel; if several of x, y and z
+// are too large, only the first is.
 enum limit {
     LIMIT_GRID,
     LIMIT_BLOCK = 3,
@@ -58,7 +58,8 @@ enum limit {
     LIMIT_CLUSTER
 };
 
-// Reports a refused launch: programs that do not ask for a launch's error would see nothing of it.
+// Reports a refused launch, since a program that does not ask for a launch's error would not
+// notice.
 static cudaError_t refuse_launch(struct CUkern_st *kernel, enum limit limit, size_t value,
                                  size_t most, cudaError_t error)
 {
@@ -103,7 +104,7 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
     for (int i = 0; i < 6; ++i) {
         int limit = i < 3 ? device->maxGridSize[i] : device->maxThreadsDim[i - 3];
         bool whole_block =
-            i >= 3 && threads > most; // the whole block's limit says more than one side's
+            i >= 3 && threads > most; // a block that is too large as a whole is reported as such
         if (asked[i] == 0 || (asked[i] > (unsigned)limit && !whole_block))
             return refuse_launch(kernel, (enum limit)i, asked[i], (size_t)limit,
                                  cudaErrorInvalidValue);
@@ -119,7 +120,7 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
     return cudaSuccess;
 }
 
-// Sets *cluster, the CTAs of a cluster, to what the kernel asks for, if it is 0.
+// If *cluster is 0, sets it to the CTAs of a cluster that the kernel asks for; checks it.
 static cudaError_t check_cluster(struct CUkern_st *kernel, dim3 grid, unsigned cluster[3])
 {
     const unsigned *fixed = kernel_info(kernel->kernel)->cluster;
@@ -159,7 +160,7 @@ static cudaError_t check_cluster(struct CUkern_st *kernel, dim3 grid, unsigned c
     return cudaSuccess;
 }
 
-// Copies the arguments of a call, in the layout of the kernel's parameters.
+// Copies the arguments of a call to the layout of the kernel's parameters.
 static void *lay_out(const struct kernel_info *info, void **arguments)
 {
     char *params = calloc(1, info->param_bytes + 1);
@@ -169,7 +170,7 @@ static void *lay_out(const struct kernel_info *info, void **arguments)
     return params;
 }
 
-// cluster: CTAs of a cluster; NULL: as the kernel asks.
+// Makes a launch order. cluster: CTAs of a cluster; NULL: as the kernel says.
 static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **arguments,
                            size_t shared, bool cooperative, const dim3 *cluster,
                            struct launch_order *order)

@@ -39,7 +39,7 @@ static cudaError_t ask(struct CUkern_st *kernel, bool estimate, struct question 
             },
         .function =
             {
-                .maxThreadsPerBlock = GPU_THREADS_CTA, // launch bounds do not count here
+                .maxThreadsPerBlock = GPU_THREADS_CTA, // launch bounds do not limit it
                 .numRegs = attributes.numRegs,
                 .sharedSizeBytes = attributes.sharedSizeBytes,
                 .partitionedGCConfig = PARTITIONED_GC_OFF,
@@ -64,7 +64,7 @@ cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int thread
     if (threads <= 0)
         return cudaErrorInvalidValue;
     if (threads > GPU_THREADS_CTA || dynamic_shared > q.function.maxDynamicSharedSizeBytes)
-        return cudaSuccess; // none fits
+        return cudaSuccess; // occupancy 0: none fits
     cudaOccResult occupancy;
     if (cudaOccMaxActiveBlocksPerMultiprocessor(&occupancy, &q.device, &q.function, &q.state,
                                                 threads, dynamic_shared) != CUDA_OCC_SUCCESS)
@@ -73,7 +73,7 @@ cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int thread
     return cudaSuccess;
 }
 
-// The most dynamic shared memory with which so many CTAs fit on an SM.
+// The most dynamic shared memory of a CTA with which `blocks` CTAs still fit on an SM.
 cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *function,
                                                       int blocks, int threads)
 {
@@ -113,7 +113,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
                                                                   0);
 }
 
-// The CTAs of a cluster, as a launch asks for them.
+// How many CTAs a cluster of a launch has.
 static size_t cluster_size(const cudaLaunchConfig_t *config)
 {
     size_t size = 1;
@@ -125,7 +125,7 @@ static size_t cluster_size(const cudaLaunchConfig_t *config)
     return size;
 }
 
-// Clusters that are resident at once, assuming that any SMs can form one.
+// How many clusters are resident at once, if any SMs can form one.
 cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *function,
                                            const cudaLaunchConfig_t *config)
 {

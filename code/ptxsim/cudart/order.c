@@ -1,17 +1,18 @@
 // order.c: the order between streams, and between the device and the host (CUDA Programming Guide,
 // "Streams", "Explicit Synchronization", "Implicit Synchronization").
 //
-// Work is done when it is submitted; what is checked is whether the program asks for that order. A
-// stream, or a chain of a graph's nodes, is a timeline: it does one operation after another, and
-// its clock says, for every timeline, how many of that one's operations are known to be done before
-// its own next one begins. The host has such a clock, too, one for all its threads, since messages
-// between these cannot be seen. For each operation that the host does not know to be done, the
-// bytes that it has read and written are kept; a later operation that touches them, and does not
-// know of it either, is reported. The host's own accesses are found by closing pages (base/host.c).
+// Work is done when it is submitted. What is checked is whether the program has asked for that
+// order. A stream, or a chain of a graph's nodes, is a timeline, which does one operation after
+// another. A timeline has a clock: for every timeline, how many of its operations are known to be
+// done before this timeline's next operation begins. The host has one clock for all its threads,
+// since messages between them cannot be seen. For each operation that the host does not know to be
+// done, the bytes that it has read and written are kept. A later operation that touches these bytes
+// without knowing of the earlier one is reported. Accesses by the host itself are found by closing
+// pages (base/host.c).
 //
-// Strong accesses (atomic, volatile) of two kernels need no order between them; and if two kernels
-// have strong accesses in common, these may be messages by which they order themselves, and nothing
-// is reported about the two.
+// Two strong accesses (atomic, volatile) by two kernels need no order. Where two kernels have
+// strong accesses to the same bytes, these may be messages by which the kernels order themselves,
+// so nothing is reported about the two.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -25,42 +26,43 @@ enum {
     STRONG = STRONG_READS | STRONG_WRITES,
     EARLY_READS = 1 << NOTE_EARLY_READ,
     EARLY_WRITES = 1 << NOTE_EARLY_WRITE,
-    COARSE = 1 << NOTE_KINDS, // for sectors: some byte of each
+    COARSE = 1 << NOTE_KINDS, // the run is of sectors: only some byte of each was accessed
     SECTOR = 32,
     ANY_READ = READS | STRONG_READS,
     ANY_WRITE = WRITES | STRONG_WRITES,
-    MOST_OPERATIONS = 4096, // operations that are kept; the oldest are dropped first
-    MOST_TOLD = 64,         // reported pairs of places
-    PARTY = 800,            // bytes of the text for one party
+    MOST_OPERATIONS = 4096, // operations kept; the oldest are dropped first
+    MOST_TOLD = 64,         // pairs of places that are reported
+    PARTY = 800,            // bytes of text for one operation of a report
 };
 
 struct operation {
-    struct operation *next; // the operation before
-    const char *verb;       // NULL: reads or writes
-    const char *what;       // "a copy"; for a kernel, its name follows
+    struct operation *next; // the operation submitted before
+    const char *verb;       // what it does, for reports; NULL: it reads or writes
+    const char *what;       // "a copy"; for a kernel, "kernel", and its name follows
     char stream[TIMELINE_NAME];
     unsigned timeline;
-    uint32_t count; // its number in its timeline
+    uint32_t count; // its number within its timeline
     struct order_clock knows;
-    struct callers callers; // who asked for it
-    struct note_run *runs;  // by address
+    struct callers callers; // the calls of the program that submitted it
+    struct note_run *runs;  // bytes it has accessed, by address
     size_t run_count, run_capacity;
     const void *stub;            // for a kernel: the function that the host calls
-    const struct kernel *kernel; // its instructions' accesses are known; NULL: not a kernel
+    const struct kernel *kernel; // not NULL: `touched` has the accesses of each instruction
     struct touched touched;
-    bool for_host; // the host may touch some of that memory
+    bool for_host; // the host may touch some of the bytes
 };
 
 static struct operation *operations;
 static size_t operation_count;
-static struct order_clock host, fence; // fence: the order that allocations make
+static struct order_clock host, fence; // fence: work before an allocation is ordered before work
+                                       // after it
 static struct timeline *now;
-static bool watched; // accesses to device memory are noted: kernels may run beside other work
+static bool watched; // accesses to device memory are noted, since kernels may run beside other work
 
 // ---- Clocks -------------------------------------------------------------------------------------
 
-static uint32_t *latest; // for each timeline its last operation
-static bool *taken;      // whether a timeline has this index
+static uint32_t *latest; // for each timeline, the number of its last operation
+static bool *taken;      // for each index, whether a timeline has it
 static size_t timelines, timeline_room;
 
 static uint32_t clock_of(const struct order_clock *clock, unsigned index)
@@ -91,8 +93,8 @@ void order_drop(struct order_clock *clock)
     *clock = (struct order_clock){0};
 }
 
-// The index of a timeline that no longer exists is used again once the host knows all that the
-// timeline has done.
+// Begins a timeline. The index of a timeline that no longer exists is used again, once the host
+// knows all its operations to be done.
 void timeline_begin(struct timeline *t, const char *name)
 {
     size_t index = 0;
@@ -193,9 +195,9 @@ static void drop(struct operation *o)
     --operation_count;
 }
 
-// Shuts the pages that the host may not touch before it knows that the operation is done. If pinned
-// memory is larger than a page, only pages that the operation uses entirely are shut: a system call
-// fails at a closed page, but the program's own access goes on.
+// Closes the pages that the host may not touch until it knows that the operation is done. Of pinned
+// memory larger than a page, only pages that the operation uses entirely are closed. A system call
+// that accesses a closed page fails, while the program's own access goes on.
 static void shut(const struct operation *o)
 {
     for (size_t i = 0; o->for_host && i < o->run_count; ++i) {
@@ -214,7 +216,7 @@ static void shut(const struct operation *o)
     }
 }
 
-// Forgets operations that the host knows to be done: every later operation knows this, too.
+// Drops operations that the host knows to be done: every later operation knows that, too.
 static void prune(void)
 {
     bool opens = false;
@@ -259,7 +261,7 @@ void order_fence(void)
 
 // ---- Reports ------------------------------------------------------------------------------------
 
-// A report names the first place as its own.
+// The first place of a report is its own.
 static void take_line(struct host_line *first, const char *file, int line)
 {
     if (first->line || !file)
@@ -268,8 +270,8 @@ static void take_line(struct host_line *first, const char *file, int line)
     snprintf(first->file, sizeof first->file, "%s", file);
 }
 
-// The line of a kernel's instruction that has touched a byte in one of these ways; if there are
-// several, the one whose accesses lie closest together.
+// Finds the line of a kernel's instruction that has touched a byte in one of these ways. Of
+// several, takes the one whose accesses span the fewest bytes.
 static void place_of(const struct operation *o, uint64_t at, unsigned kinds, char *text,
                      size_t size, struct host_line *first)
 {
@@ -291,7 +293,7 @@ static void place_of(const struct operation *o, uint64_t at, unsigned kinds, cha
     }
 }
 
-// "kernel attention, FILE:LINE, in stream 3 writes"
+// Writes one operation of a report, for example "kernel attention, FILE:LINE, in stream 3 writes".
 static void name_party(const struct operation *o, uint64_t at, unsigned kinds, bool writes,
                        char *text, size_t size, struct host_line *first)
 {
@@ -312,7 +314,7 @@ static void name_party(const struct operation *o, uint64_t at, unsigned kinds, b
                       : "reads");
 }
 
-// "byte 12 of 128 bytes of managed memory"
+// Writes, for example, "byte 12 of 128 bytes of managed memory".
 static void name_byte(uint64_t at, char *text, size_t size)
 {
     static const char *const kinds[] = {
@@ -328,7 +330,7 @@ static void name_byte(uint64_t at, char *text, size_t size)
              kinds[a ? a->kind : MEMORY_DEVICE], (unsigned long long)(a ? a->base : at));
 }
 
-// What distinguishes parties, whatever their stream: the caller, and the place in a kernel.
+// A text that is the same for operations of one caller, at one place in a kernel, in any stream.
 static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char *text, size_t size)
 {
     char place[300];
@@ -342,7 +344,7 @@ static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char 
              (unsigned long long)callers);
 }
 
-// Whether a pair of parties has not been reported yet.
+// Whether a pair of such texts has not been reported yet.
 static bool is_new(const char *one, const char *other)
 {
     static char *told[MOST_TOLD];
@@ -398,14 +400,14 @@ static bool message(unsigned a, unsigned b)
     return a & STRONG && b & STRONG && (a | b) & STRONG_WRITES;
 }
 
-// Records accesses of a kernel before it has waited as a separate operation.
+// The kinds of accesses that a kernel makes before it waits, as kinds of a separate operation.
 static unsigned early_kinds(unsigned kinds)
 {
     return (kinds & EARLY_READS ? READS : 0) | (kinds & EARLY_WRITES ? WRITES : 0);
 }
 
-// Whether two runs have a byte in common, *at; if one run is of sectors, only sectors that the
-// other covers entirely count.
+// Whether two runs have a byte in common; *at gets it. If one run is of sectors, a sector counts
+// only if the other run covers it whole.
 static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t *at)
 {
     const struct note_run *coarse = a->kinds & COARSE ? a : b;
@@ -422,8 +424,8 @@ static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t
     return from < to;
 }
 
-// Compares what two operations have touched, in the order of the addresses. early: for the later
-// operation only what it touched before it waited. Returns whether a conflict was reported.
+// Compares what two operations have touched, in the order of addresses. early: of the later
+// operation, only what it touched before it waited. Returns whether a conflict was reported.
 static bool compare(const struct operation *later, const struct operation *earlier, bool early)
 {
     const struct note_run *found[2] = {NULL};
@@ -453,8 +455,8 @@ static bool compare(const struct operation *later, const struct operation *earli
     return true;
 }
 
-// A missing order is reported once: from then on it counts as present, so that its consequences are
-// not reported.
+// Compares an operation with those that it does not know of. A missing order is reported once: then
+// it counts as present, so that its consequences are not reported.
 static void check(const struct operation *o, struct order_clock *knows,
                   const struct order_clock *early)
 {
@@ -467,7 +469,7 @@ static void check(const struct operation *o, struct order_clock *knows,
     }
 }
 
-// ---- An operation comes -------------------------------------------------------------------------
+// ---- Submitting an operation --------------------------------------------------------------------
 
 static struct operation *operation_new(const char *what)
 {
@@ -497,8 +499,8 @@ static int by_address(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-// Drops an earlier operation of the same timeline, kernel and verb that touched the same bytes:
-// whatever is not in order with that one is not in order with this one either.
+// Drops an earlier operation of the same timeline, kernel and verb that touched the same bytes: an
+// operation that is not ordered with it is not ordered with this one either.
 static void replace(const struct operation *o)
 {
     for (struct operation **at = &operations; *at; at = &(*at)->next) {
@@ -521,8 +523,8 @@ static void drop_oldest(void)
     *at = NULL;
 }
 
-// Gives an operation its number in the current timeline, compares it with all operations that have
-// no order with it, and keeps it. early: what it knew when it began.
+// Gives an operation its number in the current timeline, compares it with all operations that it
+// does not know of, and keeps it. early: the clock at its early beginning.
 static void submit(struct operation *o, const struct order_clock *early)
 {
     struct timeline *t = now;
@@ -591,8 +593,7 @@ void order_kernel_done(const struct CUkern_st *kernel, const struct touched *tou
 
 // ---- Copies, fills, allocations -----------------------------------------------------------------
 
-// Notes the bytes that an operation touches, row by row; memory that the device does not know is
-// skipped.
+// Notes the bytes that an operation touches, row by row. Memory that is no allocation is skipped.
 static void add_rows(struct operation *o, const char *at, size_t pitch, size_t slice, size_t width,
                      size_t height, size_t depth, unsigned kinds)
 {
@@ -611,7 +612,7 @@ static void add_rows(struct operation *o, const char *at, size_t pitch, size_t s
         }
 }
 
-static bool host_waits; // whether the host waits for the next copy
+static bool host_waits; // whether the next copy returns only when it is done
 
 void order_waits(bool waits)
 {
@@ -652,8 +653,9 @@ void order_allocation(const void *address, bool frees)
     submit(o, NULL);
 }
 
-// Reports memory that is freed while in use. Freeing a pool's memory does not wait. Freeing pinned
-// memory waits, but that is not guaranteed, so it is reported under PTXSIM_CHECK=strict only.
+// Reports memory that is freed while it is in use. Freeing memory of a pool does not wait. Freeing
+// pinned memory does, but CUDA does not promise that: it is reported under PTXSIM_CHECK=strict
+// only.
 void order_free(const void *address, bool pinned_memory)
 {
     static const char *const texts[] = {
@@ -723,9 +725,9 @@ static void tell_host(const struct operation *o, const struct note_run *run, uin
         place, writes ? "writes" : "reads", byte, party);
 }
 
-// The host has touched a page that is used by an operation that it does not know to be done. A
-// value that kernels write only by atomic or volatile stores is a message: a host that has read it
-// knows what came before it.
+// The host has touched a page used by an operation that it does not know to be done. A value that
+// kernels write only by atomic or volatile stores is a message: a host that has read it knows all
+// that came before it.
 static void host_touches(uint64_t at, bool writes, uint64_t instruction)
 {
     API_LOCK();
@@ -738,7 +740,7 @@ static void host_touches(uint64_t at, bool writes, uint64_t instruction)
             order_join(&learned, &o->knows);
         else if (writes || run->kinds & WRITES) {
             tell_host(o, run, at, writes, instruction);
-            order_join(&learned, &o->knows); // it is reported once
+            order_join(&learned, &o->knows); // reported only once
         }
     }
     if (learned.count)

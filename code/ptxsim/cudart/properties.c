@@ -1,5 +1,5 @@
-// properties.c: what can be asked about the simulated device (device.c): properties, attributes,
-// limits.
+// properties.c: functions that tell a program about the simulated device (device.c): properties,
+// attributes, limits.
 #include "ptxsim/base/heap.h"
 #include "runtime.h"
 
@@ -38,7 +38,7 @@ cudaError_t cudaSetDevice(int device)
     return api_result(check_device(device));
 }
 
-// An empty list stands for all devices again.
+// An empty list allows all devices again.
 cudaError_t cudaSetValidDevices(int *devices, int count)
 {
     API_LOCK();
@@ -150,7 +150,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         return api_result(cudaErrorInvalidValue);
     if (check_device(device) != cudaSuccess)
         return api_result(cudaErrorInvalidDevice);
-    *value = 0; // a feature that the simulator does not have
+    *value = 0; // features that the simulator lacks
     for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
         if (known[i].attribute == attribute)
             *value = known[i].value;
@@ -191,7 +191,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
     return cudaSuccess;
 }
 
-// A GPU is not its own peer, and there is only one here.
+// A GPU is not its own peer, and the simulator has only one.
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
     API_ENTER();
@@ -227,8 +227,8 @@ cudaError_t cudaDeviceSynchronize(void)
     return api_result(error);
 }
 
-// Does not clear a fault: the memory of a faulted device is lost, and so is everything that the
-// program has there.
+// A reset does not clear a fault: the memory of a faulted device is lost, with all that the program
+// has there.
 cudaError_t cudaDeviceReset(void)
 {
     API_LOCK();
@@ -236,8 +236,7 @@ cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
-// Settings of caches, and limits that the simulator does not model (all but the stack's and the
-// heap's), are accepted without effect.
+// Settings of caches have no effect; nor have limits other than the stack's and the heap's.
 cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
 {
     API_ENTER();
@@ -254,7 +253,7 @@ cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
     return cudaSuccess;
 }
 
-// The banks of every GPU since 2014 are four bytes wide, whatever is set.
+// The banks are four bytes wide, whatever is set, as in every GPU since 2014.
 cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *config)
 {
     API_ENTER();
@@ -277,7 +276,7 @@ cudaError_t cudaCtxResetPersistingL2Cache(void)
     return cudaSuccess;
 }
 
-enum { STACK_MOST = 512 << 10 }; // bytes of local memory that a thread can have
+enum { STACK_MOST = 512 << 10 }; // bytes of local memory that a thread may have
 
 static cudaError_t check_limit(enum cudaLimit limit)
 {
@@ -293,7 +292,8 @@ cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
     if (error == cudaSuccess && limit == cudaLimitStackSize && value > STACK_MOST)
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess && limit == cudaLimitMallocHeapSize && !heap_limit(value))
-        error = cudaErrorInvalidValue; // too large, or a kernel that allocates has run
+        // the value is too large, or a kernel that allocates has already run.
+        error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
         *device_limit(limit) = value;
     return api_result(error);

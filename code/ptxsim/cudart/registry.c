@@ -1,5 +1,5 @@
-// registry.c: the fat binaries, kernels and variables of the program, as nvcc's host code registers
-// them before main; and the kernels that were launched.
+// registry.c: the fat binaries, kernels and variables of the program, which nvcc's host code
+// registers before main; and the list of kernels that were launched.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static struct binary *binaries;
 static struct device_variable *variables;
 static struct CUkern_st *kernels, *launched, **launched_end = &launched;
 
-// nvcc's prototypes for these are in an internal C++ header.
+// nvcc declares these in an internal C++ header.
 #pragma GCC visibility push(default)
 void **__cudaRegisterFatBinary(const struct wrapper *wrapper);
 void __cudaRegisterFatBinaryEnd(void **handle);
@@ -37,7 +37,7 @@ void __cudaRegisterManagedVar(void **handle, void **host, char *device, const ch
                               int external, size_t size, int constant, int global);
 #pragma GCC visibility pop
 
-// These run before main and cannot report an error: running out of memory ends the program.
+// Registration runs before main and cannot report an error: without memory, the program ends.
 static void *registered(size_t size)
 {
     void *entry = calloc(1, size);
@@ -65,9 +65,9 @@ static bool ignore_image(const struct image *image, void *data)
     return false;
 }
 
-// A program with GPU code that registers none here uses another runtime: one that nvcc linked
-// statically, or one of another CUDA version. (It has loaded this library as libcuda.so.1, or by
-// LD_PRELOAD.)
+// Tells a program whose GPU code is not registered here that it uses another runtime: one that nvcc
+// linked statically, or one of another CUDA version. (Such a program has loaded this library as
+// libcuda.so.1, or by LD_PRELOAD.)
 __attribute__((destructor)) static void tell_other_runtime(void)
 {
     char why[512];
@@ -82,7 +82,7 @@ void __cudaRegisterFatBinaryEnd(void **handle)
     (void)handle;
 }
 
-// Keeps everything: the report at exit still needs the counts.
+// Frees nothing, since the report at exit needs the counts.
 void __cudaUnregisterFatBinary(void **handle)
 {
     (void)handle;
@@ -148,7 +148,7 @@ int arch_needed(void)
     for (const struct binary *binary = binaries; binary; binary = binary->next) {
         const void *at = NULL;
         struct image image;
-        int least = 0; // of this fat binary's PTX; 0: it has no PTX
+        int least = 0; // the lowest arch of this fat binary's PTX; 0: it has no PTX
         while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image))
             if (image.kind == IMAGE_PTX && (least == 0 || image.arch < least))
                 least = image.arch;

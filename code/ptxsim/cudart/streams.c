@@ -1,6 +1,6 @@
 // streams.c: streams, events and stream capture.
 //
-// Work is done when it is submitted, so a stream holds nothing, except in a capture, and under
+// Work is done when it is submitted, so a stream stores none, except in a capture and under
 // PTXSIM_SCHEDULE=late.
 #include "runtime.h"
 
@@ -17,24 +17,24 @@ struct CUstream_st {
     char name[TIMELINE_NAME];
     struct timeline time;
     // While capturing:
-    struct CUgraph_st *capture; // NULL: not capturing; shared by the streams that joined
-    bool into;                  // in the origin: the graph existed before
+    struct CUgraph_st *capture; // NULL: not capturing; shared by all streams of the capture
+    bool into;                  // in the origin: the program gave a graph to capture into
     unsigned long long capture_id;
-    struct tips tips;                // nodes that its next work comes after
-    struct tips late;                // the same for work that is put off
+    struct tips tips;                // nodes after which its next work comes
+    struct tips late;                // the same among the nodes of work that is put off
     struct CUstream_st *origin;      // the stream that began the capture
-    bool unjoined;                   // has work that the origin has not joined
-    bool invalid;                    // in the origin: a forbidden call was made
+    bool unjoined;                   // it has work that the origin does not depend on yet
+    bool invalid;                    // in the origin: a forbidden call has been made
     enum cudaStreamCaptureMode mode; // in the origin
     pthread_t thread;                // in the origin: the thread that began the capture
     struct CUstream_st *next;
 };
 
-static struct CUstream_st legacy; // also stands for cudaStreamLegacy and cudaStreamPerThread
+static struct CUstream_st legacy; // cudaStreamLegacy and cudaStreamPerThread are this stream, too
 static struct CUstream_st *streams = &legacy;
 static unsigned long long last_stream_id, last_capture_id;
 static size_t created,
-    apart; // streams that the program has made; those of them that do not wait for the legacy stream
+    apart; // apart: those made streams that do not wait for the legacy stream
 
 static struct CUstream_st *stream_find(cudaStream_t handle)
 {
@@ -54,7 +54,7 @@ static void tips_free(struct tips *tips)
     *tips = (struct tips){0};
 }
 
-// Adds those nodes of `from` that are not in the list yet.
+// Adds those nodes of `from` that the list does not have yet.
 static cudaError_t tips_join(struct tips *tips, const struct tips *from)
 {
     struct CUgraphNode_st **grown =
@@ -72,7 +72,7 @@ static cudaError_t tips_join(struct tips *tips, const struct tips *from)
     return cudaSuccess;
 }
 
-// Adds a node to the graph that a stream captures, after the stream's tips.
+// Adds a node to the graph that a stream is capturing, after the stream's tips.
 static cudaError_t capture_add(struct CUstream_st *stream, struct task *task)
 {
     struct CUgraphNode_st *node = graph_node(stream->capture, task);
@@ -100,7 +100,8 @@ cudaError_t capture_forbids(void)
     return error;
 }
 
-// The legacy stream waits for every blocking stream: while one of them captures, it cannot be used.
+// The legacy stream waits for every blocking stream, so it cannot be used while one of them
+// captures.
 static cudaError_t legacy_forbids(void)
 {
     cudaError_t error = cudaSuccess;
@@ -113,7 +114,7 @@ static cudaError_t legacy_forbids(void)
     return error;
 }
 
-// Finds a stream, or the reason why it cannot be used.
+// Finds a stream; returns an error if it cannot be used.
 static cudaError_t stream_use(cudaStream_t handle, struct CUstream_st **stream)
 {
     *stream = stream_find(handle);
@@ -137,21 +138,22 @@ cudaError_t capture_broken(cudaStream_t handle, cudaError_t error)
 
 // ---- Work that is put off -----------------------------------------------------------------------
 
-// Under PTXSIM_SCHEDULE=late work is put into a graph, whose nodes are done when the host waits for
-// them: the nodes it waits for and all that these come after, those submitted last first, as far as
-// their order allows.
-static struct CUgraph_st *late; // NULL: there is none
-static bool *late_done;         // for each node
+// Under PTXSIM_SCHEDULE=late, work goes into a graph. When the host waits for nodes of it, these
+// are run, with all nodes that they come after: those submitted last come first, as far as the
+// order allows.
+static struct CUgraph_st *late; // the graph; NULL: no work is put off
+static bool *late_done;         // for each node, whether it has been run
 static unsigned late_round =
-    1;                     // number of the graph: an event may belong to a node of an earlier one
-enum { MOST_LATE = 1024 }; // nodes; a GPU's queues are finite, too
+    1;                     // number of the graph, since an event may belong to a node of an earlier
+                           // one
+enum { MOST_LATE = 1024 }; // most nodes: a GPU's queues are finite, too
 
 static bool blocking(const struct CUstream_st *s)
 {
     return s != &legacy && !(s->flags & cudaStreamNonBlocking);
 }
 
-// The nodes that a stream's work comes after.
+// The nodes after which a stream's next work comes.
 static cudaError_t late_tips(struct CUstream_st *stream, struct tips *tips)
 {
     cudaError_t error = tips_join(tips, &stream->late);
@@ -163,7 +165,7 @@ static cudaError_t late_tips(struct CUstream_st *stream, struct tips *tips)
     return error;
 }
 
-// Whether a node is wanted and everything before it is done.
+// Whether a node is wanted, and every node before it has been run.
 static bool late_ready(const struct CUgraphNode_st *node, const bool *wanted)
 {
     bool ready = wanted[node->index] && !late_done[node->index];
@@ -172,7 +174,7 @@ static bool late_ready(const struct CUgraphNode_st *node, const bool *wanted)
     return ready;
 }
 
-// Does the work that was put off, up to some nodes; NULL: all of it.
+// Runs work that was put off: what is needed for the nodes of `until`; NULL: all.
 static void late_run(const struct tips *until)
 {
     static bool running;
@@ -184,7 +186,7 @@ static void late_run(const struct tips *until)
     running = true;
     for (size_t i = 0; until && i < until->count; ++i)
         wanted[until->nodes[i]->index] = true;
-    for (size_t i = late->count; i-- > 0;) { // nodes come only after those with lower numbers
+    for (size_t i = late->count; i-- > 0;) { // a node comes after nodes with lower numbers only
         wanted[i] |= !until;
         for (size_t k = 0; wanted[i] && k < late->nodes[i]->after_count; ++k)
             wanted[late->nodes[i]->after[k]->index] = true;
@@ -194,7 +196,7 @@ static void late_run(const struct tips *until)
             --i;
             continue;
         }
-        task_run(&late->nodes[i - 1]->task); // a fault stays
+        task_run(&late->nodes[i - 1]->task); // its fault, if any, is kept
         late_done[i - 1] = true;
         i = late->count;
     }
@@ -224,7 +226,7 @@ static void late_run_event(const struct CUevent_st *event)
         late_run(&(struct tips){&late->nodes[event->late_node], 1});
 }
 
-// Puts a task off; takes over what the task owns.
+// Puts a task off. Takes over what the task owns.
 static cudaError_t late_add(struct CUstream_st *stream, struct task *task)
 {
     struct CUevent_st *event = task->kind == TASK_RECORD ? task->event : NULL;
@@ -277,7 +279,7 @@ static void join_legacy(struct CUstream_st *stream)
             order_join(&legacy.time.knows, &s->time.knows);
 }
 
-// Begins the next work of a stream. kernels: whether that may be a kernel.
+// Begins a stream's next work. kernels: whether the work may be a kernel.
 static void stream_turn(struct CUstream_st *stream, bool kernels)
 {
     if (!order_kept())
@@ -301,7 +303,7 @@ bool stream_next(cudaStream_t handle)
     return true;
 }
 
-// The host now knows that a stream has done all of its work so far.
+// The host now knows that all work of a stream so far is done.
 static void stream_waited(cudaStream_t handle)
 {
     struct CUstream_st *stream = stream_find(handle);
@@ -323,8 +325,8 @@ cudaError_t stream_waited_after(cudaError_t error)
     return error;
 }
 
-// A copy to memory that only the host knows returns when it is done, and so does a copy from host
-// to host.
+// Whether a copy returns only when it is done: one to pageable memory does, and one from host to
+// host.
 static bool returns_done(const struct task *task)
 {
     const struct allocation *to, *from;
@@ -336,7 +338,7 @@ static bool returns_done(const struct task *task)
     return !to || (to->kind != MEMORY_DEVICE && !from);
 }
 
-// Whether a task may be put off: not a copy to or from ordinary memory, which is staged.
+// Whether a task may be put off. A copy to or from pageable memory may not, since it is staged.
 static bool may_be_late(const struct task *task)
 {
     return order_late() &&
@@ -380,7 +382,7 @@ bool stream_captures(cudaStream_t handle)
 }
 
 cudaError_t stream_now(cudaStream_t handle)
-{ // and then what a graph does in it
+{ // and what a graph does with it
     struct CUstream_st *stream;
     cudaError_t error = stream_use(handle, &stream);
 
@@ -403,7 +405,7 @@ static void capture_end(struct CUstream_st *origin)
         }
 }
 
-// Captures into a graph (NULL: a new one), after those nodes of it.
+// Begins to capture into a graph (NULL: a new one), after those of its nodes that `after` lists.
 static cudaError_t capture_begin(cudaStream_t handle, struct CUgraph_st *graph,
                                  const cudaGraphNode_t *after, size_t count,
                                  enum cudaStreamCaptureMode mode)
@@ -514,14 +516,14 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, enum cudaStreamCapture
     if (after)
         *after = stream->tips.nodes;
     if (edges)
-        *edges = NULL; // all are the ordinary kind
+        *edges = NULL; // all edges are of the ordinary kind
     if (count)
         *count = stream->tips.count;
     return cudaSuccess;
 }
 ALSO(cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_ptsz);
 
-// Sets or extends the nodes that the stream's next work comes after.
+// Sets the nodes after which the stream's next work comes, or adds to them.
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNode_t *after,
                                                 const cudaGraphEdgeData *edges, size_t count,
                                                 unsigned flags)
@@ -615,7 +617,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
     return api_result(error);
 }
 ALSO(cudaStreamSynchronize, cudaStreamSynchronize_ptsz);
-ALSO(cudaStreamSynchronize, cudaStreamQuery); // all work is done already
+ALSO(cudaStreamSynchronize, cudaStreamQuery); // all work has been done already
 ALSO(cudaStreamSynchronize, cudaStreamQuery_ptsz);
 
 cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned *flags)
@@ -662,8 +664,8 @@ cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *device)
 }
 ALSO(cudaStreamGetDevice, cudaStreamGetDevice_ptsz);
 
-// Attaches an allocation of managed memory to a stream's kernels: a hint for systems on which the
-// host may touch it at any time.
+// Attaches managed memory to a stream, so that only this stream's kernels access it: a hint,
+// without effect where the host may touch managed memory at any time.
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t handle, void *address, size_t bytes,
                                      unsigned flags)
 {
@@ -711,7 +713,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t call
 }
 ALSO(cudaStreamAddCallback, cudaStreamAddCallback_ptsz);
 
-// Hints: which data should stay in L2, how streams share the device.
+// Hints, without effect: which data should stay in L2, how streams share the device.
 cudaError_t cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID attribute,
                                    const cudaStreamAttrValue *value)
 {
@@ -725,7 +727,7 @@ ALSO(cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz);
 
 // ---- Events -------------------------------------------------------------------------------------
 
-// Why the host cannot ask for an event that was last recorded in a capture.
+// The error for asking about an event that was last recorded in a capture.
 static cudaError_t captured_error(const struct CUevent_st *event)
 {
     if (event->capture_id == 0)
@@ -786,7 +788,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_han
         task.event = event;
         return api_result(stream_submit(stream_handle, &task));
     }
-    event->capture_id = stream->capture_id; // a mark in the capture
+    event->capture_id = stream->capture_id; // the event marks a point of the capture
     event->stream = stream;
     event->tips.count = 0;
     return api_result(tips_join(&event->tips, &stream->tips));
@@ -828,7 +830,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
         from->origin->invalid = true;
         return api_result(capture_broken(handle, cudaErrorStreamCaptureMerge));
     }
-    if (!stream->capture) { // joins the capture
+    if (!stream->capture) { // the stream joins the capture
         stream->capture = from->capture;
         stream->capture_id = from->capture_id;
         stream->origin = from->origin;

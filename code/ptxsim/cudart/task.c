@@ -1,5 +1,5 @@
-// task.c: does the work of streams and graphs: launches, copies, fills, host functions. The API
-// functions above it check requests and make tasks from them.
+// task.c: does the work of streams and graphs: launches, copies, fills, host functions. The
+// functions of the API check requests and make tasks of them.
 #include "runtime.h"
 
 #include <signal.h>
@@ -9,8 +9,8 @@
 
 // ---- Launches -----------------------------------------------------------------------------------
 
-// A whole number from the environment, 0 if it is not set. Anything else is reported once, and
-// ignored.
+// A whole number from an environment variable; 0 if the variable is not set. Any other value is
+// reported once, and ignored.
 static uint64_t environment_number(const char *name, uint64_t most)
 {
     const char *text = getenv(name);
@@ -28,7 +28,7 @@ static uint64_t environment_number(const char *name, uint64_t most)
     return value;
 }
 
-// runtime.h has the values of PTXSIM_CHECK.
+// Whether PTXSIM_CHECK is `what`; settings.def has its values.
 static bool checks_are(const char *what)
 {
     const char *text = getenv("PTXSIM_CHECK");
@@ -71,7 +71,7 @@ static cudaError_t fault_error(const struct fault *fault)
     case FAULT_DEADLOCK:
     case FAULT_ENDLESS: return cudaErrorLaunchTimeout;
     case FAULT_ASSERT: return cudaErrorAssert;
-    case FAULT_UNINITIALISED: // a GPU would go on with whatever it read
+    case FAULT_UNINITIALISED: // a GPU goes on with whatever it has read
     case FAULT_RACE:
     case FAULT_DIVERGENT_BARRIER:
     case FAULT_TRAP: return cudaErrorLaunchFailure;
@@ -79,15 +79,15 @@ static cudaError_t fault_error(const struct fault *fault)
     }
 }
 
-// Whether a kernel stops at such a fault; after other faults it runs to its end.
+// Whether a kernel stops at this kind of fault; after others it runs to its end.
 static bool stops(const struct fault *fault)
 {
     return fault->kind != FAULT_RACE && fault->kind != FAULT_UNINITIALISED &&
            fault->kind != FAULT_DIVERGENT_BARRIER;
 }
 
-// The memory in which the barrier of a cooperative grid counts; kernels find its address in
-// %envreg1 and 2.
+// The memory of the barrier of a cooperative grid, which counts in it. Kernels find its address in
+// %envreg1 and %envreg2.
 static uint64_t grid_memory(void)
 {
     enum { BYTES = 64 };
@@ -115,7 +115,7 @@ static void explain(const struct fault *fault)
     note_count = 0;
 }
 
-static uint64_t instructions; // executed by warps of all kernels
+static uint64_t instructions; // that warps of all kernels have executed
 
 #pragma weak extra_children
 cudaError_t launch_now(const struct launch_order *order)
@@ -146,7 +146,7 @@ cudaError_t launch_now(const struct launch_order *order)
     };
     struct cudaFuncAttributes attributes;
     if (device_now()->arch >= 90 && kernel_attributes(kernel, &attributes) == cudaSuccess)
-        launch.registers = attributes.numRegs; // setmaxnreg redistributes them
+        launch.registers = attributes.numRegs; // setmaxnreg may move some between warps
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
     memcpy(launch.cluster, order->cluster, sizeof launch.cluster);
@@ -160,7 +160,7 @@ cudaError_t launch_now(const struct launch_order *order)
     order_kernel_done(kernel, launch.touched, order->early);
     if (fault.kind == FAULT_INTERRUPTED) {
         complain("%s", fault.text);
-        raise(SIGINT); // ends the program: terminal_begin has arranged that
+        raise(SIGINT); // ends the program: terminal_begin has set the handler for that
     }
     kernel->dram_bytes += memory_touched_bytes();
     instructions += kernel->counts.warp_instructions - before;
@@ -171,7 +171,7 @@ cudaError_t launch_now(const struct launch_order *order)
     kernel->dynamic_shared_bytes = order->dynamic_shared_bytes;
     if (passed)
         return &extra_children ? extra_children.run(kernel) : cudaSuccess;
-    if (fault.kind == FAULT_UNSUPPORTED) { // it never began: the device is unchanged
+    if (fault.kind == FAULT_UNSUPPORTED) { // the kernel did not begin: the device is unchanged
         if (!kernel->refused)
             explain(&fault);
         kernel->refused = true;
@@ -189,13 +189,13 @@ static void fill_row(char *to, unsigned value, size_t element, size_t width)
         memset(to, (int)value, width);
     else
         for (size_t i = 0; i < width; ++i)
-            memcpy(to + i * element, &value, element); // the low bytes come first
+            memcpy(to + i * element, &value, element); // takes the low bytes of `value`
     memory_mark(to, NULL, width * element);
 }
 
-// A result that was never computed reaches the host as NaN or -1, and no kernel has read it: the
-// program is told once. It is no error, since a program that copies a whole buffer may know which
-// part of it is valid.
+// Tells a program once that it copies a result that nothing has computed, which reaches the host as
+// NaN or -1 without any kernel having read it. It is no error: a program that copies a whole buffer
+// may know which part of it is valid.
 static void tell_unwritten(const char *to, const char *from, size_t bytes)
 {
     static bool told;
@@ -214,11 +214,11 @@ static void tell_unwritten(const char *to, const char *from, size_t bytes)
              (unsigned long long)source->size);
 }
 
-static int graphs_under_way; // depth of graphs within graphs
+static int graphs_under_way; // depth of graphs inside graphs
 
-// Whether the bytes of one side of a copy still exist; reports it if they were freed after the
-// graph was made. For the program's own memory the system is asked, which takes longer than a copy:
-// so only copies in graphs are checked.
+// Whether the bytes of one side of a copy still exist; reports a side that was freed after its
+// graph was made. For the program's own memory this takes a system call, longer than a copy: so
+// only copies in graphs are checked.
 static bool side_is_there(const struct task *task, const char *first, bool reads)
 {
     size_t pitch = reads ? task->copy.from_pitch : task->copy.to_pitch, rows = task->copy.height;
@@ -306,8 +306,8 @@ static cudaError_t event_record(cudaEvent_t event)
     return cudaSuccess;
 }
 
-// How the function tells the host about the work before it cannot be seen: from now on the host
-// counts as knowing that work.
+// A host function may tell the host, in ways that cannot be seen, that work before it is done: from
+// then on the host counts as knowing that.
 static cudaError_t host_now(const struct task *task)
 {
     if (order_now())
@@ -319,7 +319,8 @@ static cudaError_t host_now(const struct task *task)
 
 // ---- Tasks --------------------------------------------------------------------------------------
 
-// The value is read when the node is reached, and after each round of a loop.
+// Runs a conditional node. Its value is read when the node is reached, and after each round of a
+// loop.
 static cudaError_t conditional_run(const struct task *task)
 {
     const unsigned *now = &task->conditional.value->now, count = task->conditional.count;
@@ -341,7 +342,7 @@ static cudaError_t conditional_run(const struct task *task)
 cudaError_t task_run(const struct task *task)
 {
     if (only_written() && task->kind != TASK_GRAPH &&
-        task->kind != TASK_CONDITIONAL) { // a graph's tasks come here one by one
+        task->kind != TASK_CONDITIONAL) { // the tasks of a graph are written down one by one
         write_down(task);
         return cudaSuccess;
     }
@@ -382,7 +383,7 @@ void task_free(struct task *task)
     }
 }
 
-// Whether each node depends on the one before it, and on no other.
+// Whether each node depends on exactly the node before it.
 static bool is_line(const struct CUgraph_st *graph)
 {
     for (size_t i = 0; i < graph->count; ++i) {
@@ -393,10 +394,11 @@ static bool is_line(const struct CUgraph_st *graph)
     return true;
 }
 
-// Divides the nodes into chains, in which each node comes after the one before.
+// Divides the nodes into chains; within a chain, each node comes after the one before.
 static void make_chains(struct CUgraph_st *graph)
 {
-    size_t *last = checked_alloc(calloc(graph->count + 1, sizeof *last)); // last node of each chain
+    size_t *last = checked_alloc(calloc(graph->count + 1, sizeof *last)); // of each chain, its last
+                                                                          // node
 
     for (size_t i = 0; i < graph->count; ++i) {
         struct CUgraphNode_st *node = graph->nodes[i];
@@ -413,7 +415,8 @@ static void make_chains(struct CUgraph_st *graph)
         timeline_begin(&graph->chains[i], "a branch of a graph");
 }
 
-// A node begins when the nodes that it depends on are done, and not before the graph begins.
+// Runs a node. It begins when the nodes that it depends on are done, and not before the graph
+// begins.
 static cudaError_t node_run(struct CUgraphNode_st *node, const struct timeline *whole)
 {
     struct timeline *chain = &node->graph->chains[node->chain];

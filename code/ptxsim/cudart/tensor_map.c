@@ -1,5 +1,5 @@
-// tensor_map.c: cuTensorMapEncodeTiled, the only driver function that programs with TMA need. It
-// checks what cuda.h documents, and one thing more that the driver was seen to check.
+// tensor_map.c: cuTensorMapEncodeTiled, the only function of the driver that programs with TMA
+// need. It checks what cuda.h documents, and one more condition that the driver was seen to check.
 #include "runtime.h"
 
 #include "ptxsim/ops/tensor_map.h"
@@ -13,7 +13,7 @@ _Static_assert(TENSOR_INT32 == (int)CU_TENSOR_MAP_DATA_TYPE_INT32 &&
                    TENSOR_INT64 == (int)CU_TENSOR_MAP_DATA_TYPE_INT64 &&
                    TENSOR_FLOAT16 == (int)CU_TENSOR_MAP_DATA_TYPE_FLOAT16 &&
                    TENSOR_BFLOAT16 == (int)CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 &&
-                   CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ == 12, // tensor_element ends with it
+                   CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ == 12, // the last type of tensor_element
                "the names in tensor_map.h");
 
 static CUresult refuse(const char *why)
@@ -87,7 +87,8 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
         m.dim[i] = i < rank ? dim[i] : 1;
         m.box[i] = (uint16_t)(i < rank ? box[i] : 1);
         m.step[i] =
-            (uint8_t)(i > 0 && i < rank ? steps[i] : 1); // the first dimension's step is ignored
+            (uint8_t)(i > 0 && i < rank ? steps[i] : 1); // the step of the first dimension is
+                                                         // ignored
         if (i + 1 < rank)
             m.stride[i] = strides[i];
     }

@@ -1,4 +1,4 @@
-// terminal.c: a launch as a user at a terminal sees it: its progress, and Ctrl-C.
+// terminal.c: shows the progress of a launch on a terminal, and lets Ctrl-C stop it.
 #include "runtime.h"
 
 #include <pthread.h>
@@ -11,13 +11,14 @@
 enum { QUIET_SECONDS = 5 };
 
 static volatile sig_atomic_t interrupted;
-static struct sigaction before; // the handler of SIGINT before ours
+static struct sigaction before; // the handler of SIGINT that the program had
 static bool ours;
-static bool tells; // stderr is a terminal
+static bool tells; // stderr is a terminal: progress is shown
 static pthread_t launcher;
 static char name[96];
 static int patience;        // seconds before progress is shown
-static time_t first, shown; // seconds by the monotonic clock: first launch, last line
+static time_t first, shown; // by the monotonic clock, in seconds: of the first launch, of the last
+                            // line
 
 static void interrupt(int signal)
 {

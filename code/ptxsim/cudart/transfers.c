@@ -1,8 +1,8 @@
-// transfers.c: copies and fills as tasks, checked.
+// transfers.c: checks copies and fills, and makes tasks of them.
 #include "runtime.h"
 
-// Bytes from the beginning to the end of a pitched block; SIZE_MAX, which no allocation has, on
-// overflow.
+// Bytes from the beginning to the end of a pitched block. On overflow SIZE_MAX, which is larger
+// than any allocation.
 static size_t extent(size_t pitch, size_t width, size_t height)
 {
     size_t bytes;
@@ -13,9 +13,9 @@ static size_t extent(size_t pitch, size_t width, size_t height)
     return good ? bytes : SIZE_MAX;
 }
 
-// A range that is said to be the device's must be in an allocation. One that is said to be the
-// host's may also be in the device's memory, but if it begins in an allocation it must not pass its
-// end.
+// Whether a range is right as one side of a copy. A range of the device must be inside an
+// allocation. A range of the host may be the program's own memory; if it begins in an allocation,
+// it must not pass the allocation's end.
 static bool side_is_right(const void *address, size_t bytes, bool device)
 {
     const struct allocation *nearest = NULL;
@@ -26,7 +26,7 @@ static bool side_is_right(const void *address, size_t bytes, bool device)
     return !device && !(nearest && nearest->live && start - nearest->base < nearest->size);
 }
 
-// A copy of no bytes becomes TASK_NOTHING.
+// Makes the task of a copy; a copy of no bytes becomes TASK_NOTHING.
 cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width,
                       size_t height, enum cudaMemcpyKind kind, struct task *task)
 {
@@ -52,7 +52,7 @@ cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_p
     return cudaSuccess;
 }
 
-// width in elements of 1, 2 or 4 bytes.
+// Makes the task of a fill; width: in elements of 1, 2 or 4 bytes.
 cudaError_t fill_task(char *to, size_t pitch, unsigned value, unsigned element, size_t width,
                       size_t height, struct task *task)
 {

@@ -1,7 +1,7 @@
 // variables.c: __device__, __constant__ and __managed__ variables, by their names in host code.
 #include "runtime.h"
 
-// nvcc's prototype for it is in an internal C++ header.
+// nvcc declares it in an internal C++ header.
 #pragma GCC visibility push(default)
 char __cudaInitModule(void **handle);
 #pragma GCC visibility pop
@@ -25,7 +25,7 @@ static cudaError_t find_symbol(const void *symbol, char **address, size_t *size)
     return cudaErrorInvalidSymbol;
 }
 
-// Called by the host code of a program with __managed__ variables before it uses one.
+// Host code of a program with __managed__ variables calls this before it uses one.
 char __cudaInitModule(void **handle)
 {
     struct module *module;
@@ -58,7 +58,7 @@ cudaError_t cudaGetSymbolSize(size_t *size, const void *symbol)
     return api_result(find_symbol(symbol, &address, size));
 }
 
-// A copy to (from NULL) or from (to NULL) a variable.
+// Copies to a variable (to NULL) or from one (from NULL).
 static cudaError_t symbol_copy(const void *symbol, const void *from, void *to, size_t bytes,
                                size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
 {

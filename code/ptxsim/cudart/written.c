@@ -1,15 +1,16 @@
-// written.c: PTXSIM_LAUNCHES=FD: a program's requests to the device are written to that file
-// descriptor, and not carried out. A line for each:
+// written.c: under PTXSIM_LAUNCHES=FD, a program's requests of the device are written to that file
+// descriptor instead of being carried out, one line each:
 //
 //   launch NAME grid.x .y .z block.x .y .z shared cooperative PARAMETERS   parameters in hexadecimal
 //   memory KIND ADDRESS BYTES               allocated: d, cudaMalloc; m, cudaMallocManaged
-//   write TARGET OFFSET BYTES               copied from the host, or found in managed memory: hexadecimal
+//   write TARGET OFFSET BYTES               copied from the host, or found changed in managed
+//                                           memory: hexadecimal
 //   fill TARGET OFFSET COUNT VALUE ELEMENT  COUNT elements of ELEMENT bytes
 //   refused ERROR: TEXT                     a launch that the runtime does not accept
 //   other                                   anything else: a copy from the device, a host function
 //
-// A target is a variable's name, or the address of an allocation. Addresses are the same in every
-// run, so that a process that launches these kernels elsewhere can use the same.
+// A target is the name of a variable, or the address of an allocation. Addresses are the same in
+// every run, so that another process can launch these kernels with the same ones.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -43,10 +44,10 @@ void write_refusal(cudaError_t error)
 
 // ---- Memory -------------------------------------------------------------------------------------
 
-static struct shared { // shared with the host, which writes to it unseen
-    const char *name;  // a variable's name; NULL: an allocation
+static struct shared { // memory that the host, too, writes to, unseen
+    const char *name;  // NULL: it is an allocation, no variable
     const char *at;
-    char *told; // what was written down of an allocation; NULL: nothing
+    char *told; // the allocation's bytes as last written down; NULL: never
     size_t size;
 } * shared;
 static size_t shared_count, shared_capacity;
@@ -84,7 +85,7 @@ static bool is_zeros(const char *from, size_t bytes)
     return bytes == 0;
 }
 
-// Writes down what the host has stored in managed memory since the last launch.
+// Writes down what the host has changed in managed memory since the last launch.
 static void write_shared(void)
 {
     struct module *module;
@@ -96,7 +97,7 @@ static void write_shared(void)
             module_symbol(module, v->name, &found, &size))
             share(v->name, found, size);
     for (struct shared *s = shared; s < shared + shared_count; ++s) {
-        if (!memory_find((uint64_t)(uintptr_t)s->at, s->size, NULL) || // freed
+        if (!memory_find((uint64_t)(uintptr_t)s->at, s->size, NULL) || // it has been freed
             (s->told ? !memcmp(s->told, s->at, s->size) : is_zeros(s->at, s->size)))
             continue;
         s->told = s->told ? s->told : checked_alloc(malloc(s->size));
@@ -109,7 +110,7 @@ static void write_shared(void)
     }
 }
 
-// Writes "write" or "fill" and the place; false if the address is not the device's.
+// Writes "write" or "fill" and the target; false if the address is not one of the device.
 static bool write_target(const char *verb, const char *to, size_t bytes)
 {
     struct module *module;
@@ -131,7 +132,7 @@ static bool write_target(const char *verb, const char *to, size_t bytes)
     return true;
 }
 
-// Writes down one row of a copy or a fill.
+// Writes down one row that a copy or a fill writes.
 static void write_row(const struct task *task, size_t slice, size_t row)
 {
     if (task->kind == TASK_FILL) {

@@ -1,16 +1,15 @@
 // cudart12.c: functions of libcudart.so.12 whose arguments differ from CUDA 13's. All others are
-// passed on unchanged (forward). There is one runtime, libcudart.so.13's: this library has no
-// state.
+// passed on unchanged (forward). The only runtime is libcudart.so.13: this library has no state.
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 #include <string.h>
 
-// Returns a function of libcudart.so.13.
+// Declares NAME_13, the function NAME of libcudart.so.13.
 #define NEW(name)                                                                                  \
     extern __typeof__(name) name##_13;                                                             \
     __asm__(".symver " #name "_13, " #name "@libcudart.so.13")
-// Defines a function under the name that CUDA 12 programs call; in C it has another name here,
-// since cuda_runtime_api.h declares CUDA 13's.
+// Gives a function the name that CUDA 12 programs call. In C it has another name here, since
+// cuda_runtime_api.h declares CUDA 13's function.
 #define OLD(name) __asm__(#name) __attribute__((visibility("default")))
 
 // ---- Properties ---------------------------------------------------------------------------------
@@ -75,7 +74,7 @@ cudaError_t old_prefetch(const void *address, size_t bytes, int device, cudaStre
     return cudaMemPrefetchAsync_13(address, bytes, location_of(device), 0, stream);
 }
 
-// ---- Graphs: edges had no data ------------------------------------------------------------------
+// ---- Graphs: in CUDA 12, edges have no data -----------------------------------------------------
 
 NEW(cudaGraphAddDependencies);
 NEW(cudaGraphRemoveDependencies);

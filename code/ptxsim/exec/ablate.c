@@ -326,9 +326,8 @@ static int matrix_registers(const struct op *op, const uint32_t **regs, int *dis
     return m->matrix.count;
 }
 
-// Runs a matrix load or store on the names of storing threads in place of the data, and restores
-// its registers. Returns how many bytes a load takes from threads other than those that receive
-// them.
+// Runs a matrix load or store on the names of the storing threads instead of the data, and restores
+// its registers. Returns how many bytes a load gives to threads that did not store them.
 static uint32_t matrix_of_names(struct warp *w, char *r, const struct op *op, bool store,
                                 uint32_t mask)
 {

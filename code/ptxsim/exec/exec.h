@@ -1,12 +1,12 @@
-// exec.h: what the files of exec/ share. Its public face is launch_run (ptxsim.h).
+// exec.h: what the files of exec/ share. Other folders call launch_run (ptxsim.h).
 //
-//   counts_derive.c  what the counters of a launch add up to
+// counts_derive.c adds up the counters of a launch
 //   recorded.c       runs a basic block of a CTA that is traced or filmed
 //   ablate.c         runs a basic block of a CTA in which some executions are spoiled
 //   exec.c           runs a warp: its groups of lanes, block by block
-//   stuck.c          loops that nobody ends, deadlocks, and launches that are stopped
-//   cta.c            a CTA: storage, and the turns of its warps
-//   launch.c         a grid: CTAs over the host's threads; launch_run
+// stuck.c finds endless loops and deadlocks; stops launches
+// cta.c runs a CTA: storage, and the turns of its warps
+// launch.c runs a grid: CTAs over the host's threads; launch_run
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef PTXSIM_EXEC_H
@@ -24,20 +24,21 @@ struct run { // a launch
     const struct program *program;
     uint64_t ctas;
     unsigned shape[3]; // CTAs of a cluster
-    uint64_t size;     // CTAs of a cluster in all: 1 without clusters
+    uint64_t size;     // CTAs of a cluster, the product of `shape`; 1 without clusters
     uint32_t shared_bytes;
     atomic_uint_fast64_t next;    // number of the next cluster to run
-    atomic_uint_fast64_t faulted; // the lowest CTA with a fault: CTAs above it need not run
-    pthread_mutex_t lock;         // guards fault
+    atomic_uint_fast64_t faulted; // the lowest CTA with a fault: CTAs with higher numbers need not
+                                  // run
+    pthread_mutex_t lock;         // guards fault and fault_cta
     struct fault fault;
     uint64_t fault_cta;
-    struct worker *workers; // guarded by the lock: their stuck_at and finished
+    struct worker *workers; // `lock` guards their stuck_at and finished
     uint64_t worker_count;
     atomic_uint_fast64_t ended; // CTAs that have ended
     atomic_uint_fast64_t spent; // warp instructions so far
-    atomic_int halt;            // enum halt: why nobody goes on
-    bool blameless; // the halt is a consequence of another fault, which is reported instead
-    struct printed *printed; // also guarded by the lock
+    atomic_int halt;            // enum halt: why the run has been stopped
+    bool blameless;             // another fault, which is reported instead, has caused the halt
+    struct printed *printed;    // what CTAs have printed; guarded by `lock`
     size_t printed_count, printed_capacity, printed_bytes;
 };
 
@@ -49,60 +50,61 @@ bool group_ready(const struct warp *w, const struct group *g);
 int pick_group(struct warp *w);
 // Runs one basic block of the group at `index`.
 void run_block(struct warp *w, int index);
-// Runs a warp until it has to wait or its turn is over; whether it moved at all.
+// Runs a warp until it has to wait or its turn is over; returns whether it moved.
 bool run_warp(struct warp *w);
 
 // ---- CTAs that are recorded (recorded.c) --------------------------------------------------------
 
 // Runs the operations of a basic block and records them for the trace.
 void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
-// A CTA of a launch with an ablation begins; returns whether its operations are noted, or one is
-// spoiled (ablate.c).
+// Called when a CTA of a launch with an ablation begins (ablate.c). Returns whether the CTA's
+// operations are logged, or one of them is spoiled.
 bool ablation_start(struct cta *cta);
-// Runs the operations of a basic block of such a CTA.
+// Runs the operations of a basic block of a CTA for which ablation_start has returned true.
 void run_ablated(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
 // Records for a film how the program's matrices lie in registers.
 void describe_matrices(const struct cta *cta);
 
-// ---- Loops that nobody ends (stuck.c) -----------------------------------------------------------
+// ---- Endless loops and deadlocks (stuck.c) ------------------------------------------------------
 
-// The sum of all effects of the run's warps that other warps could see.
+// The sum of all effects, by warps of the run, that other warps can see.
 uint64_t effects_of(const struct run *run);
-// Whether every warp of a CTA stays where it is as long as the sum of all effects is `effects`.
+// Whether every warp of a CTA stays where it is while the sum of all effects is `effects`.
 bool all_stuck(struct cta *cta, uint64_t effects);
-// Stores in a warp's `polls` the addresses that it reads in its loop.
+// Sets a warp's `polls` to the load by which it waits in its loop, with the address that it reads.
 void find_polled(struct warp *w);
-// Reports as the CTA's fault that its warps wait for others that never come. ctas: how many CTAs
-// can never end; 0: no other CTA is involved.
+// Reports as the CTA's fault that its warps wait for something that never happens. ctas: how many
+// CTAs can never end; 0: no other CTA is involved.
 void fault_stuck(struct cta *cta, uint64_t ctas);
-// Halts a run, unless it is halted already: the first reason counts.
+// Stops a run. If it has been stopped already, its first reason remains.
 void halt(struct run *run, enum halt why);
-// Reports as the CTA's fault that the launch was stopped in it, with the place of the CTA's loop or
-// of the interruption. Runs the CTA for some more rounds to find the loop.
+// Reports as the CTA's fault that the launch was stopped, with the place of the CTA's loop or of
+// the interruption. To find the loop, runs the CTA for some more rounds.
 void fault_stopped(struct cta *cta, enum halt why);
 
 // ---- CTAs (cta.c) -------------------------------------------------------------------------------
 
 // Zeroed memory, aligned to 64 bytes; aborts if there is none.
 void *aligned_zeroed(size_t bytes);
-// Storage for CTAs of a launch, used for one after the other: start_cta before each. With clusters,
-// the storage is for all CTAs of one cluster: these functions take its CTA of rank 0, and `number`
-// counts clusters.
+// Storage for CTAs of a launch, used for one CTA after the other: start_cta before each. With
+// clusters, the storage is for all CTAs of one cluster: these functions take or return its CTA of
+// rank 0, and `number` counts clusters.
 struct cta *new_cta(struct worker *worker);
 void start_cta(struct cta *cta, uint64_t number);
 void free_cta(struct cta *cta);
 
-// The CTA to report when all CTAs of a cluster are stuck: one that does not wait at the cluster's
-// barrier, if there is one.
+// The CTA to report when all CTAs of a cluster are stuck: if possible, one that does not wait at
+// the cluster's barrier.
 struct cta *stuck_one(struct cta *cta);
 
 enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_STUCK, CTA_FAULT };
-// Gives the warps their turns until they end or the CTA's own turn is over.
+// Gives the warps their turns, until all have ended or the turn of the CTA itself is over.
 enum cta_state run_cta(struct cta *cta);
 
 // ---- Counts (counts_derive.c) -------------------------------------------------------------------
 
-// Adds what the counters of a launch amount to; lines and line_count may be NULL.
+// Adds the counters of a launch to *counts and to the source lines; lines and line_count may be
+// NULL.
 void counts_derive(const struct program *program, const struct insn_counts *insns,
                    const struct block_counts *blocks, struct counts *counts,
                    struct line_counts **lines, size_t *line_count);

@@ -1,4 +1,4 @@
-// launch.c: runs a grid: launch_run. Each host thread takes the next CTA until there are no more.
+// launch.c: runs a grid: launch_run. Each host thread takes the next CTA until none is left.
 #include "exec.h"
 
 #include "ptxsim/base/heap.h"
@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 enum {
-    // CTAs that a host thread keeps open because they wait for others; in a cooperative launch all
-    // CTAs, which all fit on the GPU at once.
+    // CTAs that a host thread keeps open while they wait for other CTAs. A cooperative launch keeps
+    // all its CTAs open; they fit on the GPU at once.
     MOST_RESIDENT = 1024,
-    MOST_SHARED = 16 << 20, // bytes of a CTA's shared memory: more than any GPU has
+    MOST_SHARED = 16 << 20, // bytes of shared memory of a CTA: more than any GPU has
 };
 
 struct printed { // what one CTA has printed
@@ -80,7 +80,8 @@ static void write_printed(struct run *run)
         qsort(run->printed, run->printed_count, sizeof *run->printed, by_cta);
     for (size_t i = 0; i < run->printed_count; ++i) {
         const struct text *text = &run->printed[i].text;
-        if (run->printed[i].cta > run->fault_cta) // whether CTAs above the fault ran is chance
+        // it is chance whether CTAs above the faulted one ran: drop their text.
+        if (run->printed[i].cta > run->fault_cta)
             ;
         else if (run->launch->print)
             run->launch->print(text->data, text->size);
@@ -91,7 +92,7 @@ static void write_printed(struct run *run)
     free(run->printed);
 }
 
-// All open CTAs of this thread are stuck. If those of all other threads are stuck, too, and nothing
+// All open CTAs of this host thread are stuck. If those of all other threads are, too, and nothing
 // has happened since, it is a deadlock.
 static void all_open_stuck(struct worker *worker, uint64_t effects)
 {
@@ -117,7 +118,7 @@ static uint64_t instructions_of(struct cta *cta)
     return sum;
 }
 
-// The CTA of a cluster that has a fault; if there is none, one that has not ended.
+// The CTA of a cluster that has a fault; otherwise one that has not ended.
 static struct cta *faulted_one(struct cta *cta)
 {
     struct cta *best = cta;
@@ -129,8 +130,8 @@ static struct cta *faulted_one(struct cta *cta)
     return best;
 }
 
-// The CTA to blame for a halt: in a deadlock the lowest; in a launch that took too long, the one
-// that has run most.
+// The CTA to blame for a halt: for a deadlock, the lowest; for a launch that took too long, the one
+// that has run most instructions.
 static struct cta *culprit(struct cta *open, enum halt why)
 {
     struct cta *best = open;
@@ -143,8 +144,8 @@ static struct cta *culprit(struct cta *open, enum halt why)
     return best;
 }
 
-// Ends the open CTAs of a halted run. One of them gets the fault; keep_fault takes the lowest over
-// all threads.
+// Ends this thread's open CTAs after a halt, and makes the halt one CTA's fault; keep_fault keeps
+// the fault of the lowest CTA of all threads.
 static void give_up(struct worker *worker, struct cta *open)
 {
     struct run *run = worker->run;
@@ -170,8 +171,8 @@ static void give_up(struct worker *worker, struct cta *open)
     }
 }
 
-// A host thread: runs CTAs until there are no more. A CTA whose warps only wait for another CTA
-// stays open while others begin.
+// The work of a host thread: runs CTAs until none is left. A CTA whose warps all wait for another
+// CTA stays open while others begin.
 static void *work(void *argument)
 {
     struct worker *worker = argument;
@@ -246,7 +247,8 @@ static bool refuse(struct fault *fault, enum fault_kind kind, const char *text)
     return false;
 }
 
-// The first race becomes the launch's fault, unless it has a worse one; the others become notes.
+// The first race becomes the launch's fault, unless there is another fault; the other races become
+// notes.
 static void tell_races(const struct launch *launch, struct race_log *races, struct fault *fault)
 {
     race_log_sort(races);
@@ -275,7 +277,7 @@ static uint64_t shared_bytes_of(const struct program *p, size_t dynamic)
         return dynamic;
     if (dynamic)
         bytes = (offset > p->dynamic_offset ? offset : p->dynamic_offset) + dynamic;
-    if (p->asks_reserved) // after the CTA's own, see ops/special.c
+    if (p->asks_reserved) // the system's part is after the CTA's own (ops/special.c)
         bytes = ((bytes + 127) & ~(size_t)127) + RESERVED_SHARED_BYTES;
     return bytes;
 }
@@ -318,14 +320,16 @@ struct fault_place kernel_line(const struct kernel *kernel, size_t insn, char *t
     return insn_place(kernel->program, (uint32_t)insn);
 }
 
-// As many workers as the host has cores, or as the launch asks for; each has its own counters.
+// Makes one worker for each core of the host, or as many as the launch asks for; each has its own
+// counters.
 static void prepare_workers(struct run *run)
 {
     const struct launch *launch = run->launch;
     const struct program *p = run->program;
     long cores = launch->threads > 0 ? launch->threads : sysconf(_SC_NPROCESSORS_ONLN);
     run->worker_count = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
-    if (launch->ablation) // with several, the order of the executions would depend on the machine
+    // several threads would make the order of executions depend on the machine.
+    if (launch->ablation)
         run->worker_count = 1;
     if (run->worker_count > run->ctas / run->size)
         run->worker_count = run->ctas ? run->ctas / run->size : 1;
@@ -345,7 +349,8 @@ static void prepare_workers(struct run *run)
     }
 }
 
-// The calling thread is the first worker. If a thread cannot be created, the others do its work.
+// Runs the workers. The calling thread is the first; if a thread cannot be created, the others do
+// its work.
 static void run_workers(struct run *run)
 {
     pthread_t *thread = checked_alloc(calloc(run->worker_count, sizeof *thread));
@@ -363,7 +368,7 @@ static void run_workers(struct run *run)
     free(thread);
 }
 
-// Adds the counters of all workers to those of the first.
+// Adds the counters of all other workers to the first worker's.
 static void merge_counters(struct run *run)
 {
     const struct program *p = run->program;
@@ -382,7 +387,8 @@ static void merge_counters(struct run *run)
     }
 }
 
-// Merges the accesses of each instruction over all workers, if the launch asks for them.
+// Merges over all workers, for each instruction, the memory that it accessed, if the launch asks
+// for that.
 static void hand_on_touched(const struct run *run)
 {
     struct touched *touched = run->launch->touched;
@@ -410,7 +416,7 @@ static int by_cta_and_order(const void *a, const void *b)
     return x->cta != y->cta ? (x->cta < y->cta ? -1 : 1) : x->order < y->order ? -1 : 1;
 }
 
-// Passes on the launches that the grid's threads asked for; none if the grid has a fault.
+// Passes on the grids that this grid's threads have launched, unless this grid has a fault.
 static void hand_on_children(const struct run *run)
 {
     struct child_entry *all = NULL;
@@ -446,7 +452,7 @@ static void drop_workers(struct run *run, struct race_log *races)
     free(run->workers);
 }
 
-// The CTAs of a cluster: as the launch says; else as the kernel says; else one.
+// Sets the shape of a cluster: the launch's; without one, the kernel's; without that, one CTA.
 static bool take_shape(struct run *run, struct fault *fault)
 {
     const struct launch *launch = run->launch;

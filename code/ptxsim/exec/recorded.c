@@ -1,9 +1,9 @@
-// recorded.c: runs the basic blocks of a CTA that is traced or filmed (machine/film.h). Other CTAs
-// never come here, and pay for no test.
+// recorded.c: runs the basic blocks of a CTA that is traced or filmed (machine/film.h). The blocks
+// of other CTAs run without these tests.
 //
-// An instruction is observed from outside: its addresses by its operands, and its counts by the
-// difference of the counters. So the sums of a film are the simulator's counts. Where that is not
-// enough (barriers, matrices in shared memory), the operation records itself.
+// An operation is observed from outside: its addresses are computed from its operands, its counts
+// are the difference of the counters. So a film's sums are the simulator's counts. Where that is
+// not enough (barriers, matrices in shared memory), the operation records itself.
 #include "exec.h"
 
 #include "ptxsim/machine/film.h"
@@ -15,7 +15,8 @@
 
 // ---- Addresses ----------------------------------------------------------------------------------
 
-// Lanes whose address is in global memory; or in shared memory, with its offset there.
+// Lanes whose address is in global memory; or lanes whose address is in shared memory, with the
+// offsets there.
 static uint32_t global_lanes(const struct op *op, const uint64_t at[WARP], uint32_t mask)
 {
     uint32_t lanes = 0;
@@ -73,7 +74,7 @@ static void film_copy(struct film *film, const char *r, const struct op *op, uin
     film_global(film, op->insn, from, op->bytes, reads, FILM_COPY);
 }
 
-// Records what an operation will do, except for operations that record it themselves.
+// Records what an operation is going to do, unless the operation records itself.
 static void film_before(struct film *film, const struct warp *w, const char *r, const struct op *op,
                         uint32_t mask)
 {
@@ -103,7 +104,7 @@ static void film_before(struct film *film, const struct warp *w, const char *r, 
 
 // ---- Blocks -------------------------------------------------------------------------------------
 
-// Copies and stores that end with a wait were counted when they were issued.
+// The counters of copies and stores that end with a wait: these are counted at the issue.
 static struct insn_counts *copy_counts(const struct warp *w)
 {
     size_t bytes = w->cta->program->insn_count * sizeof(struct insn_counts);
@@ -127,7 +128,7 @@ static void film_registers(struct film *film, const char *r, const struct op *op
             film_value(film, op->insn, i, bytes, mask, r + regs[i]);
 }
 
-// The registers that an operation has written, or stored.
+// Records the registers that an operation has written or, for a store, stored.
 static void film_values(struct film *film, const char *r, const struct op *op, uint32_t mask)
 {
     if (op->family == FAMILY_PRODUCT) {
@@ -147,7 +148,7 @@ static void film_values(struct film *film, const char *r, const struct op *op, u
     }
 }
 
-// last: this is the instruction's last operation.
+// Runs an operation and records it. last: it is the instruction's last operation.
 static void film_op(struct film *film, struct warp *w, char *r, const struct op *op, uint32_t mask,
                     bool last)
 {
@@ -208,7 +209,7 @@ static void describe(char *text, size_t size, const char *name, const struct mat
              name, types[m->type], m->per, m->step, m->distinct, rows, columns);
 }
 
-// JSON of the matrix that an operation uses; "" if there is none.
+// Describes the matrix that an operation uses as JSON; "" if it uses none.
 static void matrix_json(const struct op *op, char *text, size_t size)
 {
     text[0] = 0;

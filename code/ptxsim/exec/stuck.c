@@ -1,11 +1,11 @@
-// stuck.c: finds warps that wait for what nobody will do, and describes what each waits for.
+// stuck.c: finds warps that wait for something that will never happen, and describes their waits.
 //
-// A warp's future depends on its registers and on memory. If its registers come back to earlier
-// values, and meanwhile nothing was done that another warp could see, it is in a loop and stays
-// there until another warp acts. When this holds for all warps of all CTAs, nobody will: that is a
-// deadlock, proven and not guessed from the time it takes. A loop that counts its rounds never has
-// the same registers again: it is found by a limit on its blocks. And a loop that keeps storing
-// always has effects: such a launch is stopped when its budget is spent.
+// What a warp does next depends on its registers and on memory. If its registers come back to
+// earlier values, and meanwhile nothing happened that another warp could see, the warp is in a
+// loop, and stays there until another warp acts. When this holds for all warps of all CTAs, none of
+// them ever will: that is a proof of a deadlock, not a guess from the time that passes. A loop that
+// counts its rounds never has the same registers twice: it is found by a limit on its blocks. A
+// loop that keeps storing always has effects: its launch is stopped when the budget is spent.
 #include "exec.h"
 
 #include "ptxsim/machine/groups.h"
@@ -17,10 +17,10 @@
 
 enum {
     LOOP_TURN = 64,       // basic blocks in a turn while a warp's loop is searched
-    MOST_STEPS = 1 << 26, // basic blocks without an effect, after which a loop is called endless
+    MOST_STEPS = 1 << 26, // basic blocks without an effect after which a loop is called endless
     CAREFUL_FROM =
         16, // rounds of a loop after which registers of ended lanes are no longer changed
-    MOST_LOOP = 1 << 16, // basic blocks among which a loop's first one is searched
+    MOST_LOOP = 1 << 16, // basic blocks within which a loop is expected to come round
 };
 
 // ---- Loops --------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
     const char *at = bytes;
     uint64_t word, other = hash ^ UINT64_C(0x9e3779b97f4a7c15);
     for (; size >= 16;
-         size -= 16, at += 16) { // two chains, since each waits for its multiplications
+         size -= 16, at += 16) { // two chains, since a multiplication waits for the one before
         memcpy(&word, at, 8);
         hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
         hash ^= hash >> 29;
@@ -67,13 +67,13 @@ static uint64_t state_of(const struct warp *w)
     return hash;
 }
 
-// Whether a warp stays where it is as long as the sum of all effects is `effects`.
+// Whether a warp stays where it is while the sum of all effects is `effects`.
 static bool is_stuck(struct warp *w, uint64_t effects)
 {
     uint64_t limit = w->cta->launch->spin ? w->cta->launch->spin : MOST_STEPS;
     if (!w->group_count || pick_group(w) < 0)
         return true;                   // it has ended, or waits at a barrier
-    uint64_t turns = w->turns & 0xfff; // which of its groups runs, see pick_group
+    uint64_t turns = w->turns & 0xfff; // this part of `turns` decides which group runs (pick_group)
     if (!w->loop.watched || w->loop.effects != effects) {
         w->loop.watched = true;
         w->loop.found = w->loop.endless = w->loop.careful = false;
@@ -94,7 +94,8 @@ static bool is_stuck(struct warp *w, uint64_t effects)
     } else {
         w->loop.rounds = 0;
         w->loop.until *= 2;
-        // Registers of ended lanes count as state, so they must not change any more.
+        // The registers of lanes that have ended are part of the state, so from now on they must
+        // not change.
         w->loop.careful = w->loop.until > CAREFUL_FROM;
     }
     w->loop.state = state_of(w);
@@ -110,21 +111,21 @@ bool all_stuck(struct cta *cta, uint64_t effects)
     return all;
 }
 
-// Whether a loop waits by `op` rather than by `other`: the load that is ordered with other threads'
-// accesses (a volatile one, for example) or, if they are alike, the first in the text.
+// Whether a loop waits by the load `op` rather than by `other`: preferably a load that is ordered
+// with accesses of other threads, such as a volatile one; of two such loads, the first in the text.
 static bool comes_first(const struct op *op, const struct op *other)
 {
     bool ordered = op->order, other_ordered = other->order;
     return ordered != other_ordered ? ordered : op->insn < other->insn;
 }
 
-// The load by which a warp in a loop waits. The warp may have stopped anywhere in its loop, so all
-// loads of a round are looked at.
+// Finds the load by which a warp waits in its loop. All loads of a round are looked at, since the
+// warp may have stopped anywhere in its loop.
 void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
     uint64_t start = state_of(w);
-    bool counts = w->loop.endless; // its state hardly ever repeats, so repetition is not required
+    bool counts = w->loop.endless; // it counts its rounds: its state hardly ever comes back
     w->polls = w->waits = NULL;
     for (int step = 0; step < MOST_LOOP; ++step) {
         int index = pick_group(w);
@@ -151,9 +152,9 @@ void find_polled(struct warp *w)
     }
 }
 
-// ---- What is told -------------------------------------------------------------------------------
+// ---- The messages -------------------------------------------------------------------------------
 
-// What a group of lanes waits at.
+// The operation that a group of lanes waits at.
 static const struct op *place_of(const struct warp *w, const struct group *g)
 {
     return g->arrived ? first_op(w->cta->program, g->block)
@@ -162,7 +163,7 @@ static const struct op *place_of(const struct warp *w, const struct group *g)
                       : first_op(w->cta->program, g->block);
 }
 
-// Where a group of lanes is: "file:line bar.sync 0: 96 of 128 threads", and so on.
+// Writes where a group of lanes waits, for example "file:line bar.sync 0: 96 of 128 threads".
 static void describe_wait(const struct cta *cta, const struct warp *w, const struct group *g,
                           char *text, size_t size)
 {
@@ -200,15 +201,14 @@ static void describe_wait(const struct cta *cta, const struct warp *w, const str
     snprintf(text, size, "%s (%s%s)", where, insn->opcode, what);
 }
 
-// Whether some lanes of a warp are in a loop; the others may wait.
+// Whether some lanes of a warp are in a loop while others may wait.
 static bool in_loop(struct warp *w)
 {
     return w->group_count && w->loop.watched && w->loop.found && pick_group(w) >= 0;
 }
 
-// How suitable a warp of a stuck CTA is to be named; the highest number wins: 2 for a warp in a
-// loop that reads nothing that others change, since it is the cause; 1 for one that polls; 0 for
-// one that waits.
+// Ranks a warp of a stuck CTA; the message names the one with the highest rank. 2: it is in a loop
+// that reads nothing that others change, so it is the cause; 1: it polls; 0: it waits.
 static int rank_of(struct warp *w)
 {
     if (!in_loop(w))
@@ -216,7 +216,8 @@ static int rank_of(struct warp *w)
     return w->waits || (w->polls && w->polls->order) ? 1 : 2;
 }
 
-// The group to be named for a warp: one in a loop if there is one, else that of the lowest lane.
+// The group that the message names for a warp: one in a loop, otherwise the group of the lowest
+// lane.
 static const struct group *telling_group(struct warp *w)
 {
     const struct group *best = NULL;
@@ -261,8 +262,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
             return;
         }
     }
-    // Otherwise a list of the warps and where they wait, with warps at the same place listed
-    // together.
+    // Otherwise lists the warps and where they wait; warps at the same place share an entry.
     char dump[880] = "", place[560], last[560] = "";
     int waiting = 0, from = -1;
     size_t used = 0;
@@ -307,7 +307,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
     if (ctas && cta->worker->run->ctas > 1)
         snprintf(others, sizeof others, ", in %llu of %llu CTAs", (unsigned long long)ctas,
                  (unsigned long long)cta->worker->run->ctas);
-    if (alone) { // it looks at nothing that others change while it looks
+    if (alone) { // its loop reads nothing that others change
         char how[96] = "nothing changes from one round to the next";
         if (endless)
             snprintf(how, sizeof how, "%llu basic blocks and nothing stored (PTXSIM_SPIN)",
@@ -324,7 +324,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
 
 // ---- Launches that are stopped ------------------------------------------------------------------
 
-// The warp that has run most.
+// The warp that has run most instructions.
 static struct warp *busiest(struct cta *cta)
 {
     struct warp *best = NULL;
@@ -336,16 +336,16 @@ static struct warp *busiest(struct cta *cta)
     return best;
 }
 
-struct loop {                    // the loop that a warp has run lately, in its outermost function
-    uint32_t frame, first, from; // its lowest block, and the block that jumped back to it
-    uint32_t last;               // the block that it ran before
+struct loop {                    // a warp's loop in its outermost function, as seen lately
+    uint32_t frame, first, from; // its lowest block, and the block that jumped back to that one
+    uint32_t last;               // the block that the warp ran before this one
     bool any, closed;
 };
 
 static void note_block(struct loop *loop, const struct group *g)
 {
     if (loop->any && g->frame > loop->frame)
-        return; // in a function that it calls
+        return; // it is in a function that the loop calls
     if (!loop->any || g->frame < loop->frame || g->block < loop->first)
         *loop = (struct loop){.frame = g->frame, .first = g->block, .last = g->block, .any = true};
     else if (g->block == loop->first) {
@@ -355,8 +355,8 @@ static void note_block(struct loop *loop, const struct group *g)
     loop->last = g->block;
 }
 
-// Lets the warps of a CTA take turns and watches one of them, for enough of its blocks that even
-// the outermost loop comes round. False: the warp has ended, or is in no loop.
+// Lets the warps of a CTA take turns, and watches one of them until even its outermost loop must
+// have come round. False: the warp has ended, or is in no loop.
 static bool find_loop(struct warp *watched, struct loop *loop)
 {
     struct cta *cta = watched->cta;
@@ -382,8 +382,9 @@ static bool find_loop(struct warp *watched, struct loop *loop)
     return watched->group_count && loop->closed;
 }
 
-// The first and last line of a loop in its own function: the `for` or `while`, if the compiler has
-// left anything of that, or of the lines below. Inlined code has lines elsewhere.
+// The first and last line of a loop in its own function. The first is the `for` or `while` if the
+// compiler has kept code for it, else a line below. Inlined code does not count: its lines are
+// elsewhere.
 static const struct op *first_line(const struct program *p, const struct loop *loop, int *last)
 {
     const struct op *best = NULL;
@@ -415,7 +416,7 @@ void fault_stopped(struct cta *cta, enum halt why)
 {
     const struct program *p = cta->program;
     struct warp *w = busiest(cta);
-    if (!w) // the launch took long, but this CTA has just ended
+    if (!w) // the launch took too long, but no warp of this CTA is left
         w = &cta->warp[0];
     int lane = w->alive ? __builtin_ctz(w->alive) : 0;
     int index = w->group_count ? pick_group(w) : -1;

@@ -1,5 +1,5 @@
-// module.h: what parse.c makes from a PTX text. Everything is kept as written: an opcode is a
-// string, and operands have no types.
+// module.h: what parse.c makes of a PTX text. All is kept as written: an opcode is a string, and
+// operands have no types.
 #ifndef PTXSIM_MODULE_H
 #define PTXSIM_MODULE_H
 
@@ -8,24 +8,25 @@
 
 enum space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM, SPACE_CONST };
 
-// Shared and local memory in the generic address space: a window each, far from host addresses.
+// Windows of the generic address space for shared and local memory, far from host addresses.
 #define WINDOW_SHIFT 56
 #define SHARED_WINDOW (UINT64_C(1) << WINDOW_SHIFT)
 #define LOCAL_WINDOW (UINT64_C(2) << WINDOW_SHIFT)
 #define PARAM_WINDOW (UINT64_C(3) << WINDOW_SHIFT) // of a kernel's parameters (__grid_constant__)
 #define CODE_WINDOW (UINT64_C(4) << WINDOW_SHIFT)  // function addresses, for indirect calls
 
-// Above its offset, an address of shared memory has the rank + 1 of a CTA of the cluster; 0: the
+// The bits of a shared address from RANK_SHIFT on are a CTA's rank in the cluster, plus 1; 0: the
 // thread's own CTA.
 #define RANK_SHIFT 24
-enum { MOST_CLUSTER = 16 }; // CTAs of a cluster
+enum { MOST_CLUSTER = 16 }; // most CTAs of a cluster
 
 enum operand_kind {
     OPERAND_REGISTER,  // reg
-    OPERAND_IMMEDIATE, // value; is_float: an f64's bits, narrowed at decoding
+    OPERAND_IMMEDIATE, // value; is_float: the bits of an f64, to be narrowed by decode/
     OPERAND_NAME,      // a variable, function, label or special register, + value
-    OPERAND_ADDRESS,   // [reg + value] or [name + value]; reg < 0: none; count coordinates
-    OPERAND_VECTOR,    // {…} or (…): count operands from `elements`
+    OPERAND_ADDRESS,   // [reg + value] or [name + value], reg < 0: without a register; `count`
+                       // coordinates
+    OPERAND_VECTOR,    // {…} or (…): `count` operands, from `elements` on
     OPERAND_SINK,      // _
 };
 
@@ -36,7 +37,7 @@ struct operand {
     int pair; // the second register of %r|%p, else -1
     int64_t value;
     const char *name;
-    const char *part; // of a register: "b3" of %r1.b3, in video instructions; else NULL
+    const char *part; // part of a register in video instructions, "b3" of %r1.b3; else NULL
     struct operand *elements;
     int count;
 };
@@ -44,22 +45,23 @@ struct operand {
 struct source_line {
     const char *file;
     int line;
-    const char *callers; // of a line in an inlined function: " (called at FILE:LINE, …)", else ""
+    const char *callers; // where the line's function is inlined, " (called at FILE:LINE, …)"; "":
+                         // it is not inlined
     bool in_library;     // the instruction itself is in CUB, Thrust or CUTLASS
 };
 
 struct insn {
     const char *opcode; // with all modifiers: "ld.shared.v2.u32"
-    int guard;          // predicate register, -1: none
+    int guard;          // predicate register; -1: none
     bool guard_negated;
     int count;
     struct operand *operands;
-    struct source_line at; // the user's line, not one in the toolkit's headers
+    struct source_line at; // the line of the user's file, not of one of the toolkit's headers
     int ptx_line;
-    int scope; // the block { } in which its names are looked up
+    int scope; // the block { } in which names are looked up
 };
 
-// Bytes a lane: 2, 4, 8 or 16; 0 is a predicate, kept as one bit a lane.
+// Bytes of a register for each lane: 2, 4, 8 or 16; 0: a predicate, kept as one bit for each lane.
 struct reg {
     uint8_t bytes;
 };
@@ -67,7 +69,7 @@ struct reg {
 enum linkage {
     LINK_LOCAL, // visible in its own text only
     LINK_GLOBAL,
-    LINK_EXTERN, // declared: defined in another text
+    LINK_EXTERN, // declared here, defined in another text
 };
 
 struct variable {
@@ -76,12 +78,12 @@ struct variable {
     size_t align, size;
     size_t offset; // in shared memory, in the parameters, or in the frame's local memory
     bool dynamic;  // extern .shared []
-    bool is_param; // a kernel's or function's own parameter
-    void *address; // global and const: its allocation
-    uint8_t *init; // size bytes, or NULL
+    bool is_param; // a parameter of the kernel or function
+    void *address; // of a .global or .const variable: its memory
+    uint8_t *init; // `size` bytes; or NULL
     struct relocation *relocations;
-    int scope; // the block { } of its function in which it is declared
-    int unit;  // of the linked texts, the one that declares it
+    int scope; // the block { } that declares it
+    int unit;  // the text that declares it, by number
     enum linkage linkage;
 };
 
@@ -95,16 +97,16 @@ struct relocation {
 
 struct label {
     const char *name;
-    size_t insn; // the instruction that it precedes
+    size_t insn; // the instruction that follows it
     int scope;
-    const char **targets; // of .branchtargets / .calltargets, else NULL
+    const char **targets; // of .branchtargets or .calltargets; else NULL
     int target_count;
 };
 
 struct function {
     const char *name;
     bool is_kernel, has_body;
-    int unit; // as a variable's
+    int unit; // the text that it is in, by number
     enum linkage linkage;
     struct module *module;
     struct reg *regs;
@@ -115,15 +117,15 @@ struct function {
     size_t label_count, label_capacity;
     struct variable **variables; // parameters first, then the body's
     size_t variable_count, variable_capacity;
-    int *outer; // for each scope the enclosing one, -1 for the body itself
+    int *outer; // for each scope, the enclosing one; -1: the scope is the body
     size_t scope_count, scope_capacity;
     struct function *alias; // for an .alias: the function that the name stands for; or NULL
-    int params, returns;    // of a .func: its return values come first among the variables
+    int params, returns;    // of a .func; variables begin with its return values
     int max_threads;
-    bool bounded;          // the PTX gives max_threads
-    int most_registers;    // .maxnreg; 0: there is none
-    unsigned cluster[3];   // .reqnctapercluster, or 0
-    char unsupported[256]; // why it cannot be decoded, else empty
+    bool bounded;          // max_threads is given by the PTX
+    int most_registers;    // .maxnreg; 0: not given
+    unsigned cluster[3];   // .reqnctapercluster; 0: not given
+    char unsupported[256]; // why the function cannot be decoded; "": it can
 };
 
 struct alias { // .alias name, of;
@@ -147,14 +149,14 @@ struct module {
     size_t kernel_count;
 };
 
-// Frees what module_parse made; module_free (decode/) frees the kernels' programs first.
+// Frees what module_parse has made; module_free (decode/) frees the programs of the kernels first.
 void module_drop(struct module *module);
-// The function or variable with a name, as the text `unit` sees it: first its own local one, then a
-// definition in any text, then a declaration; NULL: the name is unknown. For an alias, the function
-// that it stands for.
+// The function or variable of a name, as the text number `unit` sees it: first a local one of that
+// text, then a definition in any text, then a declaration; NULL: the name is unknown. For an alias,
+// the function that it stands for.
 struct function *module_function(struct module *module, int unit, const char *name);
 struct variable *module_variable(struct module *module, int unit, const char *name);
-// The variable, or the label, that a name means for an instruction in `scope`.
+// The variable, or label, of a name used by an instruction in `scope`.
 struct variable *function_variable(const struct function *function, int scope, const char *name);
 const struct label *function_label(const struct function *function, int scope, const char *name);
 
@@ -162,7 +164,7 @@ struct kernel {
     struct function *function;
     struct kernel_info info;
     struct program *program; // decoded at the first launch
-    char error[384];         // why it cannot be launched, else empty
+    char error[384];         // why the kernel cannot be launched; "": it can
 };
 
 #endif

@@ -1,7 +1,7 @@
-// parse.c: PTX text -> struct module. One pass over the text with one token of look-ahead.
+// parse.c: makes a struct module of a PTX text, in one pass with one token of look-ahead.
 //
-// Everything is kept as written: an opcode stays a string, its operands know nothing of types.
-// decode/ gives them meaning, and only for the kernels that are launched.
+// All is kept as written: an opcode stays a string, its operands have no types. decode/ gives them
+// a meaning, and only for kernels that are launched.
 #include "module.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Most bytes of a variable with initial values, which are held in memory until it is allocated.
+// Most bytes of a variable with initial values: these are kept in memory until it is allocated.
 static const size_t MOST_INITIALISED = (size_t)256 << 20;
 
 // ---- Tokens -------------------------------------------------------------------------------------
@@ -22,18 +22,19 @@ struct token {
     enum token_kind kind;
     const char *text;
     size_t length;
-    uint64_t value; // of an integer; the bits of a float, as f64
+    uint64_t value; // an integer; or the bits of a float as an f64
     int line;
 };
 
 struct scope_register {
     const char *name;
     size_t length;
-    int first, count; // count 0: the name as it is; else name<count>
-    int vector;       // registers that the name stands for, side by side; 0: one
+    int first, count; // count 0: the name itself; otherwise name<count>
+    int vector;       // how many registers, in a row, the name stands for; 0: one
 };
 
-struct register_parameter { // in a .func: a .param variable that the body has in a register
+struct register_parameter { // a parameter that the body of a .func has in a register: its .param
+                            // variable
     const char *param;
     int reg;
     bool returned;
@@ -41,7 +42,7 @@ struct register_parameter { // in a .func: a .param variable that the body has i
 
 struct location {
     int file, line, column;
-    int parent; // index of the location where it is inlined; -1: none
+    int parent; // index of the location that it is inlined in; -1: none
 };
 
 struct parser {
@@ -53,16 +54,16 @@ struct parser {
     jmp_buf failed;
     char *why;
     size_t why_size;
-    struct register_parameter *reg_params; // of the function
+    struct register_parameter *reg_params; // of the current function
     size_t reg_param_count, reg_param_capacity;
     struct scope_register *registers;
     size_t register_count, register_capacity;
     struct location *locations;
     size_t location_count, location_capacity;
-    size_t function_locations; // the first of the running function
+    size_t function_locations; // the first of the current function
     int location;
     int scope;
-    int unit; // number of this text among the module's
+    int unit; // this text's number in the module
     enum linkage linkage;
 };
 
@@ -132,7 +133,7 @@ static void lex_number(struct parser *p)
         p->at = start + 2 + digits;
         token->kind = TOKEN_FLOAT;
         token->value = bits;
-        if (digits == 8) { // kept as f64; a NaN's payload survives the widening below
+        if (digits == 8) { // kept as f64; widening keeps the payload of a NaN
             uint32_t low = (uint32_t)bits;
             float single;
             memcpy(&single, &low, 4);
@@ -182,7 +183,7 @@ static void advance(struct parser *p)
         token->kind = TOKEN_WORD;
         do
             p->at++;
-        while ((word_part(*p->at) && !(c == '.' && *p->at == '.')) || // .reg.b32: two directives
+        while ((word_part(*p->at) && !(c == '.' && *p->at == '.')) || // .reg.b32 is two directives
                (p->at[0] == ':' && p->at[1] == ':' && word_part(p->at[2]) && p->at++));
     } else if (isdigit((unsigned char)c)) {
         lex_number(p);
@@ -252,7 +253,7 @@ static size_t size(struct parser *p)
 
 // ---- Registers and operands ---------------------------------------------------------------------
 
-// Bytes of a type by its name (".b32"), 0 for .pred, -1 if there is no such type.
+// Bytes of a type by its name (".b32"); 0: .pred; -1: there is no such type.
 static int type_bytes(const char *type)
 {
     static const struct {
@@ -287,7 +288,7 @@ static void add_register(struct parser *p, const char *name, int first, int coun
         .name = name, .length = strlen(name), .first = first, .count = count, .vector = vector};
 }
 
-// A vector of registers: by its name, and by those of its elements, NAME.x or NAME.r.
+// Adds a vector of registers under its name, and its elements under theirs, NAME.x or NAME.r.
 static void add_vector(struct parser *p, const char *name, int vector, int bytes)
 {
     int first = (int)p->function->reg_count;
@@ -361,7 +362,7 @@ static void parse_operand(struct parser *p, struct operand *o, int depth);
 
 static void parse_list(struct parser *p, struct operand *o, const char *end, int depth)
 {
-    enum { MOST = 128 }; // the accumulators of the widest wgmma
+    enum { MOST = 128 }; // as many as the accumulators of the widest wgmma
     struct operand list[MOST];
     int count = 0;
     while (!is(p, end)) {
@@ -378,7 +379,7 @@ static void parse_list(struct parser *p, struct operand *o, const char *end, int
     memcpy(o->elements, list, (size_t)count * sizeof *list);
 }
 
-// A register, "%r1", or a part of one, "%r1.b3"; -1 for another name.
+// A register by its name "%r1", or a part of it, "%r1.b3"; -1: the name is no register's.
 static int parse_register(struct parser *p, const char **part)
 {
     const char *text = p->token.text, *dot = memrchr(text, '.', p->token.length);
@@ -391,7 +392,7 @@ static int parse_register(struct parser *p, const char **part)
     return reg;
 }
 
-// The registers of a vector that has a name; false: the name is not a vector's.
+// Parses a vector that has a name as its registers; false: the name is no vector's.
 static bool parse_vector(struct parser *p, struct operand *o)
 {
     for (size_t i = p->register_count; i-- > 0;) {
@@ -411,7 +412,8 @@ static bool parse_vector(struct parser *p, struct operand *o)
     return false;
 }
 
-// A register or another name, with an offset where one follows. WARP_SZ is a number with a name.
+// Parses a register or another name, with the offset that may follow. WARP_SZ is the name of a
+// number.
 static void parse_name(struct parser *p, struct operand *o)
 {
     if (parse_vector(p, o))
@@ -445,7 +447,7 @@ static void parse_operand(struct parser *p, struct operand *o, int depth)
         } else {
             o->value = integer(p);
         }
-        if (accept(p, ",")) { // of a tensor's map, then the coordinates
+        if (accept(p, ",")) { // coordinates after a tensor map
             if (!accept(p, "{"))
                 fail(p, "texture and surface coordinates are not supported");
             int64_t value = o->value;
@@ -523,7 +525,8 @@ static void add_instruction(struct parser *p, const struct insn *insn, const str
     f->insns[f->insn_count++] = added;
 }
 
-// Loads a .param variable into a register, or stores an operand in one, under the guard of `like`.
+// Adds an instruction that loads a .param variable into a register, or stores an operand to one,
+// under the guard of `like`.
 static void add_param_access(struct parser *p, const struct insn *like, const char *param,
                              const struct operand *o, size_t bytes, bool store)
 {
@@ -541,7 +544,8 @@ static void add_param_access(struct parser *p, const struct insn *like, const ch
 
 static const char *add_param(struct parser *p, const char *name, size_t bytes, bool own);
 
-// Bytes of a call's argument, which may be a number: as in the called function's declaration.
+// Bytes of a call's argument. It may be a number, so they are taken from the called function's
+// declaration.
 static size_t argument_bytes(struct parser *p, const struct operand *o, const char *callee,
                              int index)
 {
@@ -557,8 +561,8 @@ static size_t argument_bytes(struct parser *p, const struct operand *o, const ch
     fail(p, "a number as argument of a function that stands nowhere before");
 }
 
-// Registers and numbers as arguments and results of a call: for each a .param variable is added,
-// stored before the call or loaded after it.
+// For a call whose arguments and results are registers and numbers: adds for each a .param
+// variable, which is stored before the call or loaded after it.
 static void add_call(struct parser *p, const struct insn *call, struct operand *list)
 {
     int callee = call->count && list[0].kind == OPERAND_VECTOR;
@@ -596,7 +600,8 @@ static void add_call(struct parser *p, const struct insn *call, struct operand *
                              p->function->regs[was[i].reg].bytes, false);
 }
 
-// Stores the results that the function has in registers where its caller looks for them.
+// Before a return: stores results that the function has in registers to where its caller loads
+// them.
 static void store_returned(struct parser *p, const struct insn *ret)
 {
     for (size_t i = 0; i < p->reg_param_count; ++i) {
@@ -698,7 +703,7 @@ static void parse_value(struct parser *p, struct variable *v, size_t element, si
     *at += element;
 }
 
-// After the state space: [.align n] .type name [dims] [= value]. Without the ';' or ','.
+// Parses what follows the state space: [.align n] .type name [dims] [= value]; neither ';' nor ','.
 static struct variable *parse_variable(struct parser *p, enum space space)
 {
     struct variable *v = arena_alloc(&p->module->arena, sizeof *v);
@@ -709,7 +714,7 @@ static struct variable *parse_variable(struct parser *p, enum space space)
     size_t element = 0;
     bool vector2 = false, vector4 = false, pointer = false;
     for (;;) {
-        if (accept(p, ".align")) { // of what a parameter's .ptr points to
+        if (accept(p, ".align")) { // the alignment of what the parameter points to (.ptr)
             size_t align = size(p);
             if (!pointer)
                 v->align = align;
@@ -752,7 +757,7 @@ static struct variable *parse_variable(struct parser *p, enum space space)
     if (p->token.kind == TOKEN_WORD)
         v->name = word(p, "a variable");
     else
-        v->name = "_"; // an unnamed parameter of a prototype
+        v->name = "_"; // a parameter of a prototype, without a name
     v->size = element * (vector2 ? 2 : vector4 ? 4 : 1);
     if (!v->align)
         v->align = v->size;
@@ -802,7 +807,7 @@ static void add_variable(struct parser *p, struct variable *v)
     }
 }
 
-// A .param variable; own: a parameter of the current function. name NULL: it gets a name.
+// Adds a .param variable; own: a parameter of the current function; name NULL: a name is made.
 static const char *add_param(struct parser *p, const char *name, size_t bytes, bool own)
 {
     struct variable *v = arena_alloc(&p->module->arena, sizeof *v);
@@ -847,8 +852,8 @@ static void parse_variables(struct parser *p, enum space space)
 
 // ---- Directives ---------------------------------------------------------------------------------
 
-// The byte at *at, which a PTX text may write as \" or \\ or, in octal, \303. A letter after the
-// backslash, as in \n, stands for a control character.
+// The byte at *at, which PTX may also write as \" or \\ or, in octal, \303. A letter after the
+// backslash, as in \n, is a control character.
 static char unescape(const char **at)
 {
     const char *s = *at;
@@ -862,7 +867,8 @@ static char unescape(const char **at)
     return digits ? (char)value : isalpha((unsigned char)s[1]) ? '\n' : s[1];
 }
 
-// Bytes of the UTF-8 character at a text with a NUL behind; 0: none, or a control character.
+// Bytes of the UTF-8 character at the beginning of a text; 0: there is none, or it is a control
+// character.
 static size_t utf8_length(const char *text)
 {
     static const uint32_t least[] = {0x20, 0xa0, 0x800, 0x10000};
@@ -878,8 +884,8 @@ static size_t utf8_length(const char *text)
     return c < least[more] || s[0] > 0xf4 || invalid ? 0 : more + 1;
 }
 
-// A file's real name, for messages, for JSON, and to open it. Characters that a line of text cannot
-// have, such as control characters, become '?'.
+// A file's real name, for messages, for JSON, and for opening it. Characters that may not be in a
+// line of text, such as control characters, become '?'.
 static const char *file_name(struct parser *p)
 {
     char *name = arena_alloc(&p->module->arena, p->token.length + 1), *end = name;
@@ -934,7 +940,7 @@ static void parse_loc(struct parser *p)
                     break;
                 }
             }
-            if (l.parent < 0) { // not this .loc itself, which would be its own parent
+            if (l.parent < 0) { // a .loc may not be its own parent
                 p->locations = array_grow(p->locations, p->location_count, &p->location_capacity,
                                           sizeof *p->locations);
                 l.parent = (int)p->location_count;
@@ -945,7 +951,7 @@ static void parse_loc(struct parser *p)
         }
     }
     if (!l.line)
-        return; // line 0, made by the compiler: the line before it stays
+        return; // line 0 is the compiler's: the line before remains
     p->locations =
         array_grow(p->locations, p->location_count, &p->location_capacity, sizeof *p->locations);
     p->location = (int)p->location_count;
@@ -972,7 +978,7 @@ static const char *location_file(const struct parser *p, int location)
     return (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
 }
 
-// Where the function of a line was called, and its caller, from the innermost call outwards.
+// Where the function of a line is called, where the caller of that is called, and so on outwards.
 static const char *callers_of(struct parser *p, int location)
 {
     enum { MOST = 3 };
@@ -987,7 +993,7 @@ static const char *callers_of(struct parser *p, int location)
             snprintf(text + used, sizeof text - used, "%s%s:%d", calls ? ", " : " (called at ",
                      source_path(file), p->locations[location].line);
         if (used + (size_t)more + 2 > sizeof text) {
-            text[used] = 0; // no room for this one
+            text[used] = 0; // the next call has no room
             break;
         }
         used += (size_t)more;
@@ -999,7 +1005,8 @@ static const char *callers_of(struct parser *p, int location)
     return arena_text(&p->module->arena, text, used);
 }
 
-// Of a line and the lines where it is inlined, the innermost that is in no header of the toolkit.
+// Of a line and the lines at which its function is inlined, the innermost that is not in a header
+// of the toolkit.
 static struct source_line user_line(struct parser *p, int location)
 {
     struct source_line found = {"", 0, "", false};
@@ -1118,7 +1125,8 @@ static void parse_body(struct parser *p, int depth)
     p->scope = outer;
 }
 
-// A parameter in a register: a .param variable whose value the body has in that register.
+// Parses a parameter in a register: adds a .param variable whose value the body has in that
+// register.
 static void parse_register_parameter(struct parser *p, bool returned)
 {
     char *type = word(p, "a register type");
@@ -1134,7 +1142,8 @@ static void parse_register_parameter(struct parser *p, bool returned)
         add_param(p, NULL, (size_t)bytes, true), (int)p->function->reg_count - 1, returned};
 }
 
-// (.param .b32 a, .reg .b32 b): appended to the function's variables; returns how many.
+// Parses (.param .b32 a, .reg .b32 b), and appends them to the function's variables; returns how
+// many.
 static int parse_parameters(struct parser *p, bool returned)
 {
     int count = 0;
@@ -1172,7 +1181,7 @@ static void parse_function(struct parser *p, bool is_kernel)
     p->register_count = p->reg_param_count = 0;
     p->function_locations = p->location_count;
     p->location = -1;
-    p->scope = 0; // of the parameters too
+    p->scope = 0; // the scope of parameters, too
     m->functions =
         array_grow(m->functions, m->function_count, &m->function_capacity, sizeof *m->functions);
     m->functions[m->function_count++] = f;
@@ -1248,7 +1257,7 @@ static void parse_module(struct parser *p)
         enum space space;
         if (accept(p, ".target")) {
             do {
-                const char *target = word(p, "a target"); // or an option such as debug
+                const char *target = word(p, "a target"); // or an option, such as debug
                 if (!strncmp(target, "sm_", 3))
                     p->module->arch = atoi(target + 3);
             } while (accept(p, ","));
@@ -1289,8 +1298,8 @@ static void parse_module(struct parser *p)
 
 // ---- Modules ------------------------------------------------------------------------------------
 
-// How well a definition or declaration fits a name in a text: 0 not at all; the highest wins, among
-// equals the first.
+// How well a definition or declaration fits a name used in a text: 0: not at all; the highest
+// number wins, and among equals the first.
 static int fits(int unit, int its_unit, enum linkage linkage, bool defined)
 {
     if (linkage == LINK_LOCAL && defined)
@@ -1313,7 +1322,7 @@ struct function *module_function(struct module *module, int unit, const char *na
     return best && best->alias ? best->alias : best;
 }
 
-// The function of a text with a name; defined: one with a body, else one without.
+// A text's function of a name; defined: one with a body; otherwise one without.
 static struct function *in_text(struct module *m, int unit, const char *name, bool defined)
 {
     for (size_t i = 0; i < m->function_count; ++i) {
@@ -1324,7 +1333,7 @@ static struct function *in_text(struct module *m, int unit, const char *name, bo
     return NULL;
 }
 
-// PTX ISA, ".alias": a declared name for a function that the same text defines.
+// Resolves PTX's .alias: a declared name for a function that the same text defines.
 static bool resolve_aliases(struct module *m, char *why, size_t size)
 {
     for (size_t i = 0; i < m->alias_count; ++i) {
@@ -1341,7 +1350,7 @@ static bool resolve_aliases(struct module *m, char *why, size_t size)
                 a->name, a->of);
             return false;
         }
-        for (size_t k = 0; k < m->function_count; ++k) // each declaration of the name
+        for (size_t k = 0; k < m->function_count; ++k) // every declaration of the name
             if (m->functions[k]->unit == a->unit && !strcmp(m->functions[k]->name, a->name))
                 m->functions[k]->alias = of;
     }
@@ -1398,7 +1407,7 @@ static size_t align_up(size_t value, size_t align)
     return (value + align - 1) & ~(align - 1);
 }
 
-// The parameters of a kernel lie one after the other in the parameter buffer.
+// Fills in a kernel's description; its parameters follow one another in the parameter buffer.
 static void describe_kernel(struct module *m, struct kernel *kernel, struct function *f)
 {
     kernel->function = f;
@@ -1420,7 +1429,7 @@ static void describe_kernel(struct module *m, struct kernel *kernel, struct func
     }
     info->param_offsets = offsets;
     info->param_sizes = sizes;
-    // A kernel's own shared and local variables; decode/ adds those of the functions it calls,
+    // Places the kernel's own shared and local variables; decode/ places those of called functions
     // after them.
     for (size_t i = (size_t)f->params; i < f->variable_count; ++i) {
         struct variable *v = f->variables[i];
@@ -1446,7 +1455,7 @@ static bool operand_is_shared(struct module *m, const struct function *f, int sc
     return found || (v && v->space == SPACE_SHARED && !v->dynamic);
 }
 
-// Whether a function names a shared variable of the module. calls: or calls another one.
+// Whether a function uses a shared variable of the module; calls: or calls any function.
 static bool names_shared(struct module *m, const struct function *f, bool calls)
 {
     for (size_t i = 0; i < f->insn_count; ++i) {
@@ -1460,8 +1469,8 @@ static bool names_shared(struct module *m, const struct function *f, bool calls)
     return false;
 }
 
-// Module-level shared variables come first, in every kernel that may use any of them, itself or in
-// a called function. Other kernels do not have them.
+// Places the shared variables of the module before all others, in each kernel that may use one of
+// them, itself or in a function that it calls. Other kernels do not have them.
 static void place_shared(struct module *m, size_t shared)
 {
     bool called = false;
@@ -1479,9 +1488,9 @@ static void place_shared(struct module *m, size_t shared)
     }
 }
 
-enum { CONSTANT_MOST = 64 << 10 }; // bytes (CUDA C++ Programming Guide, Compute Capabilities)
+enum { CONSTANT_MOST = 64 << 10 }; // in bytes (CUDA C++ Programming Guide, Compute Capabilities)
 
-// Gives every .global and .const variable its memory and writes the initial values.
+// Gives every .global and .const variable memory, and writes the initial values there.
 static bool place_variables(struct module *m, char *why, size_t size)
 {
     size_t shared = 0, constants = 0;
@@ -1553,7 +1562,7 @@ void module_drop(struct module *module)
     free(module);
 }
 
-// Parses one text into the module; false: `why` is written.
+// Parses one text into the module; on false, `why` says what is wrong.
 static bool parse_text(struct parser *p, const char *ptx)
 {
     struct module *m = p->module;
@@ -1562,7 +1571,7 @@ static bool parse_text(struct parser *p, const char *ptx)
     p->line = 1;
     p->unit = m->units++;
     p->linkage = LINK_LOCAL;
-    p->location_count = m->file_count = 0; // each text numbers its own
+    p->location_count = m->file_count = 0; // texts number these separately
     if (setjmp(p->failed))
         return false;
     parse_module(p);
@@ -1625,7 +1634,7 @@ struct kernel *module_kernel_at(struct module *module, size_t i)
 
 bool module_symbol(struct module *module, const char *name, void **address, size_t *size)
 {
-    const struct variable *v = NULL; // of the first text that defines it
+    const struct variable *v = NULL; // the one of the first text that defines it
     for (int unit = 0; unit < module->units && !(v && v->address); ++unit)
         v = module_variable(module, unit, name);
     if (!v || !v->address)
@@ -1642,7 +1651,7 @@ const struct kernel_info *kernel_info(const struct kernel *kernel)
 
 void kernel_base_name(const char *mangled, char *name, size_t size)
 {
-    // _Z4nameI…E…, _ZN5outer4nameE…: the last length-prefixed name before arguments begin.
+    // In _Z4nameI…E… or _ZN5outer4nameE…: the last name with its length before the arguments.
     const char *at = mangled, *best = mangled;
     size_t length = strlen(mangled);
     if (!strncmp(at, "_Z", 2)) {

@@ -13,9 +13,9 @@ enum {
 
 struct cudaArray {
     struct cudaChannelFormatDesc format;
-    struct cudaExtent extent; // as asked for: 0 for a dimension that it does not have
+    struct cudaExtent extent; // as the program gave it: 0 for a dimension that the array lacks
     unsigned flags;
-    struct texture texels; // where they lie
+    struct texture texels; // where the elements are
     struct cudaArray *next;
 };
 
@@ -123,7 +123,8 @@ cudaError_t cudaFreeArray(cudaArray_t handle)
     for (struct cudaArray **a = &arrays; *a; a = &(*a)->next)
         if (*a == handle) {
             *a = handle->next;
-            memory_free(handle->texels.data); // its textures will find it freed
+            // a texture of the array that is read later finds it freed.
+            memory_free(handle->texels.data);
             free(handle);
             return cudaSuccess;
         }
@@ -250,8 +251,8 @@ cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y,
 }
 ALSO(cudaMemcpy2DArrayToArray, cudaMemcpy2DArrayToArray_ptds);
 
-// Copies bytes from the beginning of an array: part of a row, or whole rows. Other copies need
-// cudaMemcpy2DToArray and the like.
+// Copies bytes from the beginning of an array on: part of a row, or whole rows. Other copies have
+// to use cudaMemcpy2DToArray and the like.
 static cudaError_t copy_first(cudaArray_const_t array, size_t x, size_t y, char *memory,
                               size_t bytes, bool into, enum cudaMemcpyKind kind)
 {
@@ -264,7 +265,7 @@ static cudaError_t copy_first(cudaArray_const_t array, size_t x, size_t y, char 
         copy_rows(array, 0, 0, memory, width, width, width ? bytes / width : 0, into, kind, NULL)));
 }
 
-#pragma GCC diagnostic push // for older programs
+#pragma GCC diagnostic push // older programs call these
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 cudaError_t cudaMemcpyToArray(cudaArray_t array, size_t x, size_t y, const void *from, size_t bytes,
                               enum cudaMemcpyKind kind)
@@ -302,7 +303,7 @@ static struct object **object_find(uint64_t handle, bool surface)
     return o;
 }
 
-// The texels of a resource.
+// Describes the texels of a resource in *t.
 static cudaError_t resource_texels(const struct cudaResourceDesc *resource, struct texture *t)
 {
     *t = (struct texture){.size = {1, 1, 1}};
@@ -338,7 +339,7 @@ static cudaError_t resource_texels(const struct cudaResourceDesc *resource, stru
                : cudaErrorInvalidValue;
 }
 
-// How a texture is read.
+// Sets in *t how the texture is read.
 static cudaError_t take_reading(const struct cudaTextureDesc *reading, struct texture *t)
 {
     t->normalised_coordinates = reading->normalizedCoords && !t->linear_memory;
@@ -355,7 +356,7 @@ static cudaError_t take_reading(const struct cudaTextureDesc *reading, struct te
     for (int i = 0; i < 3; ++i) {
         t->mode[i] = (uint8_t)reading->addressMode[i];
         if (!t->normalised_coordinates && t->mode[i] != ADDRESS_BORDER)
-            t->mode[i] = ADDRESS_CLAMP; // the others need normalised coordinates
+            t->mode[i] = ADDRESS_CLAMP; // other modes need normalised coordinates
     }
     for (int i = 0; i < 4; ++i)
         t->border[i] = reading->borderColor[i];
@@ -371,7 +372,7 @@ static cudaError_t object_new(const struct cudaResourceDesc *resource,
         error = take_reading(reading, &o.texture);
     if (error == cudaSuccess && !reading &&
         (o.texture.constant || !array_find(resource->res.array.array)))
-        error = cudaErrorInvalidValue; // the array was not made for surfaces
+        error = cudaErrorInvalidValue; // the array was made without the flag for surfaces
     if (error != cudaSuccess)
         return error;
     struct object *object = malloc(sizeof *object);

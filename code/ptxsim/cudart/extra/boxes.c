@@ -15,8 +15,8 @@ static cudaError_t box_side(cudaArray_const_t array, const struct cudaPitchedPtr
     return cudaSuccess;
 }
 
-// A box in pitched memory (rows of its pitch, slices of ysize rows) or in an array; then the width
-// counts elements.
+// Makes the task for a copy of a box. In pitched memory, a slice has ysize rows and the box's width
+// is in bytes; if one side is an array, the width counts elements.
 cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *p, struct task *task)
 {
     *task = (struct task){.kind = TASK_NOTHING};
@@ -34,7 +34,7 @@ cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *p, struct task *task)
     size_t width = p->extent.width * (array ? array_element(array) : 1), depth = p->extent.depth;
     if (depth == 0)
         return cudaSuccess;
-    // If the first slice and the last are right, so are those between.
+    // If the first and the last slice are right, those between are, too.
     struct task last;
     error = copy_task(to.at, to.pitch, from.at, from.pitch, width, p->extent.height, p->kind, task);
     if (error == cudaSuccess)

@@ -1,4 +1,4 @@
-// children.c: what the threads of a grid have launched (ops/extra/children.c) is run when the grid
+// children.c: runs what the threads of a grid have launched (ops/extra/children.c), when the grid
 // has ended.
 #include "extra.h"
 #include "ptxsim/base/heap.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct child *asked; // by the threads of the current launch
+static struct child *asked; // by threads of the current launch
 static size_t asked_count, asked_capacity;
 
 static void take_child(const struct child *child)
@@ -24,7 +24,7 @@ static cudaError_t run_child(const struct CUkern_st *parent, const struct child 
     }
     const char *name = kernel_info(child->kernel)->name;
     struct CUkern_st *kernel = kernel_named(name);
-    if (!kernel) // a kernel that the program has not asked for, in a module that it has loaded
+    if (!kernel) // the host has never named this kernel, of a module that it has loaded
         kernel = kernel_of(parent->binary, name);
     if (!kernel)
         return cudaErrorInvalidDeviceFunction;
@@ -37,8 +37,8 @@ static cudaError_t run_child(const struct CUkern_st *parent, const struct child 
     return launch_now(&order);
 }
 
-// Runs what the threads of an ended grid have launched: each child with its own children, then the
-// next child.
+// Runs what the threads of an ended grid have launched: a child, then the child's own children,
+// then the next child.
 static cudaError_t run_children(const struct CUkern_st *grid)
 {
     struct child *list = asked;

@@ -1,10 +1,9 @@
 // driver.c: the driver's library, libcuda.so.1, as far as ordinary programs call it: contexts,
-// modules, memory, launches, streams, events. Each function does what the runtime's does. The
-// simulator is found under both libraries' names, so a program may use both, as on a GPU. For
-// functions that are not here the loader reports their names.
+// modules, memory, launches, streams, events. Each function does the same as the runtime's. The
+// simulator's library is found under the names of both, so a program may use both, as on a GPU. The
+// loader reports the name of a function that is missing here.
 //
-// A program that calls none of the runtime's functions must call cuInit and make a context, as on a
-// GPU.
+// As on a GPU, a program that calls no function of the runtime must call cuInit and make a context.
 #include "extra.h"
 
 #pragma GCC visibility push(default)
@@ -96,7 +95,8 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     return known;
 }
 
-// These errors of the runtime (a launch's configuration, for example) are no errors of the driver.
+// An error of the driver for one of the runtime. The errors named here (a launch's configuration,
+// for example) are none of the driver's.
 static CUresult result(cudaError_t error)
 {
     if (error < cudaErrorNoDevice && error > cudaErrorInitializationError)
@@ -113,7 +113,7 @@ static unsigned primary_retained;
 static bool initialised, tables_asked;
 
 enum { CONTEXTS_DEEP = 32 };
-static _Thread_local CUcontext stack[CONTEXTS_DEEP]; // the last one is the current context
+static _Thread_local CUcontext stack[CONTEXTS_DEEP]; // the top is the current context
 static _Thread_local int depth;
 
 static CUcontext current(void)
@@ -132,7 +132,7 @@ static CUresult has_context(void)
     return begun != CUDA_SUCCESS ? begun : current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-// Takes the lock, as the runtime's functions do, and checks what nearly every driver function
+// Takes the lock, like the runtime's functions, and checks what nearly every function of the driver
 // requires.
 #define ENTER(condition)                                                                           \
     __attribute__((cleanup(api_leave), unused)) int entered = driver_enter();                      \
@@ -504,8 +504,8 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, dynamic_shared));
 }
 
-// Of the block sizes with most resident threads on an SM the largest, and how many such blocks fill
-// the GPU.
+// Finds the largest of those block sizes that have the most resident threads on an SM, and how many
+// such blocks fill the GPU.
 CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function,
                                           CUoccupancyB2DSize shared_of, size_t dynamic_shared,
                                           int limit)
@@ -533,8 +533,8 @@ CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction func
 
 // ---- Launches -----------------------------------------------------------------------------------
 
-// Fills `arguments` with the address of each argument in the buffer named by `extra`, which has
-// them in the layout of the kernel's parameters.
+// Sets `arguments` to the address of each argument in the buffer that `extra` names; the buffer has
+// the layout of the kernel's parameters.
 static CUresult unpack(CUfunction function, void **extra, void **arguments, size_t most)
 {
     char *buffer = NULL;
@@ -853,7 +853,7 @@ CUresult cuEventDestroy(CUevent event)
     return result(cudaEventDestroy(event));
 }
 
-// ---- By their names -----------------------------------------------------------------------------
+// ---- Functions by name --------------------------------------------------------------------------
 
 CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags,
                           CUdriverProcAddressQueryResult *found)
@@ -861,12 +861,12 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
     (void)version, (void)flags;
     if (!name || !function)
         return CUDA_ERROR_INVALID_VALUE;
-    // A runtime that is linked into the executable asks for tables of the driver that no manual
-    // describes.
+    // A runtime that is linked into the executable asks the driver for tables that are not
+    // documented.
     tables_asked |= !strcmp(name, "cuGetExportTable");
     driver_used = initialised && !tables_asked;
     *function = driver_function(name);
     if (found)
         *found = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return CUDA_SUCCESS; // also where there is no such function: *found says so
+    return CUDA_SUCCESS; // also if there is no such function, which *found says
 }

@@ -1,14 +1,14 @@
-// extra.h: functions of the runtime and of the driver that only other people's programs call, on
-// top of the runtime (runtime.h), which does not use them.
+// extra.h: functions of the runtime and of the driver that only other people's programs call. They
+// use the runtime (runtime.h), which does not use them.
 //
 //   libraries.c     modules that the program loads itself
 //   arrays.c        arrays, textures, surfaces
-//   boxes.c         copies of three dimensions, also of arrays, and between devices
-//   pools.c         memory in the order of a stream
+// boxes.c three-dimensional copies, also of arrays; copies between devices
+// pools.c memory allocated and freed in the order of a stream
 //   children.c      kernels that kernels launch
 //   nodes.c         graphs that are built node by node
-//   driver.c        libcuda.so.1, the driver's library: its functions that ordinary programs call
-//   unsupported.c   (unsupported.def) every other function of the real library: fails with its name
+// driver.c libcuda.so.1, the driver's library, as far as ordinary programs call it
+// unsupported.c (unsupported.def) fails with its name for any other function of the real library
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef CUDART_EXTRA_H
@@ -16,13 +16,14 @@
 
 #include "ptxsim/cudart/runtime.h"
 
-struct side { // one side of a copy of a box
+struct side { // the source or the destination of a copy of a box
     char *at;
-    size_t pitch, slice; // bytes
+    size_t pitch, slice; // bytes from one row, and from one slice, to the next
 };
 // Bytes of an array's element.
 size_t array_element(cudaArray_const_t array);
-// Finds the box of `extent` elements at `at`; cudaErrorInvalidValue: it is not within the array.
+// Finds the box of `extent` elements at `at` in an array; cudaErrorInvalidValue: it is not within
+// the array.
 cudaError_t array_side(cudaArray_const_t array, const struct cudaPos *at,
                        const struct cudaExtent *extent, struct side *side);
 

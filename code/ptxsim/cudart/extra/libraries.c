@@ -1,4 +1,5 @@
-// libraries.c: modules that a program loads at run time: PTX texts, fat binaries, files of them.
+// libraries.c: modules that a program loads at run time: PTX texts, fat binaries, and files of
+// either.
 #include "extra.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 
 struct CUlib_st {
     struct binary binary;
-    void *file;            // the file that was read, or the copied text
+    void *file;            // what the file contained, or a copy of the text
     struct CUlib_st *next; // in the list of loaded ones
 };
 static struct CUlib_st *libraries;
@@ -21,7 +22,7 @@ static struct CUlib_st *library_find(cudaLibrary_t handle)
     return l;
 }
 
-// The compiler's messages, for a program that passes a buffer for them.
+// Writes the compiler's message to the program's buffer, if the program has given one.
 static void log_error(const char *text, const enum cudaJitOption *options, void *const *values,
                       unsigned count)
 {
@@ -37,8 +38,8 @@ static void log_error(const char *text, const enum cudaJitOption *options, void 
         snprintf(buffer, size, "%s", text);
 }
 
-// `code` is a fat binary, nvcc's wrapper of one, machine code or a text: its first bytes tell. A
-// text is copied, since the program may free it after loading.
+// Loads `code`: a fat binary, nvcc's wrapper of one, machine code or a text, as its first bytes
+// show. A text is copied, since the program may free it after loading.
 static cudaError_t take(struct CUlib_st *library, const char *code)
 {
     if (!strncmp(code, "\x50\xed\x55\xba", 4)) {
@@ -99,7 +100,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
     return api_result(load(library, code, NULL, options, values, count));
 }
 
-// The file's bytes followed by a NUL, for the caller to free.
+// Reads a file's bytes, and a NUL after them, into memory that the caller frees.
 static cudaError_t read_file(const char *path, char **data)
 {
     FILE *file = fopen(path, "rb");
@@ -146,7 +147,7 @@ cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t *library, const char *path,
     return api_result(error);
 }
 
-// Its kernels can no longer be found; their counts and memory stay.
+// The library's kernels can no longer be found; their counts, and the library's memory, stay.
 cudaError_t cudaLibraryUnload(cudaLibrary_t library)
 {
     API_ENTER();
@@ -224,7 +225,7 @@ cudaError_t cudaLibraryGetGlobal(void **address, size_t *bytes, cudaLibrary_t li
     return cudaSuccess;
 }
 
-// A managed variable has the same address for host and device, as all memory here.
+// A managed variable has the same address for host and device, like all memory of the simulator.
 cudaError_t cudaLibraryGetManaged(void **address, size_t *bytes, cudaLibrary_t library,
                                   const char *name)
 {

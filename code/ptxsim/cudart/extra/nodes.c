@@ -25,7 +25,8 @@ static cudaError_t depend(struct CUgraphNode_st *node, const cudaGraphNode_t *on
     return graph_depend(node, on, count);
 }
 
-// Adds a node for a task if the task's check gave `error` == cudaSuccess.
+// Adds a node for a task. error: the result of the task's check; unless it is cudaSuccess, nothing
+// is added.
 static cudaError_t add_node(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                             size_t count, struct task *task, cudaError_t error)
 {
@@ -179,7 +180,7 @@ cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle,
     struct condition *condition = NULL;
     if (!handle || !graph || flags > cudaGraphCondAssignDefault)
         return api_result(cudaErrorInvalidValue);
-    condition = memory_alloc(sizeof *condition); // lives until the program ends, as the handle does
+    condition = memory_alloc(sizeof *condition); // like the handle, it lives until the program ends
     if (!condition)
         return api_result(cudaErrorMemoryAllocation);
     *condition = (struct condition){value, value, flags == cudaGraphCondAssignDefault};
@@ -187,7 +188,8 @@ cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle,
     return cudaSuccess;
 }
 
-// The caller fills the graphs of its cases; the node frees them.
+// Makes the task of a conditional node. The caller fills in the graphs of its cases; the node frees
+// them.
 static cudaError_t conditional_task(struct cudaConditionalNodeParams *params, struct task *task)
 {
     const struct condition *value = (const struct condition *)(uintptr_t)params->handle;
@@ -210,7 +212,7 @@ static cudaError_t conditional_task(struct cudaConditionalNodeParams *params, st
     return cudaErrorMemoryAllocation;
 }
 
-// Adds a node of any kind that this library has.
+// Adds a node of any kind that the simulator supports.
 cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                              const cudaGraphEdgeData *edges, size_t count,
                              struct cudaGraphNodeParams *params)
@@ -279,7 +281,7 @@ cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *f
     return api_result(error);
 }
 
-// Nodes in the order in which they were added; with nodes NULL only their number.
+// Lists nodes in the order in which they were added; `nodes` NULL: returns only their number.
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
 {
     API_ENTER();
@@ -292,8 +294,8 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
     return cudaSuccess;
 }
 
-// Pairs of nodes, the second of which depends on the first; with from and to NULL only their
-// number.
+// Lists pairs of nodes, where the second depends on the first; `from` and `to` NULL: returns only
+// their number.
 cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
                               cudaGraphEdgeData *data, size_t *count)
 {
@@ -317,7 +319,7 @@ cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGrap
     return cudaSuccess;
 }
 
-// Nodes without dependencies; with nodes NULL only their number.
+// Lists nodes without dependencies; `nodes` NULL: returns only their number.
 cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
 {
     API_ENTER();
@@ -374,12 +376,12 @@ static cudaError_t set_kernel(struct CUgraphNode_st *node,
         return error;
     task_free(&node->task);
     node->task = task;
-    free(node->arguments); // they belonged to the task before
+    free(node->arguments); // they belong to the earlier task
     node->arguments = NULL;
     return cudaSuccess;
 }
 
-// The arguments are valid until the node gets others or is destroyed.
+// The arguments are valid until they are changed or the node is destroyed.
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, struct cudaKernelNodeParams *params)
 {
     API_ENTER();
@@ -421,7 +423,8 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode
     return api_result(set_kernel(mine, params));
 }
 
-// How two graphs differ in what an update cannot change; *where is the node of `to` that differs.
+// Finds a difference between two graphs that an update cannot remove; *where is the node of `to`
+// that differs.
 static enum cudaGraphExecUpdateResult
 compare(const struct CUgraph_st *from, const struct CUgraph_st *to, struct CUgraphNode_st **where)
 {
@@ -447,8 +450,8 @@ compare(const struct CUgraph_st *from, const struct CUgraph_st *to, struct CUgra
     return cudaGraphExecUpdateSuccess;
 }
 
-// Takes over the tasks of a graph of the same shape. Nodes of the first graph now stand for the
-// tasks in the same places.
+// Takes over the tasks of a graph of the same shape: a node at one place then stands for the task
+// at that place in the other graph.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo *info)
 {

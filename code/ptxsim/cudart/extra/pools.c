@@ -1,6 +1,6 @@
-// pools.c: memory in the order of a stream, from pools. Work is done when it is submitted, so
-// memory is allocated and freed at once; a pool keeps no memory in reserve, and counts what is in
-// use.
+// pools.c: memory from pools, allocated and freed in the order of a stream. Work is done when it is
+// submitted, so memory is allocated and freed at once. A pool keeps no memory in reserve; it counts
+// what is in use.
 #include "extra.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 struct CUmemPoolHandle_st {
     struct pool_use use;
     uint64_t threshold;
-    int reuse[4]; // the policies, indexed by attribute
-    bool gone;    // destroyed by the program; freed with its last allocation
+    int reuse[4]; // policies for reuse, indexed by attribute
+    bool gone;    // destroyed by the program; freed when its last allocation is
     struct CUmemPoolHandle_st *next;
 };
 
@@ -24,7 +24,7 @@ static struct CUmemPoolHandle_st *pool_find(cudaMemPool_t handle)
     return NULL;
 }
 
-// Frees destroyed pools without memory in use.
+// Frees destroyed pools that have no memory in use.
 static void pools_sweep(void)
 {
     for (struct CUmemPoolHandle_st **p = &pools; *p;) {
@@ -63,7 +63,7 @@ cudaError_t cudaDeviceGetGraphMemAttribute(int device, enum cudaGraphMemAttribut
         return api_result(cudaErrorInvalidDevice);
     if (!value || attribute > cudaGraphMemAttrReservedMemHigh)
         return api_result(cudaErrorInvalidValue);
-    *(uint64_t *)value = graph_memory_kept(); // all memory of graphs counts, since it is kept
+    *(uint64_t *)value = graph_memory_kept(); // all memory of graphs is kept, so all of it counts
     return cudaSuccess;
 }
 
@@ -73,7 +73,7 @@ cudaError_t cudaDeviceGraphMemTrim(int device)
     return api_result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
-// ---- In the order of a stream -------------------------------------------------------------------
+// ---- Memory in the order of a stream ------------------------------------------------------------
 
 cudaError_t cudaMallocAsync(void **address, size_t bytes, cudaStream_t stream)
 {
@@ -101,7 +101,7 @@ cudaError_t cudaFreeAsync(void *address, cudaStream_t stream)
     struct task task = {.kind = TASK_FREE};
     if (stream_captures(stream) && graph_keeps(address))
         return api_result(stream_submit(stream, &task));
-    if (!pool_owns(address)) // cudaFree may free it, too, but not in a stream's order
+    if (!pool_owns(address)) // such memory has no order in a stream
         return cudaFree(address);
     if (stream_next(stream))
         order_allocation(address, true);
@@ -193,7 +193,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
         *(int *)value = pool->reuse[attribute];
         return cudaSuccess;
     case cudaMemPoolAttrReleaseThreshold: *number = pool->threshold; return cudaSuccess;
-    case cudaMemPoolAttrReservedMemCurrent: // nothing is held in reserve
+    case cudaMemPoolAttrReservedMemCurrent: // no memory is kept in reserve
     case cudaMemPoolAttrUsedMemCurrent: *number = pool->use.bytes; return cudaSuccess;
     case cudaMemPoolAttrReservedMemHigh:
     case cudaMemPoolAttrUsedMemHigh: *number = pool->use.most; return cudaSuccess;
@@ -218,7 +218,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
         pool->threshold = *(const uint64_t *)value;
         return cudaSuccess;
     case cudaMemPoolAttrReservedMemHigh:
-    case cudaMemPoolAttrUsedMemHigh: // may only be reset to 0
+    case cudaMemPoolAttrUsedMemHigh: // a program may only reset it to 0
         if (*(const uint64_t *)value != 0)
             return api_result(cudaErrorInvalidValue);
         pool->use.most = pool->use.bytes;

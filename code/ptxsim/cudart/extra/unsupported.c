@@ -1,5 +1,5 @@
-// unsupported.c: every function of the real library that the simulator does not have: a program
-// that calls one is told its name. The prototypes do not matter, since arguments are not looked at.
+// unsupported.c: every function of the real library that the simulator lacks: a call is reported
+// with the function's name. The prototypes need not be right, since arguments are not used.
 int report_unsupported(const char *name); // error.c
 
 #pragma GCC visibility push(default)
