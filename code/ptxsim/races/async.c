@@ -142,8 +142,8 @@ void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared, bool global)
     race_summarise(w);
 }
 
-// The first thread of r whose read is ordered before what the lane does now, but with no proxy fence between; -1: there
-// is no such thread. A read that is not ordered before is left out: it is a race in any case, and reported elsewhere.
+// The first thread of r whose read is ordered before what the lane does now, but without a proxy fence in between; -1:
+// none. A read that is not ordered before is left out: it is a race in any case, and reported elsewhere.
 static int unfenced(const struct warp *w, int lane, const struct cta *home, const struct readers *r)
 {
     for (uint32_t left = r->lanes; left; left &= left - 1) {

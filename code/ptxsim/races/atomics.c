@@ -1,4 +1,4 @@
-// atomics.c: what strong writes release at their place and strong reads acquire there, with the fences around them.
+// atomics.c: strong accesses and fences: what a strong write releases at its place, and a strong read acquires there.
 #include "order.h"
 
 void race_observed(struct warp *w, uint32_t lanes)
@@ -8,7 +8,7 @@ void race_observed(struct warp *w, uint32_t lanes)
 }
 
 // Joins to *place what a lane releases with the scope of the GPU: `clock` for its own CTA, and the lane's world for all
-// others. covered: the lane's world already has all that *place has of other CTAs.
+// other CTAs. covered: the lane's world already includes what *place has about other CTAs.
 static void release_world(struct warp *w, int lane, struct clock *clock, struct world **place,
                           bool covered)
 {
@@ -45,9 +45,9 @@ static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
     return more > stamp ? more : stamp;
 }
 
-// Adds what other threads of the CTA did before fences of their own, as far as the lane knows of it. So it is enough
-// that every thread executes a fence before a barrier, and one of them sets a flag after it. If the lane has learnt
-// nothing since its own fence, this adds nothing.
+// Adds what other threads of the CTA did before fences of their own, as far as the lane knows of it: it is enough that
+// each thread executes a fence before a barrier, and one thread sets a flag after the barrier. Adds nothing if the lane
+// has learnt nothing since its own fence.
 static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scope scope,
                                  struct clock *clock)
 {
@@ -60,11 +60,12 @@ static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scop
     }
 }
 
-// The clock of what a strong write shows to those who see it. If the write releases, that is all that its lane has done
-// and knows; otherwise only what the lane knew at its last fence. NULL: nothing.
+// The clock that a strong write shows to those who see it. If the write releases, the clock has all that the lane has
+// done and knows; otherwise only what the lane knew at its last fence. NULL: nothing.
 static struct clock *shown_by(struct warp *w, int lane, enum fence_scope scope, bool releases)
 {
-    scope = w->cta->program->narrow ? scope : FENCE_GPU; // else all are noted as of the GPU's scope
+    // in other programs every fence is noted with the scope of the GPU.
+    scope = w->cta->program->narrow ? scope : FENCE_GPU;
     const struct fenced *f = &w->clock->fenced[scope][lane];
     struct races *s = w->cta->races;
     struct clock *clock = NULL;
@@ -117,7 +118,8 @@ static struct global_place *global_place(struct worker *worker, uint64_t at, boo
     return worker->place = list->first = p;
 }
 
-// The address at which the clock of a CTA's proxy fences is kept among the places of global memory: no access has it.
+// The address under which the clock of a CTA's proxy fences is kept among the places of global memory. No access has
+// this address.
 static uint64_t place_of_fences(uint64_t cta)
 {
     return UINT64_MAX - cta;
@@ -149,11 +151,14 @@ bool race_told_fenced(struct worker *worker, const struct party *p)
     return told;
 }
 
-// Notes at a flag in global memory, which a lane sets, the reads that whoever sees the flag knows to be complete: those
-// before this CTA's last barrier, and those that this CTA itself knows to be complete.
+// A lane sets a flag in global memory. Notes at the flag which reads are complete for whoever sees it: those before
+// this CTA's last barrier, and those that this CTA itself knows to be complete.
 static void tell_completed(struct warp *w, int lane, uint64_t at)
 {
-    enum { ENOUGH = 1 << 16 }; // places; so many are no flags, but an array of volatile elements
+    enum {
+        ENOUGH = 1 << 16
+    }; // places; beyond that they are an array of volatile elements, not
+        // flags
     struct races *s = w->cta->races;
     struct worker *worker = w->cta->worker;
     struct global_races *g = worker->global_races;
@@ -191,8 +196,8 @@ void race_turn_ends(int *turn)
         lock_off(turn);
 }
 
-// A lane finds the snapshot that has been released at a place, in a program without narrow scopes. The lane acquires it
-// later, when a check asks what it knows (race_settle_lanes).
+// In a program without narrow scopes, a lane finds the snapshot released at a place. The lane acquires it later, when a
+// check asks what the lane knows (race_settle_lanes).
 static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot *released)
 {
     struct warp_clock *c = w->clock;
@@ -202,7 +207,7 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
     if (!released || met->last == released)
         return;
     snapshot_share(released);
-    if (deferred && met->at != at) { // of one place, the last has all that the earlier had
+    if (deferred && met->at != at) { // at one place, the last snapshot includes the earlier one
         struct snapshot *both = met->last;
         if (met->before) {
             struct snapshot joined = {.of = {met->last, met->before}};
@@ -217,8 +222,9 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
     c->deferred |= 1u << lane;
 }
 
-// Leaves at a place the snapshot of what a lane shows there, in a program without narrow scopes. If the lane's write
-// releases, that is all that it has done and knows; otherwise what it knew at its last fence. Either has what it met.
+// In a program without narrow scopes, leaves at a place the snapshot of what a lane's write shows there. If the write
+// releases, the snapshot has all that the lane has done and knows; otherwise what the lane knew at its last fence. In
+// both cases it includes what the lane has met.
 static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool releases)
 {
     struct warp_clock *c = w->clock;
@@ -239,7 +245,7 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
         new.stamp = releases ? c->now[lane] : f->stamp;
         new.base = c->base[lane];
         new.wbase = c->wbase[lane];
-    } else { // the lane has learnt something since its fence: other threads' fences may count
+    } else { // since its fence the lane has learnt something: fences of other threads may count
         race_settle_lanes(w, 1u << lane);
         new.known = shown = shown_by(w, lane, FENCE_GPU, false);
     }
@@ -261,7 +267,7 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
         p->released = NULL;
     }
     struct snapshot *released = snapshot_new(worker, new);
-    if (follows && !releases && f->last == own) { // `released` has all of `own`
+    if (follows && !releases && f->last == own) { // `released` includes all of `own`
         snapshot_drop(worker, &f->last);
         f->last = snapshot_share(released);
     }
@@ -295,7 +301,7 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
             race_move(w, 1u << lane);
         return;
     }
-    // Whether the write shows the same to its CTA and to the GPU.
+    // Whether the write shows the same to the CTA and to the GPU.
     bool alike = releases ? !to_cta_only : !w->cta->races->narrow;
     struct clock *to_cta = shown_by(w, lane, FENCE_CTA, releases);
     struct clock *to_gpu = home == w->cta ? NULL
@@ -315,12 +321,12 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
         struct met *met = &c->met[lane];
         bool covered =
             met->at == at && met->gpu == p->gpu && met->cta == world_clock(p->cta, w->cta->number);
-        world_put(&p->cta, w->cta->number, to_cta); // to_cta holds the lane's world, too
+        world_put(&p->cta, w->cta->number, to_cta); // to_cta includes the lane's world
         if (w->cta->races->narrow || (releases && to_cta_only))
             release_world(w, lane, to_cta, &p->narrow, false);
         if (to_gpu && !to_cta_only)
             release_world(w, lane, to_gpu, &p->gpu, covered);
-        if (covered) { // the lane knows all that is at the place now: it need not acquire it
+        if (covered) { // the lane knows all that is at the place: it need not acquire it
             world_share(p->gpu);
             world_drop(&met->gpu);
             clock_drop(&met->cta);
@@ -337,14 +343,14 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
     }
 }
 
-// A lane finds what has been released at a place, in a program with narrow scopes. The lane acquires it later
-// (race_settle_lanes): a loop around a swap that fails finds the same each time.
+// In a program with narrow scopes, a lane finds what has been released at a place. The lane acquires it later
+// (race_settle_lanes), since a loop around a swap that fails finds the same in every round.
 static void meet(struct warp *w, int lane, uint64_t at, struct world *gpu, struct clock *cta)
 {
     struct met *met = &w->clock->met[lane];
     if (met->at == at && met->gpu == gpu && met->cta == cta)
         return;
-    if (met->at != at) // what was met at another place must be acquired before this replaces it
+    if (met->at != at) // acquires what was met at another place, which is overwritten now
         race_settle_lanes(w, 1u << lane);
     world_share(gpu);
     clock_share(cta);
@@ -458,7 +464,7 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
         int i = __builtin_ctz(left);
         learns |= c->seen[i] != NULL;
         race_acquire_world(w, i, c->seen[i],
-                           !whole_gpu); // before note_fence: the fence shows others this, too
+                           !whole_gpu); // before note_fence, so that the fence shows this, too
         if (w->cta->program->narrow)
             note_fence(w, i, FENCE_CTA);
         if (!whole_gpu) {

@@ -1,17 +1,17 @@
-// cells.h: the cells of memory, which races/ and the loops over whole warps (ops/isa/race_runs.h) share.
+// cells.h: the cells of memory. races/ and the loops over whole warps (ops/isa/race_runs.h) share them.
 //
 // Most accesses are ordered by a barrier, and neighbouring cells are mostly accessed by one warp at one
 // time. So the facts that every check needs are kept for a line of 32 cells at once:
 //
 //   - When the line was last written, when it was last read, and by which warp. No cell of the line has a
-//     later stamp: if an access comes after these, its cells need not be looked at.
-//   - For each warp, its reading of the line that is under way: the cells that it has read at one time, either
-//     all of them by the same lanes, or each by a lane of its own. When the warp reads these cells again in
-//     the same way, only its instruction is noted. The reading is written to the cells (settled) when the
-//     line is accessed in another way, or when a check has to look at the cells.
+//     later stamp: an access that comes after these is in order, without a look at its cells.
+//   - For each warp, its current reading of the line: the cells that it has read at one time, either all of
+//     them by the same lanes, or each by a lane of its own. When the warp reads these cells again in the
+//     same way, only its instruction is noted. The reading is written to the cells (settled) when the warp
+//     accesses the line in another way, or when a check has to look at the cells.
 //
-// A reading ends when a barrier, a fence or a release moves the warp's clock on: what the warp reads after
-// that has a later stamp.
+// A reading ends when a barrier, a fence or a release advances the warp's clock: what the warp reads afterwards has a
+// later stamp.
 #ifndef PTXSIM_RACES_CELLS_H
 #define PTXSIM_RACES_CELLS_H
 
@@ -24,9 +24,9 @@ enum { LINE = 32, LINE_SHIFT = 5 }; // cells
 
 // ---- Who has written a cell (write_thread) ------------------------------------------------------
 
-// The bits of write_thread, from the lowest up: the lane; the source (a warp, or loads); from ISSUER_SHIFT on the warp
-// that issued the load; from ISSUER_RANK_SHIFT on 1 + the rank of the issuing CTA, if that is another one of the
-// cluster.
+// The bits of write_thread, from the lowest up: the lane; the source (a warp, or loads); from ISSUER_SHIFT on, the warp
+// that issued the load; from ISSUER_RANK_SHIFT on, the rank + 1 of the CTA that issued it, if that is another CTA of
+// the cluster.
 enum { ISSUER_SHIFT = 12, ISSUER_RANK_SHIFT = 17 };
 
 // The number that names a lane as the writer of a copy to the shared memory of `home`.
@@ -47,7 +47,7 @@ static inline uint32_t source_of(uint32_t writer)
     return writer / WARP % SOURCES;
 }
 
-// The number that names a load as a cell's writer: its source of loads, and who issued it (issuer_in).
+// The number that names a load as a cell's writer: the load's source and its issuer (issuer_in).
 static inline uint32_t writer_by_load(uint32_t source, uint32_t issuer)
 {
     uint32_t rank = issuer >> ISSUER_RANK_SHIFT, warp = issuer / WARP % WARP;
@@ -69,7 +69,8 @@ static inline bool latest_ordered(const struct warp_clock *c, const struct lates
     return l->stamp <= c->least[l->warp];
 }
 
-// Notes a warp's access to a line at `stamp`. run: struct latest; base: the warp knows of all threads up to then.
+// Notes a warp's access to a line at `stamp`. run: as in struct latest; base: up to this stamp the warp knows of all
+// threads.
 static inline void latest_note(struct latest *l, uint32_t stamp, uint32_t warp, uint32_t run,
                                uint32_t base)
 {
@@ -87,8 +88,8 @@ static inline uint32_t line_cells(uint32_t line, uint32_t first, uint32_t last)
     return (UINT32_MAX >> (LINE - 1 - to)) & (UINT32_MAX << from);
 }
 
-// Writes a reading to the warp's entries of some cells. If a cell has a reading of the same time, lanes are added to
-// it.
+// Writes a reading to the warp's entries of some cells. Where a cell has a reading of the same time, the lanes are
+// added to that one.
 static inline void cells_read(struct read_plane *plane, uint32_t line, uint32_t cells,
                               uint32_t stamp, uint32_t lanes, uint32_t run)
 {
@@ -105,7 +106,7 @@ static inline void cells_read(struct read_plane *plane, uint32_t line, uint32_t 
     r->older = r->older > stamp ? r->older : stamp;
 }
 
-// Settles the reading that is under way: afterwards all that is known of it stands at the cells.
+// Settles the current reading of a line: writes all of it to the cells.
 static inline void reading_settle(struct read_plane *plane, uint32_t line)
 {
     struct reading *r = &plane->reading[line];
@@ -131,12 +132,13 @@ static inline bool written_since(const struct races *s, uint32_t at, uint32_t by
     return late;
 }
 
-// For a line whose last write was a copy that had not yet come: whether by now all its writes have come, and are
+// For a line whose last write was a copy that was still under way: whether all its writes have arrived by now, and are
 // ordered before what any lane of the warp does.
 bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line);
 
-// Notes that a warp, whose lanes all have the same time, reads some cells of a line. lanes: those that read each of the
-// cells; 0: one lane reads each, as `run` says (struct reading). The caller notes the instruction afterwards.
+// Notes that a warp, whose lanes all have the same time, reads some cells of a line. lanes: those that each read all of
+// the cells; 0: each cell is read by one lane, according to `run` (struct reading). The caller notes the instruction
+// afterwards.
 static __attribute__((noinline, unused)) void
 reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_t line,
              uint32_t cells, uint32_t lanes, uint32_t run)
@@ -150,8 +152,8 @@ reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_
             cells_read(plane, line, cells, c->now_all, lanes, run);
         return;
     }
-    // Cells of the old reading that the new one leaves out. Up to the base they need not be kept, since every later
-    // access is in order with them; but a bulk copy is so only after a proxy fence.
+    // Cells of the old reading that are not in the new one. A reading up to the base need not be kept, since every
+    // later access is in order with it; except that a bulk copy is only after a proxy fence.
     if (r->cells & ~cells && (r->stamp > c->base_all || s->bulk))
         cells_read(plane, line, r->cells & ~cells, r->stamp, r->lanes, r->run);
     r->stamp = c->now_all;
@@ -161,7 +163,7 @@ reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_
     latest_note(&s->reads[line], c->now_all, warp, 0, c->base_all);
 }
 
-// To be called before a warp's reads are noted at single cells of a line: settles what the warp read of the line at an
+// Called before a warp's reads are noted at single cells of a line: settles what the warp read of the line at an
 // earlier time, and notes at the line that the warp reads it now. One call is enough for each time of the warp (older).
 static __attribute__((noinline, unused)) void
 reading_open(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_t line)
@@ -210,9 +212,9 @@ writes_before(const struct races *s, const struct warp_clock *c, uint32_t first,
     return true;
 }
 
-// Notes an access to cells of one line, by lanes that have the same time, if what all of them know puts it in
-// order. Returns false otherwise, with nothing noted: the caller then checks cell by cell. When lanes read, each
-// reads all of the bytes; when they write, neighbouring lanes write neighbouring parts of the bytes.
+// Notes an access to cells of one line by lanes that have the same time, if what all of these lanes know puts it in
+// order. Otherwise returns false, with nothing noted: the caller then checks cell by cell. In a read, each lane reads
+// all of the bytes; in a write, neighbouring lanes write neighbouring parts of them.
 static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, const struct op *op,
                                                                uint32_t lanes, uint32_t at,
                                                                uint32_t bytes, bool write)
@@ -278,25 +280,25 @@ static inline bool race_rows(struct warp *w, const struct op *op, const uint64_t
 
 enum { PAGE = 4096 };
 
-// Who accessed a cell, in three words: the CTA's number, the stamp (0: nobody), and the thread, the
-// instruction and the access's kind. Each word of each party is an array of the page's cells.
+// Who accessed a cell, in three words: the CTA's number; the stamp, 0: nobody; and together the thread, the instruction
+// and the access's kind. For each party, each of these words is an array over the page's cells.
 enum party_word { PARTY_CTA, PARTY_STAMP, PARTY_WHO, PARTY_WORDS };
 enum cell_party { CELL_WRITE, CELL_READ, CELL_READ_2, CELL_PARTIES };
 enum { THREAD_BITS = 10, INSN_BITS = 19, KIND_BITS = 3 };
 
-// A page's crowd keeps the readers of those cells that more than two parties have read: for each cell the last reading
-// by each warp, as for shared memory. Neighbouring cells that were read in the same way are one stretch.
+// A page's crowd keeps the readers of those cells that more than two parties have read: for each cell and each warp the
+// last reading, as for shared memory. Neighbouring cells that were read in the same way form a stretch.
 struct stretch {
     uint32_t first, end; // cells
     uint32_t stamp, insn;
-    uint32_t lanes, run; // lanes 0: lane ((cell + run / 8) >> run % 8) % 32 read each cell
+    uint32_t lanes, run; // lanes 0: each cell was read by lane ((cell + run / 8) >> run % 8) % 32
 };
 struct crowd {
-    uint32_t count, capacity; // of a table that is searched by reader
+    uint32_t count, capacity; // of a hash table by reader
     struct reader {
         bool used;
         uint32_t cta, warp, kind;
-        uint32_t count, capacity, last; // last: the stretch that was noted last
+        uint32_t count, capacity, last; // last: the stretch noted last
         struct stretch *of;             // in the order of their cells
     } * readers, *last;
     uint32_t cells[]; // a bit for each cell: whether the crowd has a reading of it
@@ -311,28 +313,28 @@ static inline bool crowd_has(const struct crowd *crowd, uint32_t cell, uint32_t 
     return some != 0;
 }
 
-// Notes a stretch of cells that a warp has read. kind: of the access. If *crowd is NULL, a crowd of `cells` cells is
-// made.
+// Notes a stretch of cells that a warp has read; kind: the kind of access. If *crowd is NULL, makes a crowd for `cells`
+// cells.
 void crowd_note(struct crowd **crowd, uint32_t cells, uint32_t cta, uint32_t warp, uint32_t kind,
                 struct stretch by);
 
 struct page {
     uint64_t number;
-    struct page **slot, *next; // its place in the table, and the page made before it
+    struct page **slot, *next; // the pointer to it in the table; the page that was made before it
     int lock;
     enum {
         SERIES_NONE,
         SERIES_OPEN,
         SERIES_OVER
-    } series;           // whether series stand for some of its reads
+    } series;           // whether some of its reads are noted in series only
     bool written, read; // whether any cell was ever written, or read
     struct crowd *crowd;
     uint32_t cells;
     uint32_t words[];
 };
 
-// The distance in words from one of a page's arrays to the next. It is one cache line more than the array needs: at a
-// distance of 4 KiB all nine words of a cell would fall into one set of the CPU's L1 cache.
+// The distance in words from one of a page's arrays to the next. It is one cache line longer than the array: at a
+// distance of 4 KiB, all nine words of a cell would fall into one set of the CPU's L1 cache.
 static inline size_t page_stride(uint32_t cells)
 {
     return cells + 16;
@@ -343,13 +345,13 @@ static inline uint32_t *page_words(struct page *p, enum cell_party party, enum p
     return p->words + ((unsigned)party * PARTY_WORDS + (unsigned)word) * page_stride(p->cells);
 }
 
-// Whether any cell of the page may have such a party. As long as none has, the party's words are not initialised.
+// Whether any cell of the page may have a party of this kind. Until one has, the party's words are not initialised.
 static inline bool page_has(const struct page *p, enum cell_party party)
 {
     return party == CELL_WRITE ? p->written : p->read;
 }
 
-// To be called before a cell of a page gets such a party: initialises the party's words, the first time.
+// Called before a cell of a page gets a party of this kind: initialises the party's words the first time.
 static inline void page_prepare(struct page *p, enum cell_party party)
 {
     if (page_has(p, party))
@@ -363,7 +365,7 @@ static inline void page_prepare(struct page *p, enum cell_party party)
 
 static inline void lock_on(int *lock)
 {
-    enum { PATIENCE = 64 }; // tries; after these the lock's owner may be waiting for a core
+    enum { PATIENCE = 64 }; // tries, after which the lock's owner may be waiting for a core
     for (int i = 0; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); ++i)
         if (i % PATIENCE == PATIENCE - 1)
             sched_yield();
@@ -386,7 +388,7 @@ static inline void page_unlock(struct page *p)
 
 size_t race_page_bytes(unsigned shift);
 struct page *race_page_find(struct worker *worker, uint64_t number);
-// The page with this number. NULL: there is no room for more pages, and accesses to this one are not checked.
+// The page of this number. NULL: there is no room for more pages, and accesses to this one are not checked.
 static inline struct page *race_page(struct worker *worker, uint64_t number)
 {
     struct page *last = worker->pages[number % LAST_PAGES];
@@ -396,27 +398,28 @@ unsigned global_races_shift(const struct global_races *races);
 
 // ---- Series of reads ------------------------------------------------------------------------------
 
-// A page that several warps have read, and that nobody has written, is open to series. A series stands for all reads
-// that one load instruction of a warp makes of open pages in a loop, as long as its addresses advance by the same step.
-// These reads are not noted at the cells. Before the first write to an open page, all series are written out into the
-// crowds of their pages (series.c).
+// A page that several warps have read, and nobody has written, is open to series. A series stands for all reads of open
+// pages that one load instruction of a warp makes in a loop, as long as its addresses advance by a constant step. These
+// reads are not noted at the cells. Before the first write to an open page, all series are written to the crowds of
+// their pages (series.c).
 struct series {
     uint32_t cta, warp, insn, stamp; // as in struct party
-    uint32_t lanes, bytes;           // bytes: of one lane
+    uint32_t lanes, bytes;           // bytes: for each lane
     uint32_t count;                  // reads
-    uint64_t at, step;               // the first lane's address in the first read; step: mod 2^64
+    uint64_t at, step;               // at: the first lane's address in the first read; step: modulo
+                                     // 2^64
     uint64_t
-        span; // bytes that a read lies within, from its first lane's on; 0: not only from there
-    uint64_t from[WARP]; // of each lane, from the first one's address on
+        span; // bytes from the first lane's address that contain a read; 0: a read lies elsewhere, too
+    uint64_t from[WARP]; // each lane's address minus the first lane's
 };
 
-// The series of a host thread. A read that finds its page open is noted while the lock is held. A thread that closes
-// the page takes each log's lock after that, so it finds the read.
+// The series of one host thread. A read that finds its page open is noted while the log's lock is held. A thread that
+// closes the page afterwards takes each log's lock, and so finds the read.
 struct series_log {
     int lock;
-    uint32_t count, capacity, round; // round: how often it has been written out
+    uint32_t count, capacity, round; // round: how often the log has been written out
     struct series *of;
-    const uint64_t *open; // the launch's open pages: each one's number at its slot (open_slot)
+    const uint64_t *open; // the numbers of the launch's open pages, each in its slot (open_slot)
     struct series_log *next;
 };
 
@@ -431,14 +434,14 @@ static inline bool is_open(const struct series_log *log, uint64_t number)
     return number && __atomic_load_n(&log->open[open_slot(number)], __ATOMIC_RELAXED) == number;
 }
 
-// Begins a series with a read of open pages; the place's series before it did not go on. False: there is no room.
+// Begins a series with a read of open pages; the series before it at this place has ended. False: there is no room.
 bool race_series_new(struct warp *w, const struct series *s, struct series_place *place);
-// race_series_open opens a page, which the caller has locked, unless too many pages were closed before or the page's
-// slot is taken. race_series_close closes a page; its caller must have no page locked.
+// race_series_open opens a page, which the caller has locked; unless too many pages have been closed, or the page's
+// slot is taken. race_series_close closes a page; its caller must hold no page's lock.
 void race_series_open(struct worker *worker, struct page *page);
 void race_series_close(struct worker *worker, struct page *page);
 
-// To be called after a read of a page that is locked: opens the page once its crowd has two readers.
+// Called after a read of a page that is locked: opens the page once its crowd has two readers.
 static inline void series_consider(struct worker *worker, struct page *page)
 {
     if (page->series == SERIES_NONE && !page->written && page->crowd && page->crowd->count > 1)

@@ -1,5 +1,5 @@
-// clocks.c: what is known of others: clocks of a CTA's threads, worlds (clocks of several CTAs) and when
-// the reads of CTAs were complete. They are shared by reference, and copied before a shared one is written.
+// clocks.c: what threads know of others: clocks of a CTA's threads, worlds (clocks of several CTAs), and up to when
+// reads of CTAs are complete. They are shared by reference, and a shared one is copied before it is written.
 #include "internal.h"
 
 void clock_drop(struct clock **clock)
@@ -43,7 +43,8 @@ struct clock *clock_own(struct clock **clock, uint32_t threads)
 
 static bool world_covers(const struct world *a, const struct world *b);
 
-// Whether any of n stamps is later than the same one of `than`, a clock that knows of everything up to `base`.
+// Whether any of n stamps is later than the stamp of `than` at its index; `than` is of a clock that knows of everything
+// up to `base`.
 static inline __attribute__((always_inline)) bool any_later(const uint32_t *stamps, uint32_t n,
                                                             const uint32_t *than, uint32_t base)
 {
@@ -63,7 +64,7 @@ static __attribute__((target("avx2"))) bool any_later_avx2(const uint32_t *stamp
 }
 #endif
 
-// Whether clock a knows all that clock b does. The latest stamp of b is compared first, because it is what a mostly
+// Whether clock a knows all that clock b knows. The latest stamp of b is compared first: mostly it is the one that a
 // lacks.
 static bool clock_covers(const struct clock *a, const struct clock *b)
 {
@@ -89,8 +90,8 @@ void clock_raise(struct clock *c, const struct clock *more)
         c->at[i] = more->at[i] > c->at[i] ? more->at[i] : c->at[i];
 }
 
-// If one of the two clocks knows all that the other does, no new clock is made: both holders then share that one. So
-// threads that synchronise again and again come to hold one clock, and joining it with itself costs a comparison.
+// If one of two clocks knows all that the other knows, no new clock is made: both holders share it. So threads that
+// synchronise again and again come to hold the same clock, and joining a clock with itself costs one comparison.
 void clock_join(struct clock **into, struct clock *more)
 {
     if (!more || *into == more)
@@ -108,7 +109,7 @@ void clock_join(struct clock **into, struct clock *more)
     world_join(&c->world, more->world);
 }
 
-// but: a CTA whose clocks are not compared; NO_CTA: all are.
+// but: the number of a CTA whose clocks are not compared; NO_CTA: all are.
 #define NO_CTA UINT64_MAX
 static bool world_covers_but(const struct world *a, const struct world *b, uint64_t but)
 {
@@ -171,7 +172,7 @@ void world_join_but(struct world **into, struct world *more, uint64_t but)
     *into = x;
 }
 
-// Both lists are sorted by the CTAs' numbers; so is the result.
+// Both lists are sorted by the numbers of CTAs, and so is the result.
 void completed_join(struct completed *into, const struct completed *more)
 {
     uint32_t known = 0, i = 0;
@@ -193,7 +194,8 @@ void completed_join(struct completed *into, const struct completed *more)
     }
     i = into->count;
     into->count = total;
-    for (uint32_t j = more->count; j > 0;) { // backwards: no entry is overwritten before it moves
+    // from the end, so that no entry is overwritten before it is moved.
+    for (uint32_t j = more->count; j > 0;) {
         --total;
         if (i > 0 && into->of[i - 1].cta >= more->of[j - 1].cta) {
             j -= into->of[i - 1].cta == more->of[j - 1].cta;
@@ -213,7 +215,7 @@ struct world *world_of(uint64_t cta, struct clock *clock)
     return x;
 }
 
-// If nobody else holds the world and it has a clock of the CTA, that clock is joined in place.
+// If nobody else holds the world, and it has a clock of the CTA, joins into that clock.
 void world_put(struct world **world, uint64_t cta, struct clock *clock)
 {
     struct world *x = *world, *one;
@@ -268,7 +270,8 @@ void clock_tell(const struct cta *home, struct clock **clock, struct world *worl
 
 // ---- What the lanes of a warp have in common -----------------------------------------------------
 
-// Computes `least`: up to when every lane knows of all threads of each warp, and of each source of loads.
+// Computes `least`: for each warp the time up to which every lane knows of all its threads; for each source of loads
+// the time up to which every lane knows of it.
 static void summarise_known(struct warp *w, uint32_t lanes)
 {
     struct warp_clock *c = w->clock;
@@ -286,7 +289,7 @@ static void summarise_known(struct warp *w, uint32_t lanes)
         int lane = __builtin_ctz(lanes);
         const struct clock *known = c->known[lane];
         if (last >= 0 && known == c->known[last] && c->base[lane] == c->base[last])
-            continue; // most lanes know the same as the one before
+            continue; // like most, this lane knows the same as the one before
         last = lane;
         for (int p = 0; p < warps; ++p) {
             uint32_t least = known ? UINT32_MAX : 0;

@@ -10,7 +10,7 @@ static void foreign_make(struct races *s)
         s->foreign->of[k] = need(calloc(s->cells, sizeof **s->foreign->of));
 }
 
-// Whether a lane's write to shared memory is a race with a read by another CTA, which is stored in *p.
+// Whether a lane's write to shared memory is a race with a read by another CTA; *p gets that reader.
 static bool foreign_races(const struct warp *w, const struct op *op, int lane,
                           const struct foreign *f, uint32_t cell, struct party *p)
 {
@@ -69,8 +69,8 @@ static struct party own_write(const struct cta *home, uint32_t cell)
                     s->write_insn[cell], s->write_insn[cell] >> RACE_KIND_SHIFT);
 }
 
-// Whether the last write to a cell of `home` is ordered before what a lane of another CTA does now. p: own_write's
-// result.
+// Whether the last write to a cell of `home` is ordered before what a lane of another CTA does now. p: what own_write
+// returned for the cell.
 static bool own_write_before(const struct warp *w, int lane, const struct cta *home, uint32_t cell,
                              const struct party *p)
 {
@@ -83,7 +83,7 @@ static bool own_write_before(const struct warp *w, int lane, const struct cta *h
            (issuer_has_waited(home, s->write_thread[cell], p->stamp) && party_before(w, lane, p));
 }
 
-// A thread of `home` whose read of a cell is in no order with the lane's write to it; stamp 0: there is no such thread.
+// A thread of `home` whose read of a cell is not ordered with the lane's write to it; stamp 0: none.
 static struct party own_reader(const struct warp *w, const struct op *op, int lane,
                                struct cta *home, uint32_t cell)
 {
@@ -122,8 +122,8 @@ static void note_foreign_read(const struct warp *w, int lane, struct races *s, u
                (struct stretch){cell, cell + 1, me.stamp, me.insn, 1u << lane, 0});
 }
 
-// Checks a lane's access to one cell. Returns true if it is no race; otherwise *p is the other party, and *did what it
-// did. same: whether a write leaves the cell as it is.
+// Checks a lane's access to one cell. True: no race. Otherwise *p is the other party, and *did says what it did. same:
+// the write leaves the cell as it is.
 static bool remote_ordered(const struct warp *w, const struct op *op, int lane, struct cta *home,
                            uint32_t cell, enum race_access access, bool same, struct party *p,
                            const char **did)
@@ -191,7 +191,7 @@ void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home
     }
 }
 
-// A world of what lanes have done and know. Moves the lanes' time on, since this is a release.
+// A world with all that lanes have done and know. As for any release, advances the lanes' time.
 static struct world *release_to_world(struct warp *w, uint32_t lanes)
 {
     struct clock *clock = NULL;
@@ -242,7 +242,7 @@ void race_init(struct warp *w, int lane, uint32_t at)
         .at = at, .thread = (uint32_t)(w->index * WARP + lane), .stamp = w->clock->now[lane]};
 }
 
-// Moves those mbarriers that these lanes have initialised, and that are in state `from`, to the next state.
+// Moves mbarriers that these lanes have initialised from state `from` to the next state.
 static void inits_go_on(struct warp *w, uint32_t lanes, int from)
 {
     struct races *s = w->cta->races;
@@ -259,8 +259,8 @@ void race_init_fence(struct warp *w, uint32_t lanes)
     inits_go_on(w, lanes, INIT_DONE);
 }
 
-// All threads have arrived at the cluster's barrier. An mbarrier that was initialised and fenced before counts from now
-// on as initialised before the CTA began, so that every access to it is in order.
+// All threads have arrived at the cluster's barrier. From now on, an mbarrier that was initialised and fenced before
+// counts as initialised before the CTA began, so that every access to it is in order.
 static void settle_inits(struct races *s)
 {
     size_t left = 0;
@@ -317,7 +317,7 @@ void race_cluster_forget(struct cluster *cluster)
     world_drop(&cluster->complete);
 }
 
-// All that the threads of a CTA know of others when they end, joined.
+// What the threads of a CTA know of others when they end, joined.
 static struct world *known_at_end(const struct cta *cta)
 {
     struct world *all = NULL;
@@ -335,8 +335,8 @@ struct leaving {
     struct party last;
 };
 
-// Reports an access to the shared memory of a CTA that may have ended by then: none of the CTA's threads has learnt of
-// the access. This reading_fn always returns false, so that the search goes through all readings.
+// Reports an access to the shared memory of a CTA that may have ended by then, since none of its threads has learnt
+// of the access. As a reading_fn it always returns false, so that all readings are looked at.
 static bool is_left(void *data, const struct party *p, uint32_t cell)
 {
     struct leaving *l = data;

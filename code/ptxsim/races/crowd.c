@@ -1,4 +1,4 @@
-// crowd.c: crowds, the readers of cells that more threads have read than a cell has room for.
+// crowd.c: crowds: the readers that do not fit into a cell.
 #include "order.h"
 
 static uint32_t stretch_lanes(const struct stretch *s, uint32_t cell)
@@ -12,7 +12,7 @@ static bool same_readers(const struct stretch *a, const struct stretch *b)
     return a->lanes == b->lanes && a->run == b->run;
 }
 
-// The bytes that all crowds of the process may take: once they take more, no further reader is noted.
+// Most bytes of all crowds of the process. When they are used up, further readers are not noted.
 enum { MOST_CROWD = 256 << 20 };
 static _Atomic size_t crowd_bytes;
 
@@ -49,8 +49,8 @@ void crowd_free(struct crowd **crowd)
     *crowd = NULL;
 }
 
-// Appends a stretch to a list, or extends the list's last stretch if that ends where this one begins and is of the same
-// reading.
+// Appends a stretch to a list; if the list's last stretch ends where this one begins and is of the same reading,
+// extends that one instead.
 static void stretch_push(struct reader *r, struct stretch s)
 {
     struct stretch *last = r->count ? &r->of[r->count - 1] : NULL;
@@ -71,8 +71,8 @@ static void stretch_push_part(struct reader *r, struct stretch s, uint32_t first
     stretch_push(r, s);
 }
 
-// Appends the cells that two stretches of the same time have in common, each with the lanes of both: one by one,
-// because no `run` describes them.
+// Two stretches of the same time have some cells in common: appends these, each with the lanes of both, one by one,
+// since no `run` describes them.
 static void stretch_push_both(struct reader *r, const struct stretch *a, const struct stretch *b,
                               uint32_t first, uint32_t end)
 {
@@ -84,7 +84,7 @@ static void stretch_push_both(struct reader *r, const struct stretch *a, const s
     }
 }
 
-// The index of a reader's first stretch that ends past a cell.
+// The index of a reader's first stretch that ends after `cell`.
 static uint32_t stretch_at(const struct reader *r, uint32_t cell)
 {
     uint32_t low = 0;
@@ -98,8 +98,8 @@ static uint32_t stretch_at(const struct reader *r, uint32_t cell)
     return low;
 }
 
-// Replaces what a list has of a stretch's cells by that stretch; by->stamp 0: removes it. The general way, which makes
-// a new list.
+// Puts a stretch into a list, in place of what the list has for its cells; by->stamp 0: only removes that. This general
+// way makes a new list.
 static void stretch_put(struct reader *r, const struct stretch *by)
 {
     uint32_t i = stretch_at(r, by->first), at = by->first;
@@ -128,7 +128,7 @@ static void stretch_put(struct reader *r, const struct stretch *by)
     reader_free(&old);
 }
 
-// Moves a list's stretches from index `from` on to `to`: makes room for one, or removes one.
+// Moves the stretches of a list from index `from` on to index `to`, to make room for one or to remove one.
 static void stretch_move(struct reader *r, uint32_t from, uint32_t to)
 {
     uint32_t count = r->count - from;
@@ -139,8 +139,8 @@ static void stretch_move(struct reader *r, uint32_t from, uint32_t to)
 }
 
 // Notes a stretch of cells in the list of a warp's readings, which is sorted by cells. Mostly a warp reads the same
-// cells again, or those that follow its last ones. The latter are found without a search, and both are noted without
-// making a new list.
+// cells again, or the cells after its last ones. Both are noted without making a new list, and the latter without a
+// search.
 static void stretch_note(struct reader *r, const struct stretch *by)
 {
     bool goes_on = r->last < r->count && r->of[r->last].end == by->first;

@@ -1,7 +1,7 @@
 // global.c: checks an access to global memory against those that its cells remember, and notes it there.
 #include "order.h"
 
-enum { MOST_BYTES = 384 << 20 }; // that the pages of a launch may take
+enum { MOST_BYTES = 384 << 20 }; // most bytes of a launch's pages
 
 static struct party party_at(struct page *page, enum cell_party which, uint32_t cell)
 {
@@ -10,7 +10,7 @@ static struct party party_at(struct page *page, enum cell_party which, uint32_t 
                           .who = page_words(page, which, PARTY_WHO)[cell]};
 }
 
-// Like party_at, but reads no other word if the stamp is 0, or if the page has no such party.
+// Like party_at, but reads only the stamp if it is 0, and nothing if the page has no such party.
 static struct party some_party_at(struct page *page, enum cell_party which, uint32_t cell)
 {
     if (!page_has(page, which) || !page_words(page, which, PARTY_STAMP)[cell])
@@ -31,8 +31,8 @@ unsigned global_races_shift(const struct global_races *races)
     return races->shift;
 }
 
-// The last launch's tables, emptied, for the next launch: they are large, and clearing new ones takes longer than a
-// small kernel.
+// The tables of the last launch, emptied, for the next launch. They are large, and clearing new ones would take longer
+// than a small kernel.
 static struct global_races *spare_races;
 
 struct global_races *global_races_new(const struct program *program)
@@ -83,13 +83,13 @@ void global_races_free(struct global_races *g)
     free(g);
 }
 
-// Notes a lane's read as one of a cell's two readers. False: both are other reads, which the cell must keep.
+// Notes a lane's read as one of a cell's two readers. False: the cell must keep both that it has.
 static bool note_read(const struct warp *w, int lane, struct page *page, uint32_t cell,
                       struct party me)
 {
     struct party r[2] = {some_party_at(page, CELL_READ, cell),
                          some_party_at(page, CELL_READ_2, cell)};
-    for (int own = 1; own >= 0; --own) // the thread's own earlier read is replaced first
+    for (int own = 1; own >= 0; --own) // first choice: the thread's own earlier read is replaced
         for (int k = 0; k < 2; ++k)
             if ((!own || (r[k].cta == me.cta && r[k].thread == me.thread)) &&
                 takes_place(w, lane, &me, &r[k])) {
@@ -99,8 +99,8 @@ static bool note_read(const struct warp *w, int lane, struct page *page, uint32_
     return false;
 }
 
-// The stretch of the n cells from `cell` on in an access of `size` cells from `start` on. If one lane has read them, it
-// gets a `run`, so that it continues the stretches of neighbouring lanes that each read cells of their own.
+// A stretch of n cells from `cell` on, of an access that reads `size` cells from `start` on. If the cells have one
+// reader, the stretch has a `run`, so that it continues those of neighbouring lanes that each read cells of their own.
 static struct stretch stretch_of(const struct party *me, uint32_t lanes, uint32_t cell, uint32_t n,
                                  uint64_t start, uint32_t size)
 {
@@ -115,9 +115,9 @@ static struct stretch stretch_of(const struct party *me, uint32_t lanes, uint32_
 
 enum { CELL_WORDS = CELL_PARTIES * PARTY_WORDS, MOST_ALIKE = 32 };
 
-// How many of n cells, from the first on, have the same parties as the first; most neighbours have. `parties` receives
-// their words. If all stamps of a party are 0, its other words are not compared. The count may be too low: it is at
-// most MOST_ALIKE.
+// How many of n cells, from the first on, have the same parties as the first. Mostly neighbours have the same.
+// `parties` gets the words of these parties. If all stamps of a party are 0, its other words are not compared. The
+// result may be too low; it is at most MOST_ALIKE.
 static uint32_t cells_alike(struct page *page, uint32_t cell, uint32_t n,
                             uint32_t parties[CELL_WORDS])
 {
@@ -126,7 +126,7 @@ static uint32_t cells_alike(struct page *page, uint32_t cell, uint32_t n,
         if (!page_has(page, which))
             continue;
         const uint32_t *stamp = page_words(page, which, PARTY_STAMP) + cell;
-        uint32_t some = stamp[0] | stamp[1]; // without a loop: n is mostly 2
+        uint32_t some = stamp[0] | stamp[1]; // no loop, since n is mostly 2
         for (uint32_t j = 2; j < count; ++j)
             some |= stamp[j];
         for (enum party_word word = 0; some && word < PARTY_WORDS; ++word) {
@@ -143,7 +143,8 @@ static uint32_t cells_alike(struct page *page, uint32_t cell, uint32_t n,
     return count;
 }
 
-// Copies the parties of the first of n cells to the others. All had the same parties before, those in `parties`.
+// Copies the parties of the first of n cells to the others. Before the access all n cells had the parties in
+// `parties`.
 static void cells_follow(struct page *page, uint32_t cell, uint32_t n,
                          const uint32_t parties[CELL_WORDS])
 {
@@ -188,8 +189,8 @@ void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t a
     }
 }
 
-// Whether what a party did is ordered before what the lane does now, also by what the lane has met and not yet
-// acquired.
+// Whether what a party did is ordered before what the lane does now, also through what the lane has met but not
+// acquired yet.
 static bool knows_by_now(struct warp *w, int lane, const struct party *p)
 {
     struct worker *worker = w->cta->worker;
@@ -230,12 +231,12 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         }
         uint32_t cell = cell_at & ((PAGE >> shift) - 1), left = page->cells - cell;
         uint32_t n = end - cell_at < left ? (uint32_t)(end - cell_at) : left;
-        // Cells with the same parties are checked once, by the first of them.
+        // Cells that have the same parties are checked together, by the first of them.
         uint32_t parties[CELL_WORDS] = {0};
         alike = n > 1 ? cells_alike(page, cell, n, parties) : 1;
         struct part part = part_in(at, bytes, cell_at << shift, (uint64_t)alike << shift);
         struct party p = some_party_at(page, CELL_WRITE, cell);
-        // If several lanes read the cell, one of them may be its writer: then the check is made for another one.
+        // Of several lanes that read the cell, one may be its writer: then another lane is checked.
         int by = other != lane && party_before(w, lane, &p) ? other : lane;
         if (!told && writer_races(w, op, by, access, &p) && !knows_by_now(w, by, &p) &&
             !(access == RACE_WRITE && value && stores_same((void *)(uintptr_t)at, value, part))) {

@@ -1,4 +1,4 @@
-// internal.h: what the files of races/ share: clocks and worlds, who accessed a cell, crowds, what is told.
+// internal.h: what the files of races/ share: clocks and worlds, parties, crowds, snapshots, reports.
 #ifndef PTXSIM_RACES_INTERNAL_H
 #define PTXSIM_RACES_INTERNAL_H
 
@@ -31,26 +31,26 @@ static inline struct world *world_share(struct world *x)
     return x;
 }
 
-// A clock that may be written: *clock itself if nobody else holds it, else a copy; NULL becomes a new clock.
+// A clock that may be written: *clock itself if nobody else holds it, otherwise a copy; for NULL, a new clock.
 struct clock *clock_own(struct clock **clock, uint32_t threads);
 
-struct world *world_of(uint64_t cta, struct clock *clock); // a world of this clock alone
+struct world *world_of(uint64_t cta, struct clock *clock); // a world that has only this clock
 void world_drop(struct world **world);
 void world_join(struct world **into, struct world *more);
 void world_join_but(struct world **into, struct world *more,
-                    uint64_t but); // without what `more` has of a CTA
+                    uint64_t but); // without the clock that `more` has of CTA `but`
 void world_put(struct world **world, uint64_t cta,
                struct clock *clock); // joins the clock of one CTA
-// A world without the clock of one CTA; if it has none, that is the world itself, with one reference more.
+// A world without its clock of one CTA. If it has no such clock, returns the world itself, with one reference more.
 struct world *world_without(struct world *world, uint64_t cta);
-// clock_world makes a world of a clock of the CTA `home` and the world that the clock holds. clock_tell goes the other
-// way: it joins a world into a clock of `home`.
+// clock_world: makes a world of a clock of the CTA `home` and of the world that this clock holds. clock_tell: the
+// reverse, joins a world into a clock of `home`.
 struct world *clock_world(const struct cta *home, struct clock *clock);
 void clock_tell(const struct cta *home, struct clock **clock, struct world *world);
 
 void completed_join(struct completed *into, const struct completed *more);
 
-// Joins the stamps of another clock of the same CTA, without the world that it holds.
+// Joins the stamps of another clock of the same CTA, but not the world that it holds.
 void clock_raise(struct clock *c, const struct clock *more);
 
 static inline bool clock_knows(const struct clock *c, uint32_t thread, uint32_t stamp)
@@ -73,13 +73,13 @@ static inline struct clock *world_clock(const struct world *world, uint64_t cta)
     return NULL;
 }
 
-// Computes anew what all lanes of a warp know in common (now_all, base_all, least ...). To be called after any lane has
-// learnt something.
+// Recomputes what all lanes of a warp know in common (now_all, base_all, least ...). Called after any lane has learnt
+// something.
 void race_summarise(struct warp *w);
 
 // ---- Threads (threads.c) ------------------------------------------------------------------------
 
-// Lanes acquire what they have met (struct met) and not yet acquired. To be called before a check of what they know.
+// Lanes acquire what they have met (struct met) but not acquired yet. Called before a check of what they know.
 void race_settle_lanes(struct warp *w, uint32_t lanes);
 static inline void race_settle(struct warp *w)
 {
@@ -87,34 +87,33 @@ static inline void race_settle(struct warp *w)
         race_settle_lanes(w, w->clock->deferred);
 }
 
-// race_tick moves the CTA's time on and returns it; race_step sets the lanes' time to it, so that what they do from now
-// on is later than what they have released.
+// race_tick: advances the CTA's time and returns it. race_step: sets the lanes' time to it, so that what they do from
+// now on is later than what they have released.
 uint32_t race_tick(struct cta *cta);
 void race_step(struct warp *w, uint32_t lanes, uint32_t time);
-// Moves the CTA's time on, and these lanes to it; what they know stays.
+// Advances the CTA's time, and sets these lanes' time to it; they learn nothing.
 void race_move(struct warp *w, uint32_t lanes);
-// Each adds to a clock what lanes know and what they did themselves; race_release_lane: what the lane did up to
-// `stamp`.
+// Add to a clock what lanes know and have done; race_release_lane adds what the lane has done up to `stamp`.
 void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock);
 void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock);
 // Adds a clock to what lanes know. The caller calls race_summarise afterwards.
 void race_acquire_lane(struct warp_clock *c, int lane, struct clock *clock);
 void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock);
-// Adds a world to what a lane knows. mine_only: only the world's clock of the lane's own CTA, because what was released
-// with CTA scope counts for the CTA alone. What a lane knows of its own CTA is kept in its clock and never in its
-// world; so no clock in a world holds a world of its own, and worlds do not grow without end.
+// Adds a world to what a lane knows. mine_only: only the world's clock of the lane's own CTA, since a release with
+// CTA scope counts for that CTA alone. What a lane knows of its own CTA is in its clock and never in its world: so a
+// clock in a world never holds a world, and worlds stay small.
 void race_acquire_world(struct warp *w, int lane, struct world *world, bool mine_only);
-// Notes that a lane has learnt something, without race_summarise: what the lanes are said to know in common is then
-// less than they do know, which is safe, and computing it anew for one lane costs more than it saves (race_observed).
+// Notes that a lane has learnt something, without race_summarise. What all lanes count as knowing is then less than
+// what they know: that is safe, and recomputing it for one lane costs more than it saves (race_observed).
 void race_has_learnt(struct warp_clock *c, int lane);
 
-// The index in a clock of what a warp's products (wgmma) have read.
+// The index in a clock for reads by a warp's products (wgmma).
 static inline uint32_t products_of(const struct races *s, int warp)
 {
     return (uint32_t)(s->warps * WARP + warp);
 }
 
-// The index in a clock of a source of loads.
+// The index in a clock for a source of loads.
 static inline uint32_t loads_of(const struct races *s, uint32_t source)
 {
     return s->threads - LOAD_SOURCES + source - LOADS;
@@ -125,7 +124,7 @@ static inline uint32_t sources_of_loads(const struct races *s)
     return s->load_sources < LOAD_SOURCES ? s->load_sources : LOAD_SOURCES;
 }
 
-// The CTA with this number, in the cluster of a warp.
+// The CTA of this number, in a warp's cluster.
 static inline struct cta *cta_of(const struct warp *w, uint32_t number)
 {
     for (int rank = 0; rank < cluster_size(w->cta); ++rank)
@@ -136,9 +135,10 @@ static inline struct cta *cta_of(const struct warp *w, uint32_t number)
 
 // ---- Parties ------------------------------------------------------------------------------------
 
-struct party { // who accessed a cell; stamp 0: nobody
+struct party { // stamp 0: nobody
     uint32_t cta, stamp;
-    union { // the word of a page that holds these fields; copying it whole is quicker than field by field
+    union { // the word of a page with these fields, which is copied faster whole than field by
+        // field
         uint32_t who;
         struct {
             uint32_t thread : THREAD_BITS, insn : INSN_BITS, kind : KIND_BITS;
@@ -157,20 +157,21 @@ static inline struct party party_of(uint32_t cta, uint32_t stamp, uint32_t threa
                                  kind << (THREAD_BITS + INSN_BITS)};
 }
 
-// Accesses by other CTAs of the cluster to a CTA's shared memory, kept apart from its cells: where a cell or a line has
-// the stamp RACE_FOREIGN, its access stands here.
+// Accesses by other CTAs of the cluster to a CTA's shared memory, kept apart from its cells: a cell or a line has the
+// stamp RACE_FOREIGN where its access is to be found here.
 enum foreign_access { FOREIGN_WRITE, FOREIGN_READ, FOREIGN_READ_2, FOREIGN_PARTIES };
 struct foreign {
-    struct party *of[FOREIGN_PARTIES]; // for each cell the last write, and reads by two threads
+    struct party *of[FOREIGN_PARTIES]; // for each cell: the last write, and two reads by different
+                                       // threads
     struct crowd *crowd;               // all other readers
 };
-// race_foreign_read checks lanes' write to their own CTA's memory against reads by other CTAs: true if it has reported
-// a race. It drops those reads. race_foreign_settle then takes RACE_FOREIGN off the lines in which none is left.
+// race_foreign_read: checks lanes' write to their own CTA's memory against reads by other CTAs, and drops these reads;
+// true: a race has been reported. race_foreign_settle: afterwards removes RACE_FOREIGN from lines without such reads.
 bool race_foreign_read(struct warp *w, const struct op *op, uint32_t lanes, uint32_t cell,
                        uint32_t at, uint32_t bytes, enum race_access access);
 void race_foreign_settle(struct races *s, uint32_t first, uint32_t last);
 
-// Where a warp's last reads of a cell are kept, of one kind of access.
+// The arrays of a warp's last reads of the cells from one cell on, for one kind of access.
 struct cell_reads {
     uint32_t *stamp, *lanes, *insn;
 };
@@ -199,13 +200,13 @@ static inline struct readers readers_of(const struct races *s, int warp, uint32_
 // ---- Crowds (crowd.c) ---------------------------------------------------------------------------
 
 void crowd_free(struct crowd **crowd);
-// Drops the readings of n cells, which are being written.
+// Drops the readings of n cells that are about to be written.
 void crowd_forget(struct crowd *crowd, uint32_t first, uint32_t n);
-// Searches the readings of n cells for one of which `asked` returns true, and stores it in *p. False: there is none.
+// Looks at the readings of n cells for one for which `asked` returns true, and stores it in *p; false: there is none.
 typedef bool reading_fn(void *data, const struct party *p, uint32_t cell);
 bool crowd_find(const struct crowd *crowd, uint32_t first, uint32_t n, reading_fn *asked,
                 void *data, struct party *p);
-// Whether a lane's write to n cells is a race with any reading of theirs, which is stored in *p.
+// Whether a lane's write to n cells is a race with one of their readings; *p gets that one.
 bool crowd_races(const struct warp *w, const struct op *op, int lane, const struct crowd *crowd,
                  uint32_t first, uint32_t n, struct party *p);
 
@@ -213,26 +214,27 @@ bool crowd_races(const struct warp *w, const struct op *op, int lane, const stru
 
 enum { SNAPSHOTS_OF = 3 };
 struct
-    snapshot { // small, for a kernel with locks has one for each lock that it takes; refs 0: free
+    snapshot { // refs 0: free. Small, since a kernel with locks has one for each lock that it takes
     uint32_t refs, mark;
-    // What a lane released: what it had done up to `stamp`, and what it knew (base, wbase, known). stamp 0: nothing.
+    // What a lane released: what it had done up to `stamp`, and what it knew then (base, wbase, known). stamp 0:
+    // nothing.
     union {
         struct {
             uint32_t stamp, base;
         };
-        struct snapshot *next; // in the list of snapshots to be freed, and in that of free ones
+        struct snapshot *next; // in a list of snapshots to be freed, or of free ones
     };
     uint32_t wbase, cta;
     uint16_t thread, threads, depth;
-    bool flat;           // worked out: `world` has everything that it shows, all else is unused
+    bool flat;           // worked out: `world` has all that it shows; the other fields are unused
     struct world *world; // what the lane knew of other CTAs
     struct clock *known;
-    struct snapshot *of[SNAPSHOTS_OF]; // snapshots that are shown with this one; or NULL
+    struct snapshot *of[SNAPSHOTS_OF]; // snapshots that this one includes; or NULL
 };
 struct snapshots { // of a launch
     struct snapshot_block *blocks;
     size_t block_count;
-    int lock; // guards each snapshot's `flat` and `mark`, and what changes with them
+    int lock; // guards `flat` and `mark` of all snapshots, and what changes with them
     uint32_t mark;
     struct snapshot **walk;
     size_t capacity;
@@ -246,29 +248,30 @@ static inline struct snapshot *snapshot_share(struct snapshot *s)
 }
 
 void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
-// A new snapshot with the contents of `shown`. It takes over the references in shown.of.
+// A new snapshot with the contents of `shown`, whose references in shown.of it takes over.
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
-// For a lane that releases again at a place where only its own snapshot stands: whether `shown` has all that the lane
-// released with `own`. Then shown.of becomes own.of, and the new snapshot replaces `own`. Without this, a lane that
-// takes a lock and gives it back again and again would leave a chain of snapshots.
+// For a lane that releases again at a place where only its own snapshot `own` is: whether `shown` has all that the lane
+// released with `own`. If so, shown.of becomes own.of, and the new snapshot is to replace `own`. Otherwise a lane that
+// takes and returns a lock again and again would leave a chain of snapshots.
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
-// Frees all snapshots of a launch, whoever holds them.
+// Frees all snapshots of a launch, even those that are still referred to.
 void snapshots_forget(struct snapshots *g);
-// All that a snapshot shows. The world belongs to the snapshot: the caller does not release it.
+// The world of all that a snapshot shows. It belongs to the snapshot: the caller does not release it.
 struct world *snapshot_world(struct worker *worker, struct snapshot *s);
 struct party;
-// Whether a snapshot, or one of those that it is nearly made of, shows what a party did. Only the nearest are searched:
-// a snapshot further away may show it although this returns false.
+// Whether a snapshot shows what a party did. Only that snapshot and the nearest of those that it includes are searched:
+// on false, one further away may still show it.
 bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct party *p);
 
 // ---- Global memory (global.c) -------------------------------------------------------------------
 
-struct global_place { // an address at which atomics and strong accesses meet
+struct global_place { // an address of atomic operations and strong accesses
     uint64_t at;
     struct global_place *next;
-    struct snapshot *released; // in programs without narrow scopes; in others the next three:
-    struct world *gpu, *cta;   // what was released with the scope of the GPU, and of the CTA
-    struct world *narrow;      // the part of `cta` from CTAs that have executed fences of CTA scope
+    struct snapshot *released; // in programs without narrow scopes; other programs use `gpu`, `cta`
+                               // and `narrow`
+    struct world *gpu, *cta;   // what was released here: with the scope of the GPU; of the CTA
+    struct world *narrow;      // the part of `cta` that comes from CTAs with fences of CTA scope
     struct completed completed; // CTAs whose reads are complete
 };
 
@@ -277,8 +280,8 @@ struct global_races {
     unsigned shift; // log2 of a cell's bytes
     struct page *pages[SLOTS], *last_page;
     size_t page_count, most_pages;
-    struct place_list { // of the places whose addresses fall into it
-        int lock, turn; // turn: of atomics, which come one after another
+    struct place_list { // the places whose addresses hash to it
+        int lock, turn; // turn: a lock for atomic operations, which are done one after another
         struct global_place *first;
     } places[PLACE_LISTS];
     size_t place_count;
@@ -286,7 +289,7 @@ struct global_races {
     uint64_t *open; // numbers of pages that are open to series
     struct series_log *logs;
     pthread_mutex_t closing;
-    uint32_t closed; // pages that were open
+    uint32_t closed; // pages that were open before
     _Atomic size_t series_bytes;
 };
 void series_forget(struct global_races *g);
@@ -301,16 +304,16 @@ static inline struct place_list *place_list(struct global_races *g, uint64_t at)
     return &g->places[scatter(at) % PLACE_LISTS];
 }
 
-// race_tell_fenced notes, for other CTAs to find, what a CTA's proxy fence for global memory has shown to the
-// asynchronous proxy. race_told_fenced returns whether such fences of a party's CTA have shown what the party did.
+// race_tell_fenced: a CTA's proxy fence for global memory; keeps, for other CTAs to find, what it has shown to the
+// asynchronous proxy. race_told_fenced: whether such fences of a party's CTA have shown what the party did.
 void race_tell_fenced(struct warp *w, struct clock *clock);
 bool race_told_fenced(struct worker *worker, const struct party *p);
 
-// ---- What is told (report.c) --------------------------------------------------------------------
+// ---- Reports (report.c) -------------------------------------------------------------------------
 
-// Each reports that a lane's access and another party's are in no order. report_shared: both are by threads of the CTA
-// to its own shared memory, the other's at `stamp`. report_cluster: they are to the shared memory of `home`, a CTA of
-// the cluster; did: what the other party did. report_global: they are to global memory.
+// These report that a lane's access and another party's are not ordered. report_shared: both are by threads of the CTA
+// to its own shared memory, the other one at `stamp`. report_cluster: both are to the shared memory of `home`, a CTA of
+// the cluster; did: what the other party did. report_global: both are to global memory.
 void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                    enum race_access access, uint32_t thread, uint32_t insn, bool wrote,
                    uint32_t stamp);
@@ -319,15 +322,15 @@ void report_cluster(struct warp *w, const struct op *op, int lane, const struct 
                     const char *did);
 void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                    enum race_access access, const struct party *p, bool wrote);
-// Reports a strong load of what another CTA wrote, where the fence by which the lane learnt of that write has too
-// narrow a scope.
+// Reports a strong load of what another CTA wrote, where the lane learnt of that write by a fence whose scope is too
+// narrow.
 void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                    const struct party *p);
 // Reports that a thread wrote to shared memory while an operation that reads it was under way.
 void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                         uint32_t thread, uint32_t insn);
-// Each reports an access by the asynchronous proxy that no proxy fence separates from an earlier access by a thread:
-// to the shared memory of `home`; a read of global memory.
+// These report an access by the asynchronous proxy that no proxy fence separates from an earlier access by a thread:
+// report_proxy to the shared memory of `home`, the other one a read of global memory.
 void report_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home,
                   uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
                   bool wrote);

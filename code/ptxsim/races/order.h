@@ -1,12 +1,12 @@
-// order.h: the rules by which two accesses are in order, or are no race without order: all such rules, and nothing
-// else. They ask what a thread knows, which threads.c and atomics.c keep. They are in a header because the loops of
-// shared.c and global.c apply them to every cell.
+// order.h: all rules by which two accesses are in order, or are no race although they are not in order. The rules ask
+// what a thread knows; threads.c and atomics.c keep track of that. They are in a header because the loops of shared.c
+// and global.c apply them to every cell.
 #ifndef PTXSIM_RACES_ORDER_H
 #define PTXSIM_RACES_ORDER_H
 
 #include "internal.h"
 
-// `inline` is left out, so that the compiler chooses: with it, race_shared takes 5 % more instructions.
+// Without `inline`, so that the compiler decides: with it, race_shared takes 5 % more instructions.
 #define RULE static __attribute__((unused))
 
 RULE const struct insn_info *insn_of(const struct warp *w, uint32_t insn)
@@ -37,7 +37,7 @@ RULE struct party party_by(const struct warp *w, int lane, const struct op *op)
                     (uint32_t)w->index * WARP + (uint32_t)lane, op->insn, race_kind(op));
 }
 
-// ---- In order, because the lane knows of it -------------------------------------------------------
+// ---- In order, because the lane knows of the other access -------------------------------------------
 
 // Whether a write was made by a cp.async that its issuing thread has waited for by now.
 RULE bool issuer_has_waited(const struct cta *home, uint32_t writer, uint32_t stamp)
@@ -47,7 +47,7 @@ RULE bool issuer_has_waited(const struct cta *home, uint32_t writer, uint32_t st
            home->warp[issuer / WARP].clock->waited[issuer % WARP] >= stamp;
 }
 
-// Whether what stands at index `thread` of a clock, up to `stamp`, is ordered before what the lane does now.
+// Whether what a clock counts at index `thread`, up to `stamp`, is ordered before what the lane does now.
 RULE bool knows(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     const struct warp_clock *c = w->clock;
@@ -58,8 +58,8 @@ RULE bool knows(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
             stamp <= c->known[lane]->at[thread]);
 }
 
-// Whether what `thread` did up to `stamp` is ordered before what the lane does now. If `thread` names a source of loads
-// (cells.h): whether the lane knows that they have come.
+// Whether what `thread` did up to `stamp` is ordered before what the lane does now. If `thread` is a source of loads
+// (cells.h): whether the lane knows that these loads have arrived.
 RULE bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     if (source_of(thread) < LOADS)
@@ -79,13 +79,14 @@ RULE bool party_before(const struct warp *w, int lane, const struct party *p)
     return known && clock_knows(known, p->thread, p->stamp);
 }
 
-// Whether a lane knows that a CTA has begun, which it does if it knows anything of that CTA.
+// Whether a lane knows that a CTA has begun: it does if it knows anything of that CTA.
 RULE bool has_begun(const struct warp *w, int lane, const struct cta *home)
 {
     return world_clock(w->clock->world[lane], home->number) != NULL;
 }
 
-// Whether a read at `stamp` was made by a product (wgmma) of warp p, and a clock has that it has read its operands.
+// Whether a product (wgmma) of warp p made the read at `stamp`, and the clock `known` shows that the product has read
+// its operands.
 RULE bool product_read(const struct races *s, const struct warp *w, const struct clock *known,
                        int p, uint32_t stamp, uint32_t insn)
 {
@@ -93,7 +94,7 @@ RULE bool product_read(const struct races *s, const struct warp *w, const struct
            insn_of(w, insn)->family == FAMILY_WGMMA;
 }
 
-// Those of `lanes` of warp p whose read at `stamp` is not ordered before what the lane does now.
+// The lanes of `lanes`, of warp p, whose read at `stamp` is not ordered before what the lane does now.
 RULE uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, uint32_t stamp,
                         uint32_t insn)
 {
@@ -112,8 +113,8 @@ RULE uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, u
     return lanes && product_read(w->cta->races, w, known, p, stamp, insn) ? 0 : lanes;
 }
 
-// Whether a read by another CTA is known to be complete: that CTA then passed a barrier and set a flag, and this CTA
-// has seen the flag.
+// Whether a read by another CTA is known to be complete: that CTA has since passed a barrier and set a flag, and this
+// CTA has seen the flag.
 RULE bool is_complete(const struct warp *w, const struct party *p)
 {
     const struct completed *c = &w->cta->races->completed;
@@ -129,8 +130,8 @@ RULE bool is_complete(const struct warp *w, const struct party *p)
     return false;
 }
 
-// Whether the clock of a fence has what a thread of the CTA `cta` did up to `stamp`. own: the fence is of that CTA,
-// too.
+// Whether the clock of a fence includes what a thread of CTA `cta` did up to `stamp`. own: the fence is also by that
+// CTA.
 RULE bool shows(const struct clock *c, bool own, uint64_t cta, uint32_t thread, uint32_t stamp)
 {
     const struct clock *known = !c || own ? c : world_clock(c->world, cta);
@@ -145,8 +146,8 @@ RULE bool knows_fence(const struct warp *w, int lane, const struct cta *by, uint
     return party_before(w, lane, &p);
 }
 
-// Whether the lane knows of a proxy fence, by one warp of the CTA `by`, that has made visible to the asynchronous proxy
-// what a thread of the CTA `cta` did up to `stamp`. Where one fence serves many accesses, it is asked first.
+// Whether the lane knows of a proxy fence, by one warp of CTA `by`, that has shown to the asynchronous proxy what a
+// thread of CTA `cta` did up to `stamp`. One fence often serves many accesses: the one that did so last is tried first.
 RULE bool is_shown_by(const struct warp *w, int lane, const struct cta *by, uint32_t warp,
                       enum proxy_space space, uint64_t cta, uint32_t thread, uint32_t stamp)
 {
@@ -173,14 +174,14 @@ RULE bool is_shown_by(const struct warp *w, int lane, const struct cta *by, uint
     return false;
 }
 
-// Whether a proxy fence lies between what a thread of the CTA `home` did and what the lane does now through the
-// asynchronous proxy. The fence is by a thread of either CTA that knows of the former, and the lane knows of the fence.
-// Without it the two accesses are in no order, whatever synchronises their threads: causality order holds only between
-// accesses by one proxy, also for a read before a write (PTX ISA, "Causality Order").
+// Whether a proxy fence lies between what a thread of CTA `home` did and what the lane does now through the
+// asynchronous proxy. The fence is by a thread of either CTA that knows of the first access, and the lane knows of the
+// fence. Without a fence the two accesses are not ordered, whatever synchronises their threads: causality order holds
+// only between accesses by one proxy, even for a read before a write (PTX ISA, "Causality Order").
 RULE bool is_fenced(const struct warp *w, int lane, const struct cta *home, uint32_t thread,
                     uint32_t stamp)
 {
-    // The warp of the thread itself is asked first: mostly the fence is by that warp.
+    // The warp of the thread itself is tried first: mostly the fence is its own.
     uint32_t own = thread / WARP < (uint32_t)home->warps ? thread / WARP : 0;
     if (is_shown_by(w, lane, home, own, PROXY_SHARED, home->number, thread, stamp))
         return true;
@@ -204,8 +205,8 @@ RULE bool is_write_fenced(const struct warp *w, int lane, const struct cta *home
             is_fenced(w, lane, home, issuer_of(writer), stamp));
 }
 
-// Whether a proxy fence lies between a party's access to global memory and what the lane does now. If it is a fence of
-// the party's CTA, and that is not the lane's, it counts even if the lane does not know of it.
+// Whether a proxy fence lies between a party's access to global memory and what the lane does now. A fence by the
+// party's CTA, if it is not the lane's, counts even if the lane does not know of it.
 RULE bool is_fenced_global(const struct warp *w, int lane, const struct party *p)
 {
     for (int i = 0; i < w->cta->warps; ++i)
@@ -214,21 +215,21 @@ RULE bool is_fenced_global(const struct warp *w, int lane, const struct party *p
     return p->cta != (uint32_t)w->cta->number && race_told_fenced(w->cta->worker, p);
 }
 
-// ---- A race, although the lane knows of it ---------------------------------------------------------
+// ---- A race, although the lane knows of the other access --------------------------------------------
 
 // An operation that goes on by itself (wgmma, a bulk copy from shared memory) may read at any time from its issue until
-// its completion is seen. So a write in between is a race, even if a barrier stands between issue and write:
-// PTX treats such an operation as another thread's, and only its own completion mechanism orders it (PTX ISA, "Program
-// Order – Asynchronous Operations").
+// its completion is seen. So a write in between is a race, even with a barrier between issue and write: PTX treats such
+// an operation as another thread's, and only its own completion mechanism orders it (PTX ISA, "Program Order –
+// Asynchronous Operations").
 RULE bool is_overwritten(const struct warp *w, int lane, uint32_t thread, uint32_t stamp,
                          uint32_t issued)
 {
     return stamp > issued && stamp < RACE_FOREIGN && ordered(w, lane, thread, stamp);
 }
 
-// Whether a lane loads what another CTA wrote last, both by strong accesses, and has learnt of that write only by a
-// fence of CTA scope. In PTX that is no race, because both are strong; but such a fence orders nothing for other CTAs,
-// so the lane may still load the old value. A load that is repeated until it finds the new value is not affected.
+// Whether a lane loads what another CTA wrote last, both by strong accesses, and has learnt of that write only through
+// a fence of CTA scope. In PTX that is no race, since both are strong; but such a fence orders nothing for other CTAs,
+// so the lane may still load the old value. A load that is repeated until it finds the new value does not count.
 RULE bool told_narrowly(const struct warp *w, const struct op *op, int lane, const struct party *p)
 {
     const struct world *narrow = w->clock->narrow[lane];
@@ -239,9 +240,10 @@ RULE bool told_narrowly(const struct warp *w, const struct op *op, int lane, con
     return known && clock_knows(known, p->thread, p->stamp);
 }
 
-// ---- No race, although nothing orders them --------------------------------------------------------
+// ---- No race, although nothing orders the accesses --------------------------------------------------
 
-// Whether two accesses that share a byte are both strong, and of the same bytes: whether they have one strong kind.
+// Whether two accesses that share a byte are both strong and cover the same bytes: they do if they have the same strong
+// kind.
 RULE bool are_strong(uint32_t kind, uint32_t other)
 {
     return kind != RACE_PLAIN && kind == other;
@@ -255,8 +257,8 @@ RULE bool includes(const struct warp *w, uint32_t insn, uint32_t cta)
            (scope == SCOPE_CLUSTER && cta_of(w, cta) != w->cta);
 }
 
-// Whether this access and another one, by a CTA, are morally strong: both are strong, they are of the same bytes, and
-// each one's scope includes the other's thread (PTX ISA, "Morally strong operations").
+// Whether this access and another one, by a CTA, are morally strong: both are strong, they cover the same bytes, and
+// the scope of each includes the other's thread (PTX ISA, "Morally strong operations").
 RULE bool are_morally_strong(const struct warp *w, const struct op *op, uint32_t cta, uint32_t kind,
                              uint32_t insn)
 {
@@ -268,8 +270,8 @@ RULE bool polls(const struct warp *w, uint32_t insn)
     return insn_of(w, insn)->polls;
 }
 
-// Whether two accesses are volatile ones of lanes that run together, so that only their running in step orders them. It
-// is not so if either polls: a lane that polls a flag works whenever the other lane sets it.
+// Whether two accesses are volatile ones of lanes that run together, so that only their running in step orders them. If
+// either of them polls, they are not: a lane that polls a flag works whenever the other lane sets it.
 RULE bool in_step(const struct warp *w, const struct op *op, int lane, uint32_t thread,
                   uint32_t insn)
 {
@@ -278,8 +280,8 @@ RULE bool in_step(const struct warp *w, const struct op *op, int lane, uint32_t 
            insn_of(w, insn)->is_volatile && !polls(w, op->insn) && !polls(w, insn);
 }
 
-// Whether an instruction loads or stores a matrix. All lanes of a warp execute it together, so a lane that has come to
-// one has completed the one before.
+// Whether an instruction loads or stores a matrix. All lanes of a warp execute it together, so a lane at such an
+// instruction has completed the one before.
 RULE bool is_matrix(const struct warp *w, uint32_t insn)
 {
     enum family family = insn_of(w, insn)->family;
@@ -291,8 +293,8 @@ RULE bool both_matrices(const struct warp *w, const struct op *op, uint32_t warp
     return warp == (uint32_t)w->index && is_matrix(w, op->insn) && is_matrix(w, insn);
 }
 
-// Whether a plain load is the one that a loop around atom.cas begins with, as in CUDA's own examples: it is no race,
-// since the swap fails if the value was old.
+// Whether a plain load is the one before a loop around atom.cas, as in CUDA's own examples. It is no race, since the
+// swap fails if the loaded value was old.
 RULE bool is_load_of_cas(const struct warp *w, uint32_t load, uint32_t cas)
 {
     const struct insn_info *insns = w->cta->program->insns;
@@ -300,8 +302,8 @@ RULE bool is_load_of_cas(const struct warp *w, uint32_t load, uint32_t cas)
            insns[load & RACE_INSN].element == insns[cas & RACE_INSN].element;
 }
 
-// The part of an access to `bytes` bytes at `at` that lies in the `size` bytes at `from`: the first byte, counted from
-// `at`, and the number of bytes.
+// The part of an access to `bytes` bytes at `at` that lies within `size` bytes at `from`. first: its first byte,
+// counted from `at`; count: its bytes.
 struct part {
     uint32_t first, count;
 };
@@ -313,7 +315,7 @@ RULE struct part part_in(uint64_t at, uint32_t bytes, uint64_t from, uint64_t si
     return (struct part){(uint32_t)(low - at), (uint32_t)(high - low)};
 }
 
-// Whether a store of `value` would leave a part of memory unchanged. Two writes of the same value are no race.
+// Whether a store of `value` leaves a part of memory unchanged. Two writes of the same value are no race.
 RULE bool stores_same(const void *memory, const void *value, struct part p)
 {
     return !memcmp((const uint8_t *)memory + p.first, (const uint8_t *)value + p.first, p.count);
@@ -331,9 +333,10 @@ RULE bool mine_in_step(const struct warp *w, const struct op *op, int lane, cons
     return p->cta == (uint32_t)w->cta->number && in_step(w, op, lane, p->thread, p->insn);
 }
 
-// ---- An access, and what was written or read before ------------------------------------------------
+// ---- An access against earlier writes and reads -----------------------------------------------------
 
-// Whether a lane's access to global memory is a race with a write. The caller looks whether a store has the same value.
+// Whether a lane's access to global memory is a race with a write. The caller checks whether a store writes the same
+// value.
 RULE bool writer_races(const struct warp *w, const struct op *op, int lane, enum race_access access,
                        const struct party *p)
 {
@@ -343,8 +346,7 @@ RULE bool writer_races(const struct warp *w, const struct op *op, int lane, enum
     return !are_morally_strong(w, op, p->cta, p->kind, p->insn) || mine_in_step(w, op, lane, p);
 }
 
-// The first of `lanes` whose write is a race with one of the reads r, and in *reader the thread that read; -1: there is
-// no such lane.
+// The first of `lanes` whose write is a race with one of the reads r; *reader gets the thread that read. -1: none.
 RULE int race_with(const struct warp *w, const struct op *op, uint32_t lanes,
                    const struct readers *r, uint32_t *reader)
 {
@@ -376,8 +378,8 @@ RULE bool reader_races(const struct warp *w, const struct op *op, int lane, cons
     return !strong || mine_in_step(w, op, lane, p);
 }
 
-// Whether a lane's read (me) may replace an earlier one (before) at a cell: every access that is in order with the
-// later read, or is strong like it, is so with the earlier one, too.
+// Whether a lane's read (me) may replace an earlier one (before) at a cell: it may if every access that is in order
+// with it, or strong like it, is so with the earlier one, too.
 RULE bool takes_place(const struct warp *w, int lane, const struct party *me,
                       const struct party *before)
 {

@@ -1,10 +1,10 @@
-// races.h: the race checker: which thread may see whose accesses to memory. The functions by which operations and exec/
-// tell it of accesses and of synchronisation.
+// races.h: the race checker: whether something orders the accesses of different threads to memory. Operations and exec/
+// call these functions for every access and every synchronisation.
 //
-//   clocks.c   what is known of others: clocks, and worlds of them
+// clocks.c what threads know of others: clocks, and worlds of clocks
 //   snapshots.c  what was released at a place of global memory, joined only when it is asked for
 //   report.c   reports of races, and their log
-//   crowd.c    readers of a cell that it has no room for
+// crowd.c the readers that do not fit into a cell
 //   storage.c  the storage of one CTA
 //   threads.c  what a CTA's threads know of one another: releases, acquires, barriers
 //   atomics.c  strong accesses, and fences
@@ -15,8 +15,8 @@
 //   async.c    copies that come later, the asynchronous proxy
 //   shared.c   accesses to the CTA's shared memory
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that. cells.h has the cells of memory, and
-// lines of them; order.h the rules by which two accesses are in order, or no race without it.
+// Each uses only those above it in this list: code/tools/check-floors holds that. cells.h has the cells of memory and
+// lines of cells; order.h the rules by which two accesses are in order, or are no race without order.
 //
 // A race is two accesses to one byte by different threads that nothing orders. At least one of them is a write, and
 // they are not both strong and of the same bytes. Order is kept in vector clocks, compressed:
@@ -25,20 +25,19 @@
 //     accesses with `now`, the time after its own last release.
 //   - A thread knows of every thread of the CTA up to `base` (the last barrier of them all), of its
 //     own warp up to `wbase` (the last bar.warp.sync of them all), and of each single thread up
-//     to known->at[thread] (barriers of some, mbarriers, atomics). What it knows of other CTAs is its `world`.
+//     to known->at[thread] (barriers of some, mbarriers, atomics). Its `world` has what it knows of other CTAs.
 //   - Each cell of shared memory (1, 2 or 4 bytes: the smallest access of the kernel) remembers its
 //     last write and, for each warp and each kind of access, the last read and its lanes. Each cell
 //     of global memory remembers its last write and two reads by different threads. All its other readers are in its
 //     page's crowd (cells.h), which remembers the last read by each warp as well.
-//   - The bytes that a cp.async or a bulk copy writes are on their way until a wait, or the phase of an
-//     mbarrier, shows that they have come. Until then any access to them is a race, even by the thread
-//     that issued the copy.
-//   - wgmma and bulk stores are checked as reads twice, when they are issued and when they are waited for: so a
-//     thread that overwrites an operand in between is found, even if its write is in order with the issue. A wgmma
-//     is one operation of four warps: a wait by any of them shows that all four have read. wgmma, bulk stores and
-//     bulk loads go through the asynchronous proxy. If a thread accesses a byte and the proxy accesses it later, and
-//     one of the two writes, then a fence.proxy.async must lie between them: by a thread that knows of the first
-//     access, and that the thread which issues the second knows of.
+// - The bytes that a cp.async or a bulk copy writes are under way until a wait, or the phase of an mbarrier, shows that
+// they have arrived. Until then any access to them is a race, even by the thread that issued the copy.
+// - wgmma and bulk stores are checked as reads twice, at their issue and at the wait for them. So a thread that
+// overwrites an operand in between is found, even if its write is in order with the issue. A wgmma is one operation of
+// four warps: a wait by any of them shows that all four have read. wgmma, bulk stores and bulk loads go through the
+// asynchronous proxy. If a thread accesses a byte and the proxy accesses it later, and one of the two writes, a
+// fence.proxy.async must lie between them. The fence must be by a thread that knows of the first access, and the thread
+// that issues the second must know of the fence.
 //
 // What orders accesses:
 //   - CTA barriers, of all warps or of some, and mbarriers.
@@ -52,12 +51,14 @@
 //
 // Two writes of the same value are no race. One other pair is in order without any of these: a barrier of the CTA
 // completes the reads before it, so a thread that then sees a flag (any strong store) set after that barrier may write
-// where these reads were, with or without a fence (CUB's look-back does). If it is a thread of another CTA, that
-// holds from that CTA's next barrier on.
-// Some pairs are races although they are strong: volatile accesses of lanes that run together ("warp-
-// synchronous" code), where only their running in step decides which comes first.
-// Everything that is reported is a race. Not every race is reported: of several strong writes in no order a cell
-// remembers only the last, and of the readers in a launch only as many are remembered as 256 MB hold.
+// where these reads were, with or without a fence (CUB's look-back does so). For a thread of another CTA, this holds
+// from that CTA's next barrier on.
+//
+// Some pairs of strong accesses are races: volatile accesses of lanes that run together ("warp-synchronous" code),
+// where only their running in step decides which comes first.
+//
+// Everything that is reported is a race, but not every race is reported. Of several strong writes without order, a cell
+// remembers only the last. Of the readers in a launch, only as many are remembered as fit into 256 MB.
 #ifndef PTXSIM_RACES_H
 #define PTXSIM_RACES_H
 
@@ -65,29 +66,29 @@
 
 #include <pthread.h>
 
-// ASYNC: the issue of a copy. LOOK: a read that is checked against the writes before it, but not noted.
+// ASYNC: the issue of a copy. LOOK: a read that is checked against earlier writes, but not noted.
 enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC, RACE_LOOK };
 
-#define RACE_PENDING UINT32_MAX       // the stamp of a write by a copy that is still on its way
-#define RACE_FOREIGN (UINT32_MAX - 1) // of an access by another CTA of the cluster
-#define RACE_ASYNC_THREAD 0x80000000u // with the number of the thread that issued a copy
-#define RACE_KIND_SHIFT 29 // in write_insn: above the instruction, the kind of its access
+#define RACE_PENDING UINT32_MAX       // the stamp of a write by a copy that is still under way
+#define RACE_FOREIGN (UINT32_MAX - 1) // the stamp of an access by another CTA of the cluster
+#define RACE_ASYNC_THREAD 0x80000000u // a bit, with the number of the thread that issued a copy
+#define RACE_KIND_SHIFT 29 // in write_insn, the kind of access is in the bits above the instruction
 #define RACE_INSN ((1u << RACE_KIND_SHIFT) - 1)
-// Kinds of accesses: plain ones are 0, strong ones 1 + log2 of the bytes of an element. Two strong accesses of one
-// kind are of the same bytes, for each is aligned to its size, and need no order (PTX ISA, "Morally strong
-// operations").
+// Kinds of accesses: 0 for plain ones, 1 + log2 of the bytes of an element for strong ones. Two strong accesses of one
+// kind that share a byte cover the same bytes, since each is aligned to its size: they need no order (PTX ISA, "Morally
+// strong operations").
 enum { RACE_PLAIN, RACE_KINDS = 6 };
 
-// What a thread knows of others, or what threads find at a place where they synchronise. Clocks are shared: references
-// are counted, and a clock that several hold is copied before it is written.
+// What a thread knows of others, or what is found at a place where threads synchronise. Clocks are shared and have a
+// count of references; one with several holders is copied before it is written.
 struct clock {
     uint32_t refs, base, threads;
-    uint32_t most;       // at least as late as every `at`
+    uint32_t most;       // no entry of `at` is later
     struct world *world; // what is known of other CTAs, or NULL
-    uint32_t at[];       // of each thread
+    uint32_t at[];       // for each thread, the time up to which it is known
 };
 
-struct world { // clocks of CTAs, in the order of the CTAs' numbers
+struct world { // clocks of CTAs, sorted by the CTAs' numbers
     uint32_t refs, count;
     struct {
         uint64_t cta;
@@ -101,47 +102,59 @@ enum fence_scope { FENCE_CTA, FENCE_GPU, FENCE_SCOPES };
 // The memory that a proxy fence is for.
 enum proxy_space { PROXY_SHARED, PROXY_GLOBAL, PROXY_SPACES };
 
-// The last proxy fences of a warp. Of older ones it is no longer kept who knows of them: everybody counts as knowing.
+// The last proxy fences of a warp. Who knows of older ones is not kept: everybody counts as knowing.
 enum { PROXY_FENCES = 8 };
 struct proxy_fences {
-    struct proxy_fence { // whoever knows of one of these lanes up to `stamp` knows of the fence
+    struct proxy_fence { // a thread that knows of one of these lanes up to `stamp` knows of the
+                         // fence
         uint32_t stamp, lanes;
         bool is_for[PROXY_SPACES];
-        struct clock *shown; // what the lanes knew then: the fence makes it visible to the proxy
+        struct clock *shown; // what the lanes knew then, and the fence shows to the proxy
     } of[PROXY_FENCES];
-    uint32_t count; // of all fences; the last one is of[(count - 1) % PROXY_FENCES]
+    uint32_t count; // how many fences there have been; the last is of[(count - 1) % PROXY_FENCES]
     uint32_t served,
-        served_by; // the number of the fence, from 1, and its lane that answered last; 0: none has
-    struct clock *old[PROXY_SPACES]; // what the older fences have shown, together
+        served_by; // the fence, counted from 1, and its lane that answered last; 0: none
+    struct clock *old[PROXY_SPACES]; // what the older fences have shown, joined
 };
 
 // Sources of writes: a warp (0 to 31), several warps, or the bulk loads of an mbarrier (from LOADS on). The bytes of a
 // bulk load do not count as written by the thread that issued it: only a thread that has seen the mbarrier's phase
-// complete knows that they have come, and threads that have synchronised with that one since. So the loads of each
-// mbarrier have an index of their own in clocks. The same holds for st.async, and for those cp.async that arrive on an
-// mbarrier; but the thread that issued a cp.async may also wait for it, and threads that synchronise with it after that
-// know of the copy by that thread's index. If a CTA has more than LOAD_SOURCES mbarriers, some share a source.
-enum { SEVERAL = WARP, LOADS, LOAD_SOURCES = 32, SOURCES = 128 }; // LOAD_SOURCES: bits of a word
+// complete knows that they have arrived, and threads that have synchronised with such a thread since. So the loads of
+// each mbarrier have their own index in clocks. The same holds for st.async, and for those cp.async that arrive on an
+// mbarrier. But the thread that issued a cp.async may also wait for it itself; threads that synchronise with it
+// afterwards know of the copy by that thread's index. If a CTA has more than LOAD_SOURCES mbarriers, some share a
+// source.
+enum {
+    SEVERAL = WARP,
+    LOADS,
+    LOAD_SOURCES = 32,
+    SOURCES = 128
+}; // LOAD_SOURCES: as many as a word
+    // has bits
 
-// The series that are under way for a warp's loads of global memory (cells.h); a load's number chooses the place.
+// The current series of a warp's loads of global memory (cells.h). A load has the place: its instruction's number %
+// SERIES_PLACES.
 enum { SERIES_PLACES = 16 };
 struct series_place {
-    uint32_t insn, at, round; // at: the index in the host thread's log, in that round of the log
-    uint32_t broken; // series that ended after few reads; after MOST_BROKEN of them none is begun
+    uint32_t insn, at, round; // at: the index of the series in the host thread's log; round: that
+                              // of the log then
+    uint32_t broken; // series that ended after few reads; after MOST_BROKEN, no further one is
+                     // begun
 };
 
-struct warp_clock { // of a warp: the time of each lane, and what it knows
+struct warp_clock { // of a warp: the time of each lane, and what the lane knows
     uint32_t now[WARP], base[WARP], wbase[WARP];
-    // Up to when every lane knows: of all threads of each warp; at SEVERAL, of all threads of the CTA (the base); at
-    // each source of loads (from LOADS on), that its bytes have come.
+    // The time up to which every lane knows of all threads of a warp; at index SEVERAL, of all threads of the CTA (the
+    // base); from LOADS on, of the arrival of a source's loads.
     uint32_t least[LOADS + LOAD_SOURCES];
     struct clock *known[WARP];
-    struct world *world[WARP], *seen[WARP]; // seen: by strong reads; known from the next fence on
+    struct world *world[WARP], *seen[WARP]; // seen: found by strong reads, and known from the next
+                                            // fence on
     struct world *narrow[WARP];             // what was seen before a fence of CTA scope
-    // The place in global memory of a lane's last atomic, and what it found released there: to the GPU, and to its own
-    // CTA. A loop that waits around an atomic finds the same in most rounds, and then has nothing to acquire. In
-    // programs without narrow scopes, instead: the snapshot that it found there last, and those that it had found
-    // before at other places.
+    // The place in global memory of a lane's last atomic operation, and what the lane found released there: to the GPU,
+    // and to its own CTA. A loop that waits around an atomic operation finds the same in most rounds, and then has
+    // nothing to acquire. In programs without narrow scopes, instead: the snapshot that it found there last, and those
+    // that it had found before at other places.
     struct met {
         uint64_t at;
         struct world *gpu;
@@ -149,17 +162,17 @@ struct warp_clock { // of a warp: the time of each lane, and what it knows
         struct snapshot *last, *before;
     } met[WARP];
     uint32_t deferred;       // lanes that have not yet acquired what they met
-    struct fenced {          // what a lane knew at its last fence; stamp 0: it has had none
+    struct fenced {          // what a lane knew at its last fence; stamp 0: it has executed none
         struct clock *known; // a counted reference
         uint32_t stamp, base, wbase;
-        struct snapshot *last, *before; // as in struct met, at the time of the fence
+        struct snapshot *last, *before; // as in struct met, at the fence
     } fenced[FENCE_SCOPES][WARP];
-    uint32_t waited[WARP];        // each lane's time when it last waited for its own copies
-    uint32_t now_all;             // the lanes' time if all have the same, else 0
-    uint32_t base_all, wbase_all; // the earliest of any lane
-    bool plain;                   // no lane knows more of its own CTA than base and wbase say
+    uint32_t waited[WARP];        // the time when each lane last waited for its own copies
+    uint32_t now_all;             // the time of the lanes if all have the same; otherwise 0
+    uint32_t base_all, wbase_all; // the earliest of all lanes
+    bool plain;                   // no lane knows more of its own CTA than base and wbase tell
     bool alone;                   // plain, and no lane knows anything of another CTA
-    bool learnt;                  // lanes have learnt something that is not in these fields yet
+    bool learnt;                  // lanes have learnt something that these fields lack
     struct proxy_fences proxy;
     struct
         fenced_for { // what race_proxy has found fenced for one lane: it stays so, for a lane forgets nothing
@@ -174,68 +187,71 @@ struct warp_clock { // of a warp: the time of each lane, and what it knows
 };
 
 // The latest writes, or the latest reads, to a line of 32 cells. No cell of the line has a stamp later than `stamp`.
-// All its stamps that are later than the base are of the source `warp`: a warp, SEVERAL, or the loads of an mbarrier.
+// All cells whose stamp is later than the base have the source `warp`: a warp, SEVERAL, or the loads of an mbarrier.
 struct latest {
     uint32_t stamp, warp;
-    // For writes: 1 + the run (struct reading) in which all of them were made; 0: in several runs, or in none.
+    // Of writes: 1 + the run (struct reading) that all of them were made in; 0: several runs, or none.
     uint32_t run;
 };
 
-// A warp's reading of a line that is under way: at time `stamp` the warp has read the cells whose bits are set in
-// `cells`. Either all of `lanes` have read each of these cells; or lanes is 0, and one lane has read each, as `run`
-// says: lane i has read the 1 << run % 8 cells from cell run / 8 + (i << run % 8) on.
+// A warp's current reading of a line: at time `stamp`, the warp has read the cells whose bits are set in `cells`. If
+// `lanes` is not 0, each of these lanes has read all of these cells. Otherwise each cell has been read by one lane,
+// according to `run`: lane i has read the 1 << run % 8 cells from cell run / 8 + (i << run % 8) on.
 enum { RUN_SHIFT = 3 };
 struct reading {
     uint32_t stamp, cells, lanes, run;
-    uint32_t older;  // at least as late as the warp's settled reads of the line, and as `strong`
+    uint32_t older;  // no settled read of the line by the warp, nor `strong`, is later
     uint32_t strong; // the time of the warp's last strong read of the line
 };
 
-struct races {                            // of a CTA
+struct races {                            // the checks of one CTA
     unsigned shift;                       // log2 of a cell's bytes
-    uint32_t cells, threads, time, start; // start: the last time of the CTA that was run before
-    // threads: the entries of a clock. After one for each thread of the CTA there is one for each warp, of its products
-    // (wgmma), and then one for each source of loads.
+    uint32_t cells, threads, time, start; // start: the last time of the CTA that ran here before
+    // threads: entries of a clock: one for each thread of the CTA, then one for each warp, for its products (wgmma),
+    // then one for each source of loads.
     int warps;
     bool bulk;                                         // the program has bulk copies
-    uint32_t load_sources;                             // how many the CTA has asked for so far
-    uint32_t of_copies;                                // a bit for each source that is of cp.async
-    uint32_t came[LOAD_SOURCES];                       // for each source: when its last loads came
-    uint32_t *write_stamp, *write_thread, *write_insn; // of each cell: its last write
-    struct read_plane {                                // of each cell: a warp's last plain read
+    uint32_t load_sources;                             // how many the CTA has taken so far
+    uint32_t of_copies;                                // a bit for each source that is for cp.async
+    uint32_t came[LOAD_SOURCES];                       // for each source, when its last loads
+                                                       // arrived
+    uint32_t *write_stamp, *write_thread, *write_insn; // for each cell, its last write
+    struct read_plane {                                // for each cell, a warp's last plain read
         uint32_t *stamp, *lanes, *insn;
-        struct reading *reading; // of each line: what is not yet settled into stamp and lanes
-        uint32_t
-            *strong[RACE_KINDS];   // of strong reads of a kind: the stamps of all cells, then their
-                                   // lanes, then their instructions; NULL: there were none
-    } read[WARP];                  // of each warp
-    struct latest *writes, *reads; // of each line
-    bool pending;                  // whether there may be stamps RACE_PENDING or RACE_FOREIGN
-    bool fenced[FENCE_SCOPES];     // whether a thread of the CTA has executed a fence of this scope
-    bool narrow;                   // whether a thread has executed a fence of CTA scope
-    bool told_narrowly;            // whether warp_clock.narrow of any lane is not NULL
-    struct foreign *foreign;       // accesses whose stamp is RACE_FOREIGN; NULL: there were none
-    struct init {                  // of an mbarrier, until the cluster's barrier has shown it
+        struct reading *reading; // for each line, what has not been settled into stamp and lanes
+                                 // yet
+        // For strong reads of a kind: the stamps of all cells, then their lanes, then their
+        // instructions; NULL: there were none.
+        uint32_t *strong[RACE_KINDS];
+    } read[WARP];                  // for each warp
+    struct latest *writes, *reads; // for each line
+    bool pending;                  // there may be stamps RACE_PENDING or RACE_FOREIGN
+    bool fenced[FENCE_SCOPES];     // a thread of the CTA has executed a fence of this scope
+    bool narrow;                   // a thread has executed a fence of CTA scope
+    bool told_narrowly;            // warp_clock.narrow of some lane is not NULL
+    struct foreign *foreign;       // accesses with the stamp RACE_FOREIGN; NULL: there were none
+    struct init {                  // an initialised mbarrier, until the cluster's barrier has shown
+                                   // it
         uint32_t at, thread, stamp;
         enum { INIT_DONE, INIT_FENCED, INIT_ARRIVED } state;
     } * inits;
     size_t init_count, init_capacity;
-    struct place { // an address of shared memory at which atomics meet
+    struct place { // an address of shared memory that atomic operations use
         uint32_t at;
         struct clock *clock;
     } * places;
     size_t place_count, place_capacity;
-    struct completed { // up to when the reads of other CTAs are complete, sorted by their numbers
+    struct completed { // up to when reads of other CTAs are complete, sorted by the CTAs' numbers
         uint32_t count, capacity;
         struct {
             uint32_t cta, stamp;
         } * of;
-    } seen, completed; // seen: some thread knows it; completed: all do, since the last barrier
+    } seen, completed; // seen: known to some thread; completed: known to all since the last barrier
 };
 
 // ---- Storage ------------------------------------------------------------------------------------
 
-// races_create is called only if the launch checks races; without it, all other functions do nothing. races_start is
+// races_create is called only if the launch checks races; otherwise all functions here do nothing. races_start is
 // called before each CTA that runs in this storage.
 void races_create(struct cta *cta);
 void races_destroy(struct cta *cta);
@@ -257,65 +273,66 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
 // checker finds it in memory. A strong write is made by the caller.
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value);
-// The bytes of a copy have come to the shared memory of `home`: they count from now on as a write at `stamp`, by the
-// source of loads, or, if `source` is 0, by the lane that issued the copy.
+// The bytes of a copy have arrived in the shared memory of `home`. From now on they count as a write at `stamp`, by the
+// source of loads; or, if `source` is 0, by the lane that issued the copy.
 void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
                   uint32_t bytes, uint32_t source, uint32_t stamp);
-// Marks the bytes of a lane's store to the shared memory of `home` (st.async) as on their way, until race_arrived.
+// Marks the bytes of a lane's store to the shared memory of `home` (st.async) as under way, until race_arrived.
 void race_under_way(const struct warp *w, int lane, uint32_t insn, struct cta *home, uint32_t at,
                     uint32_t bytes);
-// race_load_source returns a CTA's next source of loads; copies: whether it is of cp.async. race_loads_come is called
-// when loads of a source come, and returns the stamp for race_arrived. race_loads_known adds to an mbarrier's clock
-// that the loads of a source up to a stamp have come.
+// race_load_source: a CTA's next source of loads; copies: the source is for cp.async. race_loads_come: called when
+// loads of a source arrive; returns the stamp for race_arrived. race_loads_known: adds to an mbarrier's clock that a
+// source's loads up to a stamp have arrived.
 uint32_t race_load_source(struct cta *home, bool copies);
 uint32_t race_loads_come(struct cta *home, uint32_t source, struct clock **clock);
 void race_loads_known(struct cta *home, uint32_t source, uint32_t stamp, struct clock **clock);
-// Adds to a clock all that has come so far of some sources of loads. sources: race_source_bit of each.
+// Adds to a clock everything that has arrived so far from some sources of loads. sources: a race_source_bit for each.
 void race_loads_told(struct cta *home, uint32_t sources, struct clock **clock);
 static inline uint32_t race_source_bit(uint32_t source)
 {
     return source ? 1u << (source - LOADS) : 0;
 }
-// Lanes have waited for copies that they issued. Moves the lanes' time on: copies that came up to it have been waited
-// for.
+// Lanes have waited for copies that they issued. Advances the lanes' time: copies that have arrived by then count as
+// waited for.
 void race_copies_awaited(struct warp *w, uint32_t lanes);
-// A warp issues an operation that goes on by itself, and reads shared memory until it is waited for. Returns the CTA's
+// A warp issues an operation that goes on by itself, reading shared memory until it is waited for. Returns the CTA's
 // time; what the warp writes from now on has a later stamp.
 uint32_t race_issue(struct warp *w);
-// To be called before race_shared when such an operation is waited for: reports bytes that were written since it was
-// issued (race_issue), even if the write is in order with the wait. Returns whether there are any.
+// Called before race_shared when such an operation is waited for: reports bytes that were written since its issue
+// (`issued`), even if the write is in order with the wait. Returns whether there are any.
 bool race_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                       uint32_t issued);
 // Checks an access by the asynchronous proxy (wgmma, bulk copies) to the shared memory of `home`, a CTA of the warp's
-// cluster. Reports bytes that a thread has written, or for a write (store) has read, with no fence.proxy.async in
-// between; returns whether there are any. race_proxy_global does it for a read of global memory.
+// cluster. Reports bytes that a thread has written, or before a write (store) has read, without a fence.proxy.async in
+// between; returns whether there are any. race_proxy_global does the same for a read of global memory.
 bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home, uint32_t at,
                 uint32_t bytes, bool store);
 void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes);
-// race_turn takes the lock under which an atomic operation on global memory is executed and noted, so that both happen
-// in the same order; race_turn_ends gives it back. NULL: nothing is noted, and no lock taken.
+// race_turn takes the lock under which an atomic operation on global memory is executed and noted, so that both
+// happen in the same order; NULL: nothing is noted, and no lock is taken. race_turn_ends releases the lock.
 int *race_turn(const struct warp *w, uint64_t at);
 void race_turn_ends(int *turn);
-// race_publish is called before a strong write, and notes what it releases at its place. race_observe is called after a
-// strong read, and takes what it acquires there; by: a load, or an atomic operation, IN_VAIN if its comparison failed.
-// home: the CTA whose shared memory `at` is in; NULL: it is in global memory.
+// race_publish: called before a strong write; notes what the write releases at its place. race_observe: called after a
+// strong read; the lane acquires what it finds there. by: a load, or an atomic operation; IN_VAIN: one whose comparison
+// failed. home: the CTA whose shared memory contains `at`; NULL: `at` is in global memory.
 enum race_strong { RACE_LOAD, RACE_ATOMIC, RACE_ATOMIC_IN_VAIN };
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home);
 void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home,
                   enum race_strong by);
-void race_observed(struct warp *w, uint32_t lanes); // after race_observe of all these lanes
+void race_observed(struct warp *w, uint32_t lanes); // called after race_observe for all these lanes
 
 // ---- Clusters -----------------------------------------------------------------------------------
 
 // Checks and notes one lane's access to the shared memory of another CTA of its cluster, before it happens.
 void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                  uint32_t bytes, enum race_access access, const void *value);
-// race_init: a lane of a cluster has initialised an mbarrier. race_init_fence: lanes execute a fence.mbarrier_init,
-// after which the cluster's barrier shows the mbarriers that they initialised, even if they arrive .relaxed.
+// race_init: a lane of a cluster has initialised an mbarrier. race_init_fence: lanes execute a fence.mbarrier_init;
+// afterwards the cluster's barrier shows others the mbarriers that these lanes initialised, even if they arrive
+// .relaxed.
 void race_init(struct warp *w, int lane, uint32_t at);
 void race_init_fence(struct warp *w, uint32_t lanes);
-// race_cluster_arrive: lanes arrive at the cluster's barrier (relaxed: others learn no more than that the CTA has
-// begun). race_cluster_phase: the barrier's phase is complete. race_cluster_wait: lanes have waited for that.
+// race_cluster_arrive: lanes arrive at the cluster's barrier; relaxed: others learn only that the CTA has begun.
+// race_cluster_phase: the barrier's phase is complete. race_cluster_wait: lanes have waited for that.
 // race_cluster_forget: a cluster begins, or ends.
 void race_cluster_arrive(struct warp *w, uint32_t lanes, bool relaxed);
 void race_cluster_phase(struct cluster *cluster);
@@ -323,17 +340,17 @@ void race_cluster_wait(struct warp *w, uint32_t lanes);
 void race_cluster_forget(struct cluster *cluster);
 // Like race_release, into a clock of the CTA `home`, which may be another one of the cluster.
 void race_release_to(struct warp *w, uint32_t lanes, struct cta *home, struct clock **clock);
-// The threads of a CTA have ended: reports accesses by other CTAs to its shared memory that may come after that.
+// The threads of a CTA have ended: reports accesses by other CTAs to its shared memory that may come later.
 void race_leave(struct cta *cta);
 
 // ---- Synchronisation ----------------------------------------------------------------------------
 
 void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu);
 void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared,
-                      bool global); // shared, global: which memory the fence is for
+                      bool global); // shared, global: the memory that the fence is for
 void race_warp_sync(struct warp *w, uint32_t lanes);
-// race_release adds what the lanes have done to a clock; race_acquire adds what a clock knows to
-// what the lanes know.
+// race_release: adds to a clock what the lanes have done and know. race_acquire: adds to what the lanes know what a
+// clock knows.
 void race_release(struct warp *w, uint32_t lanes, struct clock **clock);
 void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock);
 // Adds to a clock what the warp's products (wgmma) have read so far, and nothing else.
@@ -344,16 +361,17 @@ void clock_drop(struct clock **clock);
 
 // ---- Reports ------------------------------------------------------------------------------------
 
-// Reports a race, or a read of bytes that nothing has written; the kernel goes on. Each pair of lines is reported
-// once, with the first of its CTAs, and counted after that. other: the instruction of the other party. If launch->mine
-// is set, a pair is left out whose lines both stand in headers of the system or of a CUDA toolkit, called from nowhere
-// else.
+// Reports a race, or a read of bytes that nothing has written; the kernel goes on. Each pair of lines is reported once,
+// for the lowest of its CTAs, and then only counted. other: the instruction of the other party. With launch->mine,
+// leaves out a pair whose lines are both in headers of the system or of a CUDA toolkit, unless one of them is inlined
+// into another file.
 void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                  uint32_t other, const char *format, ...) __attribute__((format(printf, 6, 7)));
 void race_log_merge(struct race_log *into, struct race_log *from);
 void race_log_sort(struct race_log *log);
-// Whether an instruction is of CUB, of Thrust, or one of CUTLASS's loads of fragments. Its line's file decides, or its
-// kernel's name where nvcc was not asked for lines; a program that uses the same names is taken for the library.
+// Whether an instruction belongs to CUB, to Thrust, or to a load of fragments of CUTLASS. The file of its line
+// tells; if nvcc was not asked for lines, the name of its kernel. A program that uses the same names is taken for
+// the library.
 bool race_in_library(const struct program *program, uint32_t insn);
 
 #endif

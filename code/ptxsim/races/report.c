@@ -1,16 +1,16 @@
-// report.c: the texts of reports, and the log in which each pair of lines stands once. The log also has reads of bytes
-// that nothing has written, and other faults after which a kernel goes on.
+// report.c: the texts of reports, and the log, which has one entry for each pair of lines. The log also has reads of
+// bytes that nothing has written, and other faults after which a kernel goes on.
 #include "order.h"
 #include "ptxsim/machine/film.h"
 
-// Whether two places are one source line. A helper's line that is inlined at two places counts as two lines.
+// Whether two places are one source line. A line of a helper that is inlined at two places counts as two lines.
 static bool same_line(const struct source_line *a, const struct source_line *b)
 {
     return a->line == b->line && a->file == b->file &&
            (a->callers == b->callers || strcmp(a->callers, b->callers) == 0);
 }
 
-// Whether a path, which may end at a colon, is that of a header of the system or of a CUDA toolkit.
+// Whether a path belongs to a header of the system or of a CUDA toolkit. The path may end at a colon.
 static bool is_header_of_system(const char *path)
 {
     static const char *const folders[] = {"/cccl/", "/cuda", "/nvidia/"};
@@ -31,7 +31,7 @@ bool race_in_library(const struct program *program, uint32_t insn)
            strncmp(kernel, "_ZN6thrust", 10) == 0;
 }
 
-// Whether a line stands in the program's own files, or is inlined into one that does.
+// Whether a line is in the program's own files, or is inlined into one of them.
 static bool is_mine(const struct source_line *at)
 {
     if (!at->line || !is_header_of_system(at->file))
@@ -44,7 +44,7 @@ static bool is_mine(const struct source_line *at)
     return false;
 }
 
-// The log's entry for a pair of lines, each of which may have several instructions; NULL: the pair is new.
+// The log's entry for a pair of lines, of which each may have several instructions; NULL: the pair is new.
 static struct race_entry *find_entry(const struct race_log *log, const struct insn_info *insns,
                                      enum fault_kind kind, uint32_t insn, uint32_t other)
 {
@@ -59,7 +59,8 @@ static struct race_entry *find_entry(const struct race_log *log, const struct in
     return NULL;
 }
 
-// Notes and counts a fault in the log. other: the instruction of the other party; party: what is known of it, or NULL.
+// Counts a fault in the log, and describes it if it is new. other: the other party's instruction; party: what is known
+// of that party, or NULL.
 static void report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                    uint32_t other, const struct fault_place *party, const char *format,
                    va_list arguments)
@@ -71,7 +72,7 @@ static void report(struct warp *w, const struct op *op, int lane, enum fault_kin
     other &= RACE_INSN;
     if (cta->launch->mine && !is_mine(&insns[op->insn].at) && !is_mine(&insns[other].at))
         return;
-    // After so many reports the kernel is stopped: one that computes with garbage may loop without end.
+    // Stops the kernel after this many reports: one that computes with garbage may loop for ever.
     uint64_t enough = cta->launch->reports ? cta->launch->reports : 1 << 20;
     bool stops = ++log->total == enough;
     struct race_entry *e = find_entry(log, insns, kind, op->insn, other);
@@ -136,7 +137,7 @@ static int by_place(const void *a, const void *b)
 {
     const struct race_entry *x = a, *y = b;
     const uint64_t mine[] = {x->cta, x->fault.kind, x->insn,
-                             x->other}; // in a CTA, uninitialised reads come before races
+                             x->other}; // within a CTA, uninitialised reads come before races
     const uint64_t other[] = {y->cta, y->fault.kind, y->insn, y->other};
     for (int i = 0; i < 4; ++i)
         if (mine[i] != other[i])
@@ -163,7 +164,7 @@ static void name_block(const unsigned index[3], char *text, size_t size)
     snprintf(text, size, " of block (%u,%u,%u)", index[0], index[1], index[2]);
 }
 
-// Names a party's thread and line; its block only if that is not the warp's own.
+// Names a party by its thread and line, and by its block unless that is the warp's own.
 static struct other_party name_thread(const struct warp *w, const unsigned block[3], unsigned x,
                                       unsigned y, unsigned z, uint32_t insn)
 {
@@ -179,7 +180,7 @@ static struct other_party name_thread(const struct warp *w, const unsigned block
     return p;
 }
 
-// Names the party of an access to shared memory by a thread of the CTA `cta`.
+// Names the party of an access to shared memory: a thread of the CTA `cta`.
 static struct other_party name_party(const struct warp *w, const struct cta *cta, uint32_t thread,
                                      uint32_t insn, uint32_t at)
 {
@@ -192,7 +193,7 @@ static struct other_party name_party(const struct warp *w, const struct cta *cta
     return p;
 }
 
-// Reports a race with that party.
+// Reports a race with a party whose instruction is `insn`.
 __attribute__((format(printf, 6, 7))) static void report_pair(struct warp *w, const struct op *op,
                                                               int lane, uint32_t insn,
                                                               const struct other_party *p,
@@ -204,7 +205,7 @@ __attribute__((format(printf, 6, 7))) static void report_pair(struct warp *w, co
     va_end(arguments);
 }
 
-// An instruction's name in a report: two arguments for "%.*s".
+// An instruction's name in a report, as two arguments for "%.*s".
 #define NAME_OF(info) (info)->name_length, (info)->opcode
 
 void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
@@ -269,7 +270,7 @@ void report_proxy(struct warp *w, const struct op *op, int lane, const struct ct
                 wrote ? "wrote" : "read", p.where);
 }
 
-// Shared memory and threads for which the report names no block are those of the lane's own CTA.
+// Where the report names no block, the shared memory, or the thread, is of the lane's own CTA.
 void report_cluster(struct warp *w, const struct op *op, int lane, const struct cta *home,
                     uint32_t at, uint32_t bytes, enum race_access access, const struct party *p,
                     const char *did)
@@ -323,7 +324,7 @@ void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, u
                 narrow ? ": both are strong, but a scope leaves out the other's block" : "");
 }
 
-// Reports a read of what a party wrote to global memory. missing: what the two accesses lack.
+// Reports a read of what a party wrote to global memory. missing: what should have ordered the two accesses.
 static void report_read(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                         const struct party *p, const char *missing)
 {

@@ -1,11 +1,11 @@
-// series.c: series of reads of global memory (cells.h): opens pages to them, and before an open page is written, writes
-// all series out into the crowds of their pages.
+// series.c: series of reads of global memory (cells.h): opens pages to series; before an open page
+// is written, writes all series to the crowds of their pages.
 #include "internal.h"
 
 enum {
     MOST_SERIES = 128 << 20,
     MOST_CLOSED = 64
-}; // bytes of a launch; pages that are closed before no more are opened
+}; // bytes of a launch; closed pages after which no page is opened any more
 
 struct series_log *global_races_log(struct global_races *g)
 {
@@ -58,8 +58,8 @@ void race_series_open(struct worker *worker, struct page *page)
         page->series = SERIES_OPEN;
 }
 
-// Notes in the pages' crowds that each of `lanes` has read `bytes` bytes at `at`. lanes 0: all lanes have read a part
-// of them, one lane after the other, 1 << per cells each (struct stretch, run).
+// Notes in the crowds of the pages that each of `lanes` has read `bytes` bytes at `at`. lanes 0:
+// lane after lane has read a part of them, 1 << per cells each (struct stretch, run).
 static void note_cells(struct worker *worker, const struct series *s, uint64_t at, uint64_t bytes,
                        uint32_t lanes, uint32_t per)
 {
@@ -78,7 +78,7 @@ static void note_cells(struct worker *worker, const struct series *s, uint64_t a
     }
 }
 
-// Whether all lanes read, each the bytes that follow those of the lane before it.
+// Whether each lane reads the bytes after those of the lane before it.
 static bool is_run(const struct series *s)
 {
     bool run = s->lanes == ~0u;
@@ -96,7 +96,7 @@ static void write_out(struct worker *worker, const struct series *s)
         if (run)
             note_cells(worker, s, lead, (uint64_t)WARP * s->bytes, 0, per);
         for (uint32_t left = run ? 0 : s->lanes; left;) {
-            uint32_t same = 0; // neighbouring lanes that read at the same address
+            uint32_t same = 0; // the next lanes that read at the same address
             uint64_t from = s->from[__builtin_ctz(left)];
             do {
                 same |= left & -left;
@@ -107,7 +107,8 @@ static void write_out(struct worker *worker, const struct series *s)
     }
 }
 
-// Writes out all series, not only those of this page: so each is written out once, however many pages are closed.
+// Writes out all series, not only those that read this page: so each is written once, however many
+// pages are closed.
 void race_series_close(struct worker *worker, struct page *page)
 {
     struct global_races *g = worker->global_races;

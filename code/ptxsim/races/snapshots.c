@@ -1,14 +1,15 @@
-// snapshots.c: what has been released at a place of global memory, as a graph: a snapshot has what one lane released
-// there, and refers to the snapshots that this lane had met. Their joined world is worked out only when a check asks
-// for something that the nearest snapshots do not show: a thread that takes a lock mostly asks for what its last owner
-// did.
+// snapshots.c: what has been released at a place of global memory, as a graph. A snapshot has what one lane released
+// there, and refers to the snapshots that this lane had met before. Their joined world is worked out only when a check
+// asks for something that the nearest snapshots do not show: a thread that takes a lock mostly asks for what the lock's
+// last owner did.
 #include "internal.h"
 
 enum {
-    MOST_DEPTH = 1 << 14, // the longest chain of snapshots that are not worked out
-    MOST = 1 << 20,       // after so many snapshots, each new one is worked out unless one is free
-    MOST_ASKED = 24,      // snapshots that snapshot_shows looks at
-    BLOCK = 256           // snapshots that are allocated at a time
+    MOST_DEPTH = 1 << 14, // the longest chain of snapshots that have not been worked out
+    // with this many snapshots, a new one is worked out at once, unless a free one is found.
+    MOST = 1 << 20,
+    MOST_ASKED = 24, // how many snapshots snapshot_shows looks at
+    BLOCK = 256      // snapshots allocated at a time
 };
 
 struct snapshot_block {
@@ -16,7 +17,7 @@ struct snapshot_block {
     struct snapshot of[BLOCK];
 };
 
-// Gives back a reference to a snapshot. If it was the last, puts the snapshot first in a list of those to be freed.
+// Gives back a reference to a snapshot. If it was the last one, adds the snapshot to `list`, of snapshots to be freed.
 // Returns the list.
 static struct snapshot *let_go(struct snapshot *s, struct snapshot *list)
 {
@@ -26,7 +27,7 @@ static struct snapshot *let_go(struct snapshot *s, struct snapshot *list)
     return s;
 }
 
-// A free snapshot from this host thread's list.
+// Takes a free snapshot from this host thread's list.
 static struct snapshot *take_free(struct worker *worker)
 {
     if (!worker->free_snapshots) {
@@ -69,7 +70,7 @@ void snapshot_drop(struct worker *worker, struct snapshot **snapshot)
 {
     struct snapshot *list = let_go(*snapshot, NULL);
     *snapshot = NULL;
-    while (list) { // not by recursion: chains may be MOST_DEPTH long
+    while (list) { // a loop, no recursion: a chain may be MOST_DEPTH long
         struct snapshot *s = list;
         list = s->next;
         for (int i = 0; i < SNAPSHOTS_OF; ++i)
@@ -81,8 +82,8 @@ void snapshot_drop(struct worker *worker, struct snapshot **snapshot)
     }
 }
 
-// The clock of a CTA in a world, for the caller to write; the world and the clock are copied first if others hold them,
-// and made if they are missing.
+// A world's clock of a CTA, for the caller to write. If others hold the world or the clock, it is copied first; if
+// either is missing, it is made.
 static struct clock *clock_in(struct world **world, uint64_t cta, uint32_t threads)
 {
     struct world *x = *world;
@@ -135,8 +136,8 @@ static void add_shown(struct world **world, const struct snapshot *s)
     world_join(world, s->world);
 }
 
-// Works a snapshot out: joins what it and all snapshots that it refers to show into its world, and drops the
-// references.
+// Works a snapshot out: joins into its world all that it shows itself, and all that the snapshots it refers to show;
+// then drops those references.
 static void work_out(struct worker *worker, struct snapshot *s)
 {
     struct snapshots *g = &worker->global_races->snapshots;
@@ -205,7 +206,7 @@ struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
 
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own)
 {
-    lock_on(&g->lock); // another host thread might work `own` out meanwhile
+    lock_on(&g->lock); // another host thread might be working `own` out
     bool follows = !own->flat && own->stamp && own->cta == shown->cta &&
                    own->thread == shown->thread && own->stamp <= shown->stamp;
     for (int i = 0; follows && i < SNAPSHOTS_OF; ++i)

@@ -1,5 +1,5 @@
-// storage.c: the race checker's storage of one CTA: made once for a host thread, reset for each CTA that it runs,
-// freed.
+// storage.c: the storage of the race checker for one CTA: made once for each host thread, and reset
+// for each CTA that this thread runs.
 #include "internal.h"
 
 static uint32_t *plane(uint32_t cells)
@@ -116,8 +116,8 @@ void races_destroy(struct cta *cta)
     free(s);
 }
 
-// Stamps that the CTA before has left need not be cleared, since all are earlier than this CTA's start. The exceptions
-// are RACE_PENDING and RACE_FOREIGN.
+// Stamps that the CTA before has left are not cleared, since all of them are earlier than the start
+// of this CTA; except for RACE_PENDING and RACE_FOREIGN.
 void races_start(struct cta *cta)
 {
     struct races *s = cta->races;
@@ -138,7 +138,8 @@ void races_start(struct cta *cta)
             memset(s->read[i].reading, 0, lines * sizeof *s->read[i].reading);
             for (int kind = 0; kind < RACE_KINDS; ++kind)
                 if (s->read[i].strong[kind])
-                    memset(s->read[i].strong[kind], 0, s->cells * sizeof(uint32_t)); // its stamps
+                    memset(s->read[i].strong[kind], 0,
+                           s->cells * sizeof(uint32_t)); // only the stamps
         }
         s->time = 0;
         s->pending = false;

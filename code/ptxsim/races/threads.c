@@ -1,5 +1,5 @@
-// threads.c: what the threads of a CTA know of one another, and how it grows: by releases and acquires, barriers
-// and fences.
+// threads.c: what the threads of a CTA know of one another, which grows by releases and acquires,
+// barriers and fences.
 #include "internal.h"
 
 void race_step(struct warp *w, uint32_t lanes, uint32_t time)
@@ -8,7 +8,8 @@ void race_step(struct warp *w, uint32_t lanes, uint32_t time)
         w->clock->now[__builtin_ctz(left)] = time;
 }
 
-// When the stamps run out, close to RACE_PENDING, all accesses so far are forgotten and the time begins again.
+// When stamps get close to RACE_PENDING, all accesses so far are forgotten, and the time starts
+// again.
 uint32_t race_tick(struct cta *cta)
 {
     struct races *s = cta->races;
@@ -41,7 +42,7 @@ void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **
     world_join(&to->world, c->world[lane]);
 }
 
-// A lane that knows the same as the one before, as most do, adds only its own time.
+// Most lanes know the same as the lane before, and add only their own time.
 void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock)
 {
     const struct warp_clock *c = w->clock;
@@ -94,7 +95,7 @@ void race_acquire_lane(struct warp_clock *c, int lane, struct clock *clock)
 
 void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock)
 {
-    struct clock *old = NULL, *joined = NULL; // what the lane before knew, and what it knows now
+    struct clock *old = NULL, *joined = NULL; // what the lane before knew, and what it knows since
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         if (joined && c->known[i] == old) {
@@ -188,7 +189,8 @@ void race_warp_sync(struct warp *w, uint32_t lanes)
     race_summarise(w);
 }
 
-// At a barrier: all threads of a CTA learn what any of them has learnt by a fence of CTA scope.
+// At a barrier of the whole CTA: all threads learn what any of them has learnt by a fence of CTA
+// scope.
 static void share_narrow(struct cta *cta)
 {
     struct world *all = NULL;
@@ -219,7 +221,7 @@ void race_barrier_all(struct cta *cta)
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;
         for (int lane = 0; !(c->alone && !world) && lane < WARP; ++lane) {
-            clock_drop(&c->known[lane]); // after the barrier, base says as much
+            clock_drop(&c->known[lane]); // after the barrier, base has all of it
             world_drop(&c->world[lane]);
             c->world[lane] = world_share(world);
         }
