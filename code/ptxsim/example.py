@@ -1,4 +1,4 @@
-"""Triton without a GPU: a row's softmax, compared with numpy; then the same without the mask of its store.
+"""Triton without a GPU: a row's softmax, compared with numpy; then the same kernel without the mask of its store.
 
     pip install './code/ptxsim[triton]' && python3 code/ptxsim/example.py
 """
@@ -10,7 +10,7 @@ import ptxsim.triton
 
 
 @triton.jit
-def softmax(out, x, columns, BLOCK: tl.constexpr, MASKED: tl.constexpr):  # [rows][columns], a program a row
+def softmax(out, x, columns, BLOCK: tl.constexpr, MASKED: tl.constexpr):  # [rows][columns], one program for each row
     row, i = tl.program_id(0), tl.arange(0, BLOCK)
     scores = tl.load(x + row * columns + i, i < columns, -float("inf"))
     weights = tl.exp(scores - tl.max(scores, 0))

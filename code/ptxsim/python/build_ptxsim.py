@@ -1,5 +1,5 @@
 """Builds the wheel of ptxsim (PEP 517): compiles the simulator and its command with $CC or gcc, and puts both into a
-package of Python. Everything is done from the sources of a checkout; nothing is written outside of a temporary folder.
+Python package. It needs only the sources of a checkout, and writes to a temporary folder only.
 """
 
 import base64
@@ -23,7 +23,8 @@ CODE = HERE.parents[1]
 NAME = "ptxsim"
 VERSION = re.search(r'#define PTXSIM_VERSION "(.*)"', (CODE / "ptxsim/ptxsim.h").read_text("utf-8")).group(1)
 SUMMARY = "Runs CUDA programs without a GPU, and finds their races: a PTX simulator that counts"
-# What ptxsim cc calls where there is no toolkit; the releases are those of code/tools/deps.
+# The packages that `ptxsim cc` runs where no toolkit is installed; the versions are those of
+# code/tools/deps.
 TOOLKIT = ["nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-crt==13.0.88",
            "nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cccl==13.0.85", "nvidia-nvtx==13.0.85",
            "nvidia-cuda-profiler-api==13.0.85"]
@@ -36,7 +37,7 @@ ptxsim = ptxsim.pytest_plugin
 """
 
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-w", f"-I{CODE}"]
-# mk/simulator.mk says why.
+# mk/simulator.mk explains these flags.
 LIBRARY_FLAGS = ["-fno-semantic-interposition", "-fno-math-errno", "-fno-trapping-math"]
 HOT = ("machine", "races", "ops", "exec")
 FLOORS = ["base", "parse", "machine", "races", "ops", "ops/isa", "decode", "exec", "cudart",
@@ -55,7 +56,7 @@ def compiler():
 
 
 def cuda_headers():
-    """The folder of cuda_runtime_api.h: CUDA_HOME's, of the packages that the build asked for, or of a toolkit."""
+    """The folder of cuda_runtime_api.h: in CUDA_HOME, in a package that the build requires, or in a toolkit."""
     places = [pathlib.Path(os.environ["CUDA_HOME"]) / "include"] if os.environ.get("CUDA_HOME") else []
     places += [pathlib.Path(p) / "nvidia" / "cu13" / "include" for p in sys.path]
     places += [pathlib.Path("/usr/local/cuda/include")]
@@ -78,8 +79,8 @@ def sources(*folders):
 
 
 def compile_all(work, groups):
-    """Compiles each (source, flags) into objects, by group and source, on all cores, those that take longest
-    first."""
+    """Compiles each (source, flags) on all cores, longest compilations first; returns the objects by group and
+    source."""
     cc, headers = compiler(), ["-isystem", cuda_headers()]
 
     def one(job):
@@ -129,11 +130,12 @@ def build_native(folder):
     run([*cc, "-s", "-shared", "-Wl,-soname,libcudart.so.12", f"-Wl,--version-script={older / 'libcudart12.map'}",
          "-Wl,-z,defs", *made["cudart12"].values(), forward, f"-L{folder}", "-l:libcudart.so.13",
          "-Wl,-rpath,$ORIGIN", "-o", folder / "libcudart.so.12"])
-    # For Python: without the CUDA runtime, since a process may have its own.
+    # libptxsim.so, for Python, is without the CUDA runtime, since the process may have a real one.
     link("libptxsim.so", "capi/libptxsim.map", [
         *(made["runtime"][source] for source in made["runtime"] if "cudart" not in source.parts),
         *made["python"].values()])
-    # The driver's library is a link to the same file: a second copy would be a second device.
+    # libcuda.so.1 needs the same libcudart.so.13: a second copy of the simulator would be a second
+    # device.
     run([*cc, "-s", "-shared", "-Wl,-soname,libcuda.so.1", "-Wl,--no-as-needed", f"-L{folder}",
          "-l:libcudart.so.13", "-Wl,-rpath,$ORIGIN", "-o", folder / "libcuda.so.1"])
     run([*cc, "-s", *made["command"].values(), "-lm", "-lpthread", "-ldl", "-o", folder / "ptxsim"])

@@ -1,5 +1,6 @@
-// cc.c: ptxsim cc: runs nvcc with what the simulator needs: uncompressed PTX, the runtime as a
-// shared library, and line numbers for kernel and host code. The program also runs on a GPU.
+// cc.c: ptxsim cc: runs nvcc with the options that the simulator needs: uncompressed PTX, the
+// runtime as a shared library, and line numbers for kernel and host code. The program also runs on
+// a GPU.
 #include "tool.h"
 
 #include <ctype.h>
@@ -41,7 +42,7 @@ static const char *find_toolkit(void)
         *strrchr(real, '/') = 0;
     if (real && is_there(text("%s/include/cuda_runtime.h", real)))
         return real;
-    // PyPI's packages are beside ours, or in the checkout (make deps).
+    // Packages of PyPI are beside this one, or in the checkout (make deps).
     const char *const others[] = {"/usr/local/cuda", text("%s/../../nvidia/cu13", home),
                                   text("%s/.toolkit/nvidia/cu13", root)};
     for (size_t i = 0; i < sizeof others / sizeof *others; ++i)
@@ -50,7 +51,7 @@ static const char *find_toolkit(void)
     fail(EXIT_MACHINE, "no nvcc here: pip install 'ptxsim[cc]' brings one, or set CUDA_HOME");
 }
 
-// The runtime as a shared library: the toolkit's, wherever its packager has put it.
+// The path of the runtime's shared library in a toolkit, whose packagers put it in various folders.
 static const char *find_runtime(const char *toolkit)
 {
     static const char *const folders[] = {"lib64", "lib", "targets/x86_64-linux/lib"};
@@ -77,7 +78,7 @@ static bool chooses_images(const char *flag)
            begins(flag, "--gpu-code");
 }
 
-// Whether a source has instructions that exist only in PTX for sm_90a, or from sm_90 on.
+// Whether a source contains instructions that PTX has for sm_90a only, or from sm_90 on.
 static bool is_for_hopper(const char *path)
 {
     static const char *const signs[] = {"wgmma",
@@ -139,7 +140,8 @@ int cc_main(int argc, char **argv)
     command[count++] = "-no-compress";
     for (int i = 1; i < argc; ++i)
         command[count++] = argv[i];
-    // By its file name: PyPI's packages have no libcudart.so that -lcudart would find.
+    // The runtime is linked by its file name: PyPI's packages have no libcudart.so, which -lcudart
+    // needs.
     command[count++] = "-cudart";
     command[count++] = "none";
     command[count++] = text("-L%s", folder);

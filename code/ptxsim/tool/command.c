@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
         if (strcmp(word, parts[i].name) == 0) {
             speaker = parts[i].speaker;
-            argv[1] = (char *)parts[i].speaker; // getopt's messages begin with it
+            argv[1] = (char *)parts[i].speaker; // the first word of getopt's messages
             find_home();
             return parts[i].main(argc - 1, argv + 1);
         }

@@ -1,5 +1,5 @@
-// film.c: makes a page from a PTXSIM_FILM recording: the viewer of code/film/, the recording, the
-// source text, and a description of what is wrong.
+// film.c: makes a page from a recording of PTXSIM_FILM: it has the viewer of code/film/, the
+// recording, the source text, and a description of what is wrong.
 #include "tool.h"
 
 #include "ptxsim/machine/film_events.h"
@@ -46,7 +46,7 @@ static void append_html(struct text *t, const char *words)
 
 // ---- Source -------------------------------------------------------------------------------------
 
-// Whether an instruction of the kernel is from a file; *last becomes the last line that has one.
+// Whether an instruction of the kernel has a line in a file; *last becomes the last such line.
 static bool has_lines(const json_t *kernel, const char *file, int *last)
 {
     const json_t *insn;
@@ -60,8 +60,8 @@ static bool has_lines(const json_t *kernel, const char *file, int *last)
     return *last > 0;
 }
 
-// The file that the compiler read: a chapter's or a mutant's has #line, so its text is in the
-// program's order, with each line's place in the chapter. NULL: there is none.
+// The file that the compiler read. A chapter's or a mutant's contains #line, so its text is in the
+// program's order, and each line's place in the chapter is known. NULL: there is no such file.
 static char *compiled_text(const char *program)
 {
     static const char *const folders[] = {"build/tangled", "build/mutants"};
@@ -84,7 +84,7 @@ static void add_line(json_t *lines, const char *file, int number, const char *te
                           json_pack("[s, i, o]", file, number, line ? line : json_string("")));
 }
 
-// The lines of a text with #line directives.
+// Adds the lines of a text that has #line directives, each with its place.
 static void lines_of_compiled(json_t *lines, const char *text)
 {
     char file[4096] = "";
@@ -97,7 +97,7 @@ static void lines_of_compiled(json_t *lines, const char *text)
     }
 }
 
-// The lines of a file itself, up to the last one that has an instruction of the kernel.
+// Adds the lines of a file, up to the last one that has an instruction of the kernel.
 static void lines_of_file(json_t *lines, const json_t *kernel, const char *file, char **all)
 {
     int last, number = 1;
@@ -117,15 +117,15 @@ static void lines_of_file(json_t *lines, const json_t *kernel, const char *file,
         *all = text;
 }
 
-// The kernel's text as [[file, line, text], ...]; *all becomes the program's text, in which types
-// are looked up.
+// The kernel's text as [[file, line, text], ...]; *all gets the program's text, in which types are
+// looked up.
 static json_t *source_of(const json_t *kernel, const char *program, char **all)
 {
     json_t *lines = json_array(), *seen = json_object();
     const json_t *insn;
     size_t i;
     *all = compiled_text(program);
-    const bool compiled = *all != NULL; // its text includes the chapters' lines
+    const bool compiled = *all != NULL; // such a text includes the chapters' lines
     if (compiled)
         lines_of_compiled(lines, *all);
     json_array_foreach (json_object_get(kernel, "instructions"), i, insn) {
@@ -140,7 +140,7 @@ static json_t *source_of(const json_t *kernel, const char *program, char **all)
     return lines;
 }
 
-// Cuts off what follows the kernel: the host's part of the program.
+// Removes the lines after the kernel, the host's part of the program.
 static void trim_source(json_t *lines, const json_t *kernel)
 {
     json_t *used = json_object();
@@ -168,9 +168,10 @@ static void trim_source(json_t *lines, const json_t *kernel)
 enum { MOST_CALLS = 16 };
 
 struct
-    chain { // the places of an instruction: the kernel's line, then the line in each function it is in
+    chain { // the calls that lead to an instruction: the line in the kernel, then the line in each
+            // inlined function
     int count;
-    char place[MOST_CALLS][256]; // "FILE:LINE", the file without its folder
+    char place[MOST_CALLS][256]; // each as "FILE:LINE", where FILE has no folder
 };
 
 static void add_place(struct chain *c, const char *place)
@@ -180,8 +181,8 @@ static void add_place(struct chain *c, const char *place)
         snprintf(c->place[c->count++], sizeof c->place[0], "%s", slash ? slash + 1 : place);
 }
 
-// Makes a chain from the callers, ["FILE:LINE", ...] with the innermost first, and the
-// instruction's own line.
+// Makes the chain of an instruction from its callers, ["FILE:LINE", ...] with the innermost first,
+// and its own line.
 static struct chain chain_of(const json_t *kernel, long number)
 {
     struct chain c = {0};
@@ -197,7 +198,8 @@ static struct chain chain_of(const json_t *kernel, long number)
     return c;
 }
 
-// "line FILE:LINE (there FILE:LINE)": the call at `level` of a chain, and the instruction's own line.
+// Writes "line FILE:LINE (there FILE:LINE)": the call at `level` of a chain, and in brackets the
+// instruction's own line.
 static void line_at(const struct chain *c, int level, char *text, size_t size)
 {
     level = level < c->count ? level : c->count - 1;
@@ -214,15 +216,14 @@ static bool not_after(const char *a, const char *b)
            atoi(colon + 1) <= atoi(other + 1);
 }
 
-// Whether an instruction that accesses global memory writes there.
+// Whether an instruction is one that writes to global memory.
 static bool stores_global(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
     return json_integer_value(json_array_get(insn, 5));
 }
 
-// Whether an instruction that accesses shared memory writes there: stores do, and asynchronous
-// copies.
+// Whether an instruction writes to shared memory: a store does, and an asynchronous copy.
 static bool stores(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
@@ -240,13 +241,13 @@ static bool has_mbarriers(const json_t *kernel)
     return false;
 }
 
-// Number i in an event's row.
+// Number i of an event's row.
 static long number_of(const json_t *row, size_t i)
 {
     return (long)json_integer_value(json_array_get(row, i));
 }
 
-// Whether a byte is among the addresses of a pattern with this base.
+// Whether a pattern, from this base on, includes the byte at `at`.
 static bool pattern_has(const json_t *kernel, long number, long base, long at)
 {
     const json_t *pattern = json_array_get(json_object_get(kernel, "patterns"), (size_t)number);
@@ -258,7 +259,7 @@ static bool pattern_has(const json_t *kernel, long number, long base, long at)
     return false;
 }
 
-// Whether an event is an instruction's access to the byte of a race.
+// Whether an event is an access by instruction `insn` to the byte of a race.
 static bool is_access(const json_t *kernel, const json_t *fault, const json_t *row, long insn)
 {
     long type = number_of(row, 0);
@@ -271,13 +272,13 @@ static bool is_access(const json_t *kernel, const json_t *fault, const json_t *r
            pattern_has(kernel, number_of(row, 5), number_of(row, 4), whole_at(fault, "byte"));
 }
 
-struct moment {    // how far a lane has come
+struct moment {    // how far a lane has got
     long rounds;   // how often it has reached the instruction
     long barriers; // how many barriers have released its warp
     bool found;
 };
 
-// How far a lane had come at its last access to the byte of a race, before the race was seen.
+// How far a lane had got at its last access to the byte of a race before the race was found.
 static struct moment moment_of(const json_t *kernel, const json_t *fault, long insn, long thread)
 {
     struct moment now = {0}, last = {0};
@@ -305,9 +306,9 @@ static struct moment moment_of(const json_t *kernel, const json_t *fault, long i
     return last;
 }
 
-// Whether two threads are at the same line, and no barrier could be between their accesses: both
-// have reached the instruction equally often; or, for two instructions of the line, both have
-// passed the same barriers.
+// Whether two threads of a race are at one line, and no barrier could be between their accesses.
+// For one instruction: both threads have reached it equally often. For two instructions of the
+// line: both threads have passed the same barriers.
 static bool same_line(const json_t *kernel, const json_t *fault, const struct chain *a,
                       const struct chain *b)
 {
@@ -326,9 +327,9 @@ static bool same_line(const json_t *kernel, const json_t *fault, const struct ch
                          : !has_mbarriers(kernel) && first.barriers == second.barriers;
 }
 
-// Whether a race's second access repeats one that its warp had made before the first access, in the
-// same round: then the access is late, and the first access should have waited for it. Compares how
-// often both instructions ran before the fault.
+// Whether the second access of a race repeats an access that its warp had made before the first
+// access, in the same round. Then it is the second access that is late, and the first should have
+// waited for it. Compares how often both instructions had run before the fault.
 static bool comes_late(const json_t *kernel, const json_t *fault)
 {
     const json_t *blocks = json_object_get(kernel, "blocks"), *row;
@@ -352,7 +353,7 @@ static bool comes_late(const json_t *kernel, const json_t *fault)
         by_second += of == warp && second_here;
         if (of != first)
             continue;
-        if (first_here) // in one block, the order of the two instructions decides
+        if (first_here) // within one block, the order of the two instructions decides
             before = by_first + (second_here && insn < other);
         by_first += second_here;
     }
@@ -367,14 +368,14 @@ static void cta_name(const json_t *index, char *text, size_t size)
     snprintf(text, size, "CTA (%d, %d, %d)", (int)i[0], (int)i[1], (int)i[2]);
 }
 
-// Whether the other party of a race is in a CTA other than the filmed one.
+// Whether the other access of a race is by a CTA other than the filmed one.
 static bool between_ctas(const json_t *kernel, const json_t *fault)
 {
     const json_t *theirs = json_object_get(fault, "cta");
     return theirs && !json_equal(theirs, json_object_get(kernel, "cta"));
 }
 
-// A race of two CTAs, in a sentence.
+// Explains a race between two CTAs in a sentence.
 static void explain_ctas(const json_t *kernel, const json_t *fault, char *text, size_t size)
 {
     char first[600], second[600], mine[64], theirs[64];
@@ -397,7 +398,7 @@ static void explain_ctas(const json_t *kernel, const json_t *fault, char *text, 
         stores_global(kernel, whole_at(fault, "insn")) ? "writes" : "reads", second);
 }
 
-// ---- Addresses that are wrong -------------------------------------------------------------------
+// ---- Wrong addresses ----------------------------------------------------------------------------
 
 static const char *base_name(const char *path)
 {
@@ -405,7 +406,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-// Whether a line of the source ends a statement, or has no part of one.
+// Whether a line of the source ends a statement, or contains no part of one.
 static bool ends_statement(const char *line)
 {
     const char *comment = strstr(line, "//");
@@ -421,7 +422,8 @@ static const char *source_line(const json_t *source, size_t i)
     return text ? text : "";
 }
 
-// The statement at a place FILE:LINE, without comments; empty if the source has no such line.
+// Writes the statement at a place FILE:LINE, without comments; empty if the source has no such
+// line.
 static void statement_at(const json_t *source, const char *place, struct text *t)
 {
     const json_t *row;
@@ -455,8 +457,8 @@ static size_t name_length(const char *text)
     return length;
 }
 
-// Reads "t.codes.k" from "t.codes[stage].k[i]" or from "t->codes[1].k", like a tile's name; returns
-// the end of it in `text`.
+// Reads a path like a tile's name: "t.codes.k" from "t.codes[stage].k[i]" or "t->codes[1].k".
+// Returns where it ends in `text`.
 static const char *read_path(const char *text, char *path, size_t size)
 {
     size_t used = 0;
@@ -477,15 +479,16 @@ static const char *read_path(const char *text, char *path, size_t size)
     }
 }
 
-// Whether a path is `other`, or one of its members.
+// Whether a path is `other`, or names a member of it.
 static bool is_within(const char *path, const char *other)
 {
     size_t length = strlen(other);
     return strncmp(path, other, length) == 0 && (!path[length] || path[length] == '.');
 }
 
-// Whether a statement names a tile, or a member of it; unless `whole`: or a structure that has the
-// tile. (A structure in dynamic memory has a name only in the source.)
+// Whether a statement names a tile, or a member of it; unless `whole`, also whether it names a
+// structure that contains the tile. (A structure in dynamic shared memory has its name in the
+// source only.)
 static bool names_tile(const char *statement, const json_t *tile, bool whole)
 {
     char wanted[256], path[256];
@@ -510,7 +513,8 @@ static bool has_byte(const json_t *tile, long at)
     return at >= whole_at(tile, "at") && at < whole_at(tile, "at") + bytes;
 }
 
-// Whether an instruction accesses a tile in this film, by its lowest or its highest lane.
+// Whether an instruction accesses a tile somewhere in this film, with its lowest or its highest
+// lane.
 static bool accesses_tile(const json_t *kernel, long insn, const json_t *tile)
 {
     const json_t *row, *pattern;
@@ -526,15 +530,16 @@ static bool accesses_tile(const json_t *kernel, long insn, const json_t *tile)
     return false;
 }
 
-// The tile that an instruction runs past: the innermost statement around it names this tile, and
-// elsewhere it accesses it, but the byte of the race is in another one. NULL: there is none.
+// The tile that an instruction runs past the end of: the innermost statement around the instruction
+// names this tile, and at other times the instruction accesses it, but the byte of the race is in
+// another tile. NULL: none.
 static const json_t *tile_left(const json_t *kernel, const json_t *tiles, const json_t *source,
                                const json_t *fault, long insn)
 {
     struct chain c = chain_of(kernel, insn);
     long at = whole_at(fault, "at");
     const json_t *tile, *left = NULL;
-    bool named = false, known = false; // known: some tile has the byte
+    bool named = false, known = false; // known: some tile contains the byte
     size_t i;
     for (int level = c.count - 1; level >= 0 && !left && !named; --level) {
         struct text t = {0};
@@ -551,8 +556,8 @@ static const json_t *tile_left(const json_t *kernel, const json_t *tiles, const 
     return named || !known ? NULL : left;
 }
 
-// Describes a race that no barrier prevents: two threads at one line, or an access outside the tile
-// that its line names. False: it is another kind.
+// Describes a race that no barrier can prevent: two threads at one line, or an access outside of
+// the tile that its line names. False: the race is neither.
 static bool explain_address(const json_t *kernel, const json_t *tiles, const json_t *source,
                             const json_t *fault, const char *name, char *text, size_t size)
 {
@@ -599,7 +604,7 @@ static bool explain_address(const json_t *kernel, const json_t *tiles, const jso
     return true;
 }
 
-// A sentence about what is missing between the accesses of a race.
+// Explains in a sentence what is missing between the two accesses of a race.
 static void explain_race(const json_t *kernel, const json_t *tiles, const json_t *source,
                          const json_t *fault, char *text, size_t size)
 {
@@ -610,7 +615,7 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     const char *before = json_is_true(json_object_get(fault, "wrote")) ? "writes" : "reads";
     const char *now = stores(kernel, insn) ? "writes" : "reads";
     struct chain a = chain_of(kernel, other), b = chain_of(kernel, insn);
-    int level = 0; // the level at which the two chains differ
+    int level = 0; // the first level where the two chains differ
     while (level < a.count - 1 && level < b.count - 1 &&
            strcmp(a.place[level], b.place[level]) == 0)
         ++level;
@@ -618,8 +623,8 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     line_at(&b, level, second, sizeof second);
     bool again = not_after(b.place[level], a.place[level]), late = comes_late(kernel, fault);
     bool early = not_after(a.place[level], b.place[level]);
-    // A program in which each warp has its own rows, and one reads another's rows by mistake, lacks
-    // no barrier.
+    // If each warp has its own rows, and one warp reads another's by mistake, the mistake is no
+    // missing barrier.
     const char *or_index =
         thread / 32 == warp ? "" : " If they should not share that place, look at the index.";
     const char *barrier = thread / 32 == warp     ? "__syncwarp()"
@@ -661,7 +666,8 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
             thread % 32, before, name, warp, lane, now, or_index);
 }
 
-// Whether an event writes a byte of shared memory: a store, an atomic, a copy, a bulk copy.
+// Whether an event writes a byte of shared memory, by a store, an atomic operation, a copy or a
+// bulk copy.
 static bool writes_byte(const json_t *kernel, const json_t *row, long at)
 {
     if (number_of(row, 0) == EVENT_BULK)
@@ -671,8 +677,7 @@ static bool writes_byte(const json_t *kernel, const json_t *row, long at)
            pattern_has(kernel, number_of(row, 4), number_of(row, 3), at);
 }
 
-// The lane that accesses a byte of shared memory in an event of that kind; -1: no lane of an event
-// does.
+// The lane that accesses a byte of shared memory in a row of a film; -1: none does.
 static long lane_at(const json_t *kernel, const json_t *row, long at)
 {
     if (number_of(row, 0) != EVENT_SHARED)
@@ -690,8 +695,8 @@ static long lane_at(const json_t *kernel, const json_t *row, long at)
     return -1;
 }
 
-// For a read of bytes that nobody has written: whether another thread writes them later, or the
-// same thread, or none.
+// Explains a read of bytes that nothing has written: another thread writes them later, or the same
+// thread does, or none.
 static void explain_unwritten(const json_t *kernel, const json_t *tiles, const json_t *fault,
                               char *text, size_t size)
 {
@@ -731,13 +736,13 @@ static void explain_unwritten(const json_t *kernel, const json_t *tiles, const j
 
 enum { MOST_WARPS = 32, MOST_MBARRIERS = 256 };
 
-struct waiting {      // what a warp waits for, at the end of the film
-    long insn;        // the instruction; -1: it does not wait
-    long barrier, at; // a barrier's number; or -1, and an mbarrier's address
+struct waiting {      // what a warp waits for when the film ends
+    long insn;        // the waiting instruction; -1: the warp does not wait
+    long barrier, at; // the number of a barrier; or -1, and the address of an mbarrier
     bool told;
 };
 
-// What each warp waits for at the end; `state` receives the last state of each mbarrier.
+// Finds what each warp waits for when the film ends; `state` gets the last state of each mbarrier.
 static size_t who_waits(const json_t *kernel, struct waiting waits[MOST_WARPS],
                         const json_t *state[MOST_MBARRIERS])
 {
@@ -776,7 +781,8 @@ static size_t who_waits(const json_t *kernel, struct waiting waits[MOST_WARPS],
     return count;
 }
 
-// "; warps 0, 1 wait at LINE for the mbarrier t.filled[0], which lacks 1 of 65 arrivals".
+// Writes, for example, "; warps 0, 1 wait at LINE for the mbarrier t.filled[0], which lacks 1 of 65
+// arrivals".
 static void tell_waiting(const json_t *kernel, const json_t *tiles, struct waiting *waits,
                          const json_t *const *state, size_t mbarriers, int first, struct text *t)
 {
@@ -796,8 +802,8 @@ static void tell_waiting(const json_t *kernel, const json_t *tiles, struct waiti
         return;
     }
     struct chain chain = chain_of(kernel, w->insn);
-    // A __syncthreads() is named by its own line; another wait is asm in a function, and is named
-    // by the line of the call.
+    // A __syncthreads() is named by its own line. Any other wait is inline assembly in a function,
+    // and is named by the line that calls the function.
     int level = chain.count - (w->barrier == 0 || chain.count < 2 ? 1 : 2);
     line_at(&chain, level, place, sizeof place);
     int used =
@@ -846,7 +852,7 @@ static void explain_deadlock(const json_t *kernel, const json_t *tiles, char *te
     free(t.data);
 }
 
-// The source line at a place FILE:LINE; "" if there is none.
+// The text of the source line at a place FILE:LINE; "" if there is no such line.
 static const char *line_of(const json_t *source, const char *place)
 {
     const json_t *row;
@@ -861,14 +867,15 @@ static const char *line_of(const json_t *source, const char *place)
     return "";
 }
 
-// Describes an access that is out of bounds by its line, since memory has no names there.
+// Describes an access outside of its allocation by its source line, since global memory has no
+// names.
 static void explain_outside(const json_t *kernel, const json_t *source, const json_t *fault,
                             const char *place, char *text, size_t size)
 {
     struct chain chain = chain_of(kernel, whole_at(fault, "insn"));
     const char *line = "";
-    // The operands of inline asm are on a line of their own that says nothing: so the line that
-    // calls its function is shown.
+    // The operands of inline assembly are on a line of their own, which says little: so the line
+    // that calls its function is shown.
     for (int i = chain.count; i-- > 0 && (!*line || strchr(":\"", *line));) {
         line = line_of(source, chain.place[i]);
         line += strspn(line, " \t");
@@ -882,7 +889,7 @@ static void explain_outside(const json_t *kernel, const json_t *source, const js
                    "accessed.");
 }
 
-// The length of a text up to some words; of the whole text if it does not have them.
+// The length of a text before some words; of the whole text if it does not contain them.
 static int length_before(const char *text, const char *words)
 {
     const char *found = strstr(text, words);
@@ -944,7 +951,7 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *sou
                  number_or(fault, "lane", 0), string_or(fault, "what", ""));
 }
 
-// Whether two faults are the same mistake: the places in their texts agree.
+// Whether two faults are one mistake: whether their texts name the same places.
 static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
 {
     static const char *const keys[] = {"insn", "other"};
@@ -959,7 +966,7 @@ static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
     return same;
 }
 
-// Whether a race is between two warps: a better example than one within a warp.
+// Whether a race is between two warps, which makes a better example than a race within one.
 static bool between_warps(const json_t *kernel, const json_t *fault)
 {
     return json_object_get(fault, "thread") &&
@@ -967,7 +974,7 @@ static bool between_warps(const json_t *kernel, const json_t *fault)
             (unsigned)whole_at(fault, "thread") / 32 != (unsigned)whole_at(fault, "warp"));
 }
 
-// Marks all but one of the faults with the same mistake as "again".
+// Marks faults as "again", all but one of each mistake.
 static void mark_repeats(const json_t *kernel, const json_t *faults)
 {
     for (size_t i = 0; i < json_array_size(faults); ++i)
@@ -995,7 +1002,7 @@ static int by_place(const void *left, const void *right)
     return order ? order : a->number - b->number;
 }
 
-// What the film counts on each line: a row for each instruction, then the sum for each line.
+// Counts what the film shows on each line: a row for each instruction, then a sum for each line.
 static struct line *lines_of(const json_t *kernel, size_t *count)
 {
     const json_t *insns = json_object_get(kernel, "instructions"), *row;
@@ -1051,7 +1058,7 @@ static const char *text_of(const json_t *source, const char *file, int number)
     return "";
 }
 
-// The page without JavaScript: what is wrong, and the counts by line.
+// The part of the page that needs no JavaScript: what is wrong, and the counts of each line.
 static char *static_part(const json_t *kernel, const json_t *source, const json_t *faults)
 {
     struct text t = {0};
@@ -1138,7 +1145,7 @@ char *film_other_cta(json_t *kernel)
     return NULL;
 }
 
-// A value compressed by gzip, in base64, which DecompressionStream reads in the page.
+// A value as JSON, compressed with gzip, in base64; the page reads it with DecompressionStream.
 static char *packed(const json_t *value)
 {
     char name[] = "/tmp/ptxsim-XXXXXX", command[128];
@@ -1156,8 +1163,8 @@ static char *packed(const json_t *value)
     return made;
 }
 
-// Removes the later half of a film's events, up to a whole block, and the patterns that only they
-// use.
+// Removes the second half of a film's events, from the beginning of a block on, and the patterns
+// that only they use.
 static void halve(json_t *kernel)
 {
     json_t *events = json_object_get(kernel, "events"), *row;
@@ -1179,7 +1186,7 @@ static void halve(json_t *kernel)
     json_object_set_new(kernel, "cut", json_true());
 }
 
-// Halves the longer one of a page's films until the page is small enough.
+// Makes a page's films small enough for it: halves the longer one until they are.
 static char *packed_to_fit(json_t *film)
 {
     json_t *kernel = json_object_get(film, "recording"), *other = json_object_get(film, "other");
@@ -1196,7 +1203,7 @@ static char *packed_to_fit(json_t *film)
     }
 }
 
-// Writes the template with its {{names}} replaced.
+// Writes the template, with each {{name}} replaced by its value.
 static void fill(FILE *out, const char *template, const char *const names[], char *const values[])
 {
     for (const char *at = template; *at;) {
@@ -1243,8 +1250,8 @@ static void write_page(const char *file, const char *title, json_t *film, char *
     }
 }
 
-// The chapter whose lessons a page has, from its program's name: 4 for ch04_cp_async. 0: no
-// chapter's.
+// The number of the chapter whose lessons a page has, from the program's name: 4 for ch04_cp_async.
+// 0: the program is no chapter's.
 static int chapter_of(const char *program)
 {
     int chapter = 0;
@@ -1253,7 +1260,7 @@ static int chapter_of(const char *program)
     return chapter;
 }
 
-// Gives each fault its sentence.
+// Adds to each fault the sentence that explains it.
 static void explain_all(const json_t *kernel, const json_t *tiles, const json_t *source)
 {
     json_t *fault;
@@ -1266,7 +1273,7 @@ static void explain_all(const json_t *kernel, const json_t *tiles, const json_t 
 }
 
 // The fault at which the film opens: the best example of the mistake that happens first, since
-// later ones may follow from it.
+// later mistakes may follow from it.
 static json_t *first_fault(const json_t *faults)
 {
     json_t *fault;
@@ -1290,7 +1297,8 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     const json_t *first = first_fault(faults);
     if (first && !known)
         printf("%s\n%s\n", string_or(first, "text", ""), string_or(first, "sentence", ""));
-    const char *name = slash ? slash + 1 : program; // a program's, or a recording's: NAME.json
+    const char *name = slash ? slash + 1 : program; // the name of a program, or of a recording:
+                                                    // NAME.json
     const char *json = strstr(name, ".json");
     size_t stem = json && !json[5] ? (size_t)(json - name) : strlen(name);
     snprintf(title, sizeof title, "%.*s: %s", (int)stem, name, string_or(kernel, "kernel", ""));
@@ -1303,7 +1311,7 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     write_page(file, title, film, plain);
     if (json_is_true(json_object_get(kernel, "cut")) || json_is_true(json_object_get(other, "cut")))
         fprintf(
-            known ? stderr : stdout, // stdout is for the program's output, or for JSON
+            known ? stderr : stdout, // stdout is taken by the program's output, or by JSON
             "%s: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it "
             "whole\n",
             file);

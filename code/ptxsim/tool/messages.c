@@ -1,9 +1,9 @@
-// messages.c: prints faults as compilers print errors, FILE:LINE first, so that editors and CI find
-// the place.
+// messages.c: prints faults in the way of compilers' errors, FILE:LINE first, so that editors and
+// CI find the place.
 //
-// The simulator passes each fault as a record (fault_write in ptxsim.h). A kernel's fault begins
-// with the line of its instruction or, if that is in a header of the toolkit, with the line of the
-// program that calls it.
+// The simulator sends each fault as a record (fault_write in ptxsim.h). The message for a kernel's
+// fault begins with the line of the instruction; if that line is in a header of the toolkit, with
+// the line of the program that calls it.
 #include "tool.h"
 
 #include <stdlib.h>
@@ -17,11 +17,11 @@ void fault_add(json_t *faults, const char *record)
         fail(EXIT_MACHINE, "a fault that the simulator has told of is no JSON: %s", record);
     if (json_object_get(fault, "kind"))
         json_array_append_new(faults, fault);
-    else // {}: a kernel is launched
+    else // {}: a kernel was launched
         json_decref(fault);
 }
 
-// ---- What the film says of them -----------------------------------------------------------------
+// ---- Sentences from the film --------------------------------------------------------------------
 
 // Whether two places are the same: file, line and callers.
 static bool is_same_line(const json_t *instruction, const json_t *fault)
@@ -34,8 +34,8 @@ static bool is_same_line(const json_t *instruction, const json_t *fault)
              json_equal(json_array_get(instruction, 2), callers)));
 }
 
-// Whether a film's fault is one of a run's faults: the same words or, if not exact, the same two
-// lines of the same kernel.
+// Whether a film's fault is also a fault of the run. exact: its words are the same; otherwise: its
+// kernel and its two lines are.
 static bool is_same(const json_t *kernel, const json_t *filmed, const json_t *fault, bool exact)
 {
     const char *a = string_or(filmed, "text", ""), *b = string_or(fault, "text", "");
@@ -43,7 +43,7 @@ static bool is_same(const json_t *kernel, const json_t *filmed, const json_t *fa
     const json_t *other = json_object_get(fault, "other");
     if (strcmp(string_or(filmed, "kind", ""), string_or(fault, "kind", "")) != 0)
         return false;
-    if (exact) // b may go on to say how many are like it
+    if (exact) // b may end with how many faults are like it
         return strncmp(a, b, strlen(a)) == 0;
     return strcmp(string_or(kernel, "kernel", ""), string_or(fault, "kernel", "")) == 0 &&
            whole_at(filmed, "ptx_line") == whole_at(fault, "ptx_line") &&
@@ -70,14 +70,14 @@ void faults_explain(json_t *faults, json_t *recording, const char *program)
 
 // ---- Places -------------------------------------------------------------------------------------
 
-// Whether a file is a header of the system or of a toolkit, which a user does not mend.
+// Whether a file is a header of the system or of a toolkit, which users do not change.
 static bool is_foreign(const char *file)
 {
     return strstr(file, "/include/") && (strncmp(file, "/usr/include/", 13) == 0 ||
                                          strstr(file, "/cuda") || strstr(file, "/nvidia/"));
 }
 
-// Sets the object's place to FILE:LINE.
+// Sets the place of a fault to FILE:LINE.
 static void set_place(json_t *object, const char *place)
 {
     const char *colon = strrchr(place, ':');
@@ -85,9 +85,9 @@ static void set_place(json_t *object, const char *place)
     json_object_set_new(object, "line", json_integer(atol(colon + 1)));
 }
 
-// For an instruction in a header of the toolkit, the place becomes that of its call in the program.
-// A file of the checkout is named from the checkout's root, wherever the program was started: here
-// its name becomes one that can be opened.
+// For an instruction in a header of the toolkit, replaces the place by that of the call in the
+// program. A file of the checkout is named from the checkout's root, wherever the program was
+// started; replaces its name by one that can be opened.
 static void settle_place(json_t *object)
 {
     const json_t *callers = json_object_get(object, "callers"), *caller;
@@ -115,9 +115,9 @@ void faults_settle(json_t *faults)
     }
 }
 
-// ---- What is printed ----------------------------------------------------------------------------
+// ---- Printing -----------------------------------------------------------------------------------
 
-// Prints words indented, in lines of at most 100 columns.
+// Prints words with an indentation, in lines of at most 100 columns.
 static void print_wrapped(FILE *out, const char *words)
 {
     enum { INDENT = 4, WIDTH = 100 };

@@ -1,12 +1,12 @@
-// profile.c: prints the lines of a chapter with the simulator's counts, those that cost most first;
-// and writes the tables for its pictures (plots/render picture).
+// profile.c: prints the lines of a chapter's program with the simulator's counts, most expensive
+// lines first; writes the tables for its pictures (plots/render picture).
 //
 //   ptxsim profile [OPTION...] PROGRAM [ARGUMENT...]   runs the program in the simulator
 //   ptxsim profile [OPTION...] REPORT.json             reads a report of PTXSIM_REPORT
 //   ptxsim profile --film FILE.html PROGRAM…           makes a page to watch one of its CTAs (film.c)
 //
-// Counts are for one launch, on average. `hot` is a line's share of the unit that has the highest
-// floor on an L4 (the appendix "A GPU in C" derives the floors).
+// Counts are averages for one launch. `hot` is a line's share of the counts of that unit which has
+// the highest floor on an L4 (the appendix "A GPU in C" derives the floors).
 #include "tool.h"
 
 #include <errno.h>
@@ -23,11 +23,12 @@ struct source {
     char *name;
     char **lines; // NULL-terminated; NULL if the file cannot be read
     size_t count;
-    char **labels; // for each line the title of its chunk, or NULL
+    char **labels; // for each line, the title of its chunk; or NULL
     struct source *next;
 };
 
-// The chunk that a fence line opens: its title, or its id without the chapter.
+// The name of the chunk that a fence line begins: its title, or its id without the chapter's
+// number.
 static char *chunk_label(const char *fence)
 {
     const char *title = strstr(fence, "title=\""), *id = strstr(fence, " #");
@@ -98,8 +99,8 @@ static const char *source_label(const char *name, int line)
     return slash ? slash + 1 : name;
 }
 
-// Bytes of the first `most` characters of UTF-8 text, or of all if there are fewer; *shown is their
-// number.
+// Bytes of the first `most` characters of a UTF-8 text, or of all if it has fewer; *shown gets
+// their number.
 static int start_of(const char *text, int most, int *shown)
 {
     int bytes = 0;
@@ -110,7 +111,7 @@ static int start_of(const char *text, int most, int *shown)
     return bytes;
 }
 
-// "03" of chapters/03-wmma-scores.md, else the file's name without its folder.
+// "03" for chapters/03-wmma-scores.md; for others the file's name without its folder.
 static const char *short_name(const char *name)
 {
     static char text[256];
@@ -124,7 +125,7 @@ static const char *short_name(const char *name)
 
 // ---- The table ----------------------------------------------------------------------------------
 
-// 1234567 -> "1.23M", four digits at most
+// Writes a number with at most four digits: "1.23M" for 1234567.
 static const char *short_number(double x)
 {
     static char texts[8][16];
@@ -179,7 +180,7 @@ static int by_heat(const void *left, const void *right)
     return order ? order : (int)(number_or(a->line, "line", 0) - number_or(b->line, "line", 0));
 }
 
-// Columns of the terminal; 80 if there is none.
+// Columns of the terminal; 80 if output goes elsewhere.
 static int columns_here(void)
 {
     struct winsize size = {0};
@@ -264,7 +265,7 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
 
 // ---- Banks --------------------------------------------------------------------------------------
 
-// Whether an instruction is at "LINE" or "FILE:LINE".
+// Whether an instruction is at a place "LINE" or "FILE:LINE".
 static bool stands_at(const json_t *insn, const char *place)
 {
     const char *colon = strrchr(place, ':');
@@ -278,7 +279,8 @@ static bool stands_at(const json_t *insn, const char *place)
            (strlen(short_name(file)) == length && strncmp(short_name(file), place, length) == 0);
 }
 
-// Lanes and banks of the worst shared access at a place: a row for each word that a lane wants.
+// Lanes and banks of the shared access with most wavefronts at a place: a row for each word that a
+// lane wants.
 //   row  bank  words of the bank wanted in the same part  part
 static void banks_table(const json_t *trace, const char *place, int warp)
 {
@@ -371,9 +373,9 @@ static size_t find_label(struct label *labels, size_t *count, const char *text)
     return (*count)++;
 }
 
-// What each warp executes, in steps of one instruction: warp, from, to, number of its chunk (0: it
-// waits at a barrier), then the chunks' names. A picture has BINS columns; each shows the chunk
-// with most of the column's instructions.
+// What each warp executes, with one instruction as a step: warp, from, to, the number of its chunk
+// (0: it waits at a barrier); then the chunks' names. A picture has BINS columns, and each shows
+// the chunk that has most of the column's instructions.
 static void timeline_table(const json_t *trace, double from, double to)
 {
     const json_t *insns = json_object_get(trace, "instructions");
@@ -452,7 +454,7 @@ static void timeline_table(const json_t *trace, double from, double to)
             }
         }
     }
-    // Barriers, which are drawn even if nobody waits there.
+    // Barriers are drawn even if no warp waits there.
     printf("\n\n");
     json_array_foreach (runs, index, run) {
         double stop = json_number_value(json_array_get(run, 2));
@@ -465,7 +467,7 @@ static void timeline_table(const json_t *trace, double from, double to)
 
 // ---- Running ------------------------------------------------------------------------------------
 
-// Has plots/render draw a table; its exit status.
+// Runs plots/render to draw a table; returns its exit status.
 static int draw(const char *picture, const char *table, const char *svg)
 {
     char *command[] = {text("%s/plots/render", root),
@@ -490,7 +492,7 @@ static json_t *load(const char *name)
     return json;
 }
 
-// The kernel with that name; the first one if none is asked for.
+// The kernel of a name; for no name, the first one.
 static const json_t *find_kernel(const json_t *file, const char *key, const char *name)
 {
     const json_t *kernels = json_object_get(file, "kernels"), *kernel;
@@ -521,8 +523,8 @@ void show_report(const json_t *file, const char *kernel, int lines, const char *
     }
 }
 
-// Makes a film's page from a recording (recorded), or from a program, which is run for it. page
-// NULL: only prints the sentence with which the page would begin.
+// Makes a film's page, from a recording (recorded) or from a program, which is run for it. page
+// NULL: prints only the sentence with which the page would begin.
 static void make_film(char **argv, bool recorded, const char *kernel, const char *cta, int chapter,
                       const char *page)
 {
@@ -538,7 +540,7 @@ static void make_film(char **argv, bool recorded, const char *kernel, const char
 static int lines = 20, warp, chapter = -1;
 static const char *by, *only, *json, *banks, *shown_cta, *svg, *film;
 static bool timeline, fault, help;
-static double from, to; // of --steps; 0, 0: all
+static double from, to; // of --steps; both 0: all steps
 
 static void take_steps(const char *option, const char *value)
 {
@@ -627,7 +629,7 @@ int profile_main(int argc, char **argv)
         fail(EXIT_MACHINE, "%s failed", name);
     json_t *file = load(recorded ? name : picture ? trace_file : report_file);
     char table[] = "/tmp/ptxsim-XXXXXX";
-    if (svg) { // the table goes to a file, and plots/render draws it
+    if (svg) { // standard output, the table, goes to a file that plots/render draws
         int out = mkstemp(table);
         if (out < 0 || dup2(out, STDOUT_FILENO) < 0)
             fail(EXIT_MACHINE, "no temporary file: %s", strerror(errno));

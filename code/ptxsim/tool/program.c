@@ -1,4 +1,4 @@
-// program.c: finds a program's file, and whether the simulator can run it, by its ELF headers.
+// program.c: finds a program's file, and tells by its ELF headers whether the simulator can run it.
 #include "tool.h"
 
 #include "image/fatbin.h"
@@ -113,7 +113,7 @@ const char *program_unfit(const char *path)
         return text("%s is no executable of Linux (ELF): of a script, name its interpreter first",
                     path);
     if (!fatbin_visit_executable(path, note_image, &has_gpu_code, why, sizeof why) || !has_gpu_code)
-        return NULL; // any other program, such as Python: it may load libraries with GPU code
+        return NULL; // any other program, such as Python, may load libraries with GPU code
     if (needs_library(path, "libcudart.so.13") || needs_library(path, "libcudart.so.12") ||
         needs_library(path, "libcuda.so.1"))
         return NULL;

@@ -1,4 +1,4 @@
-// record.c: runs programs in the simulator and keeps what is recorded of them.
+// record.c: runs programs in the simulator, with a report and a recording.
 #include "tool.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ void set_libraries(void)
 volatile sig_atomic_t ended_by;
 volatile pid_t running;
 
-// The program gets a terminal's interrupt, too.
+// Passes a signal on to the program, unless that got it itself, as a terminal's interrupt.
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
     (void)context;
@@ -83,14 +83,15 @@ void outlive_signals(void)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) {
         struct sigaction old;
         sigaction(signals[i], NULL, &old);
-        if ((old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_IGN) // as by nohup
+        // ignored signals, as under nohup, stay ignored.
+        if ((old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_IGN)
             sigaction(signals[i], &passes, NULL);
     }
 }
 
 // ---- Runs ---------------------------------------------------------------------------------------
 
-// Runs a program in the simulator, with its output on stderr or (silent) discarded.
+// Runs a program in the simulator. Its output goes to stderr or, if silent, nowhere.
 int run_recorded(char **argv, const char *variable, const char *cta, bool silent)
 {
     char wanted[160];
@@ -139,7 +140,7 @@ char *cta_of(const json_t *block)
                 (int)json_integer_value(json_array_get(block, 2)));
 }
 
-// The CTA of the first fault in the last run's report, in the form of --cta; NULL: there is none.
+// The CTA of the first fault in the last run's report, as --cta takes it; NULL: there is no fault.
 static char *faulty_cta(void)
 {
     json_t *file = json_load_file(report_file, 0, NULL);
@@ -165,7 +166,7 @@ struct film film_record(char **argv, const char *kernel, const char *cta, bool s
     struct film film = film_load(trace_file, kernel);
     film.status = status;
     const char *second = film.shown ? film_other_cta(film.shown) : NULL;
-    if (second) { // a race between two CTAs: films the other one, too
+    if (second) { // a race between two CTAs: the other one is filmed as well
         run_recorded(argv, "PTXSIM_FILM", second, silent);
         film.other = film_load(trace_file, string_or(film.shown, "kernel", "")).shown;
     }

@@ -1,5 +1,5 @@
-// run.c: ptxsim run: runs a program in the simulator, prints its faults as a compiler prints
-// errors, and at the end their number.
+// run.c: ptxsim run: runs a program in the simulator, and prints its faults in the way of a
+// compiler's errors, and at the end how many there were.
 #include "tool.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static const struct setting {
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
-// Whether a word is one of "off|memory|mine".
+// Whether `word` is one of those in `words`, such as "off|memory|mine".
 static bool is_among(const char *words, const char *word)
 {
     size_t length = strlen(word);
@@ -41,7 +41,7 @@ static bool is_among(const char *words, const char *word)
     }
 }
 
-// Sets a setting's environment variable for the program.
+// Sets the environment variable of a setting, for the program.
 static void set(const char *option, const char *value)
 {
     const struct setting *s = settings;
@@ -50,7 +50,8 @@ static void set(const char *option, const char *value)
     char *end;
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
-    const char *word = s->most ? strchr(s->argument, '|') : NULL; // beside a number: "N|late"
+    const char *word = s->most ? strchr(s->argument, '|') : NULL; // a word allowed beside numbers:
+                                                                  // "N|late"
     if (s->most && (*value < '0' || *value > '9' || *end || errno || number > s->most) &&
         !(word && is_among(word + 1, value)))
         fail(EXIT_USAGE, "%s: \"%s\" is no whole number up to %llu%s%s", option, value,
@@ -104,7 +105,7 @@ static void print_help(void)
         "Exit status: the program's, 128 + a signal, or what --error-exitcode says; 2: bad usage.");
 }
 
-// The text of a cell in a Markdown table.
+// The text for a cell of a Markdown table.
 static char *cell(const char *words)
 {
     char *escaped = need(calloc(2 * strlen(words) + 1, 1)), *to = escaped;
@@ -114,7 +115,7 @@ static char *cell(const char *words)
     return escaped;
 }
 
-// The page code/ptxsim/OPTIONS.md.
+// Prints the page code/ptxsim/OPTIONS.md.
 static void print_page(void)
 {
     puts("# Options of `ptxsim run`\n\n"
@@ -141,14 +142,14 @@ static void print_page(void)
 // ---- The run ------------------------------------------------------------------------------------
 
 struct outcome {
-    int status; // exit status; 128 + a signal
+    int status; // the program's exit status; 128 + the signal that ended it
     bool launched;
     json_t *faults;
 };
 
 static void take_records(int socket, struct outcome *o, bool *closed)
 {
-    static char record[1 << 16]; // two texts of 2 KiB, each byte of which may take six
+    static char record[1 << 16]; // holds two texts of 2 KiB, where a byte may become six
     ssize_t size;
     while ((size = recv(socket, record, sizeof record - 1, MSG_DONTWAIT)) > 0) {
         record[size] = 0;
@@ -183,8 +184,8 @@ static struct outcome run_program(char **argv, bool output_aside, const char *re
     running = child;
     outlive_signals();
     close(ends[1]);
-    // Until the program has ended, or everybody has closed the socket: processes that it started
-    // may keep it open.
+    // Until the program has ended, or all writers have closed the socket: processes started by the
+    // program may keep it open.
     for (bool ended = false, closed = false; !ended;) {
         struct pollfd ready = {.fd = ends[0], .events = POLLIN};
         if (!closed)

@@ -1,9 +1,8 @@
 // tiles.c: names in shared memory, from a kernel's source text: `__shared__ tiles t;` and `struct
-// tiles`.
-//
-// PTX knows only a variable's size. So the text is read for what determines the places of members:
-// constants (constexpr, enum, #define), structures and their members, the arguments of templates
-// (from the kernel's mangled name). It is no compiler: if the size that it works out differs from
+// tiles`. PTX knows only the size of a variable. So the text is read for all that determines the
+// offsets of members: constants (constexpr, enum, #define), structures and their members, and
+// arguments of templates (from the kernel's mangled name). This is no compiler: if the size that it
+// finds differs from the PTX's, the variable is shown as plain words.
 // the PTX's, the variable is shown as plain words.
 #include "tool.h"
 
@@ -26,7 +25,7 @@ struct program {
     struct constant {
         char *name;
         long value;
-        bool unclear; // defined twice with different values
+        bool unclear; // it is defined twice, with different values
     } * constants;
     size_t constant_count, constant_capacity;
 };
@@ -40,8 +39,8 @@ static void add_word(struct program *p, const char *text, size_t length)
     p->words[p->count++].text = need(strndup(text, length));
 }
 
-// Cuts a text into words; comments, strings and directives are left out, but for `#define NAME words`,
-// which comes as "#define" and the words up to "#end".
+// Splits a text into words. Comments, strings and directives are left out, except for `#define NAME
+// words`, which becomes "#define", its words, and "#end".
 static void read_words(struct program *p, const char *at)
 {
     bool defines = false;
@@ -113,7 +112,7 @@ static bool is_name(const char *text)
     return isalpha((unsigned char)*text) || *text == '_';
 }
 
-// The word after the bracket that closes the one at i.
+// The index after the bracket that closes the one at index i.
 static size_t past(const struct program *p, size_t i)
 {
     int depth = 0;
@@ -137,7 +136,7 @@ static struct constant *find_constant(const struct program *p, const char *name)
     return NULL;
 }
 
-// sure: this value holds, whatever the text says.
+// Sets a constant's value. sure: the value holds even if the text has another one.
 static void set_constant(struct program *p, const char *name, long value, bool sure)
 {
     struct constant *c = find_constant(p, name);
@@ -156,7 +155,7 @@ static void set_constant(struct program *p, const char *name, long value, bool s
         (struct constant){.name = need(strdup(name)), .value = value};
 }
 
-struct reader { // of an expression
+struct reader { // reads an expression
     const struct program *p;
     size_t at;
     bool failed;
@@ -192,7 +191,7 @@ static long primary(struct reader *r)
         r->failed = true;
         return 0;
     }
-    const char *last = text; // for T::STAGES and F.block_n: the last name
+    const char *last = text; // the last name of T::STAGES or F.block_n
     for (r->at++; is(r->p, r->at, "::") || is(r->p, r->at, "."); r->at += 2)
         last = word(r->p, r->at + 1);
     if (strcmp(last, "true") == 0 || strcmp(last, "false") == 0)
@@ -254,8 +253,8 @@ static long ternary(struct reader *r)
     return value ? yes : no;
 }
 
-// Evaluates the expression from word i on; *end is the first word after it. False: its value cannot
-// be worked out.
+// Evaluates the expression that begins at word i; *end is the first word after it. False: the value
+// is not known.
 static bool evaluate(const struct program *p, size_t i, long *value, size_t *end)
 {
     struct reader r = {.p = p, .at = i};
@@ -265,14 +264,14 @@ static bool evaluate(const struct program *p, size_t i, long *value, size_t *end
     return !r.failed;
 }
 
-// The name of member `n` of a structure; NULL: it has fewer members. All members are simple, as in
-// a struct of knobs.
+// The name of member `n` of a structure with simple members only, such as a struct of knobs; NULL:
+// it has fewer members.
 static const char *plain_member(const struct program *p, const char *type, int n)
 {
     for (size_t i = 0; i + 2 < p->count; ++i) {
         if (!is(p, i, "struct") || strcmp(word(p, i + 1), type) || !is(p, i + 2, "{"))
             continue;
-        bool value = false; // behind an =
+        bool value = false; // after a =
         for (size_t k = i + 3; k < p->count && !is(p, k, "}"); ++k) {
             bool ends = is(p, k, ",") || is(p, k, ";"), sets = is(p, k, "=");
             if ((ends || sets) && !value && n-- == 0)
@@ -284,7 +283,7 @@ static const char *plain_member(const struct program *p, const char *type, int n
     return NULL;
 }
 
-// NAME = expression, NAME = expression ... from word i on.
+// Reads NAME = expression, NAME = expression ... from word i on.
 static void read_definitions(struct program *p, size_t i)
 {
     while (is_name(word(p, i)) && is(p, i + 1, "=")) {
@@ -300,10 +299,10 @@ static void read_definitions(struct program *p, size_t i)
     }
 }
 
-// constexpr knobs KNOB = {64, 64, 2}: its members, by their names.
+// Reads constexpr knobs KNOB = {64, 64, 2}: each value becomes the constant of its member's name.
 static void read_members(struct program *p, const char *type, size_t i)
 {
-    if (is_name(word(p, i)) && is(p, i + 1, "}")) // a macro
+    if (is_name(word(p, i)) && is(p, i + 1, "}")) // the name of a macro
         for (size_t k = 0; k < p->count; ++k)
             if (is(p, k, "#define") && strcmp(word(p, k + 1), word(p, i)) == 0) {
                 i = k + 2;
@@ -349,7 +348,8 @@ static void read_constants(struct program *p)
 
 // ---- Arguments of templates ---------------------------------------------------------------------
 
-// Reads whole numbers from `at` on, "Li2ELi8E": returns how many; *end is what follows.
+// Reads whole numbers from `at` on, as in "Li2ELi8E". Returns how many; *end is the text after
+// them.
 static int mangled_numbers(const char *at, long *numbers, int most)
 {
     int count = 0;
@@ -365,8 +365,9 @@ static int mangled_numbers(const char *at, long *numbers, int most)
     return count;
 }
 
-// For a kernel attention<tiling<1, 2, 2>>: sets the parameters of `template <int A, int B, int C>
-// struct tiling` to these values; for attention<form{2, 8, 1, 64}>: the members of form.
+// Reads the arguments of a kernel's template. attention<tiling<1, 2, 2>>: sets the parameters of
+// `template <int A, int B, int C> struct tiling`; attention<form{2, 8, 1, 64}>: sets the members of
+// form.
 static void read_arguments(struct program *p, const char *mangled)
 {
     for (size_t i = 0; i < p->count; ++i) {
@@ -420,7 +421,7 @@ struct layout {
 
 struct field {
     char name[64];
-    size_t type, body; // words: of the type's name; of the braces of a structure, or 0
+    size_t type, body; // indices of words: the type's name; a structure's opening brace, or 0
     bool is_union;
     int dims;
     long dim[MOST_DIMS];
@@ -444,7 +445,7 @@ static unsigned round_up(unsigned value, unsigned to)
     return (value + to - 1) / to * to;
 }
 
-// Reads dimensions from word i on, "[A][B]"; *end is the word after them.
+// Reads dimensions "[A][B]" from word i on; *end is the word after them.
 static bool read_dims(const struct program *p, size_t i, struct field *f, size_t *end)
 {
     for (f->dims = 0; is(p, i, "[") && f->dims < MOST_DIMS; ++f->dims) {
@@ -482,7 +483,7 @@ static bool type_layout(const struct program *p, const struct field *f, struct l
     return good;
 }
 
-// The braces of a structure that the text defines; 0: there is none.
+// The opening brace of a structure that the text defines; 0: it defines none.
 static size_t body_of(const struct program *p, const char *name, bool *is_union, long *align)
 {
     for (size_t i = 0; i < p->count; ++i) {
@@ -504,7 +505,7 @@ static size_t body_of(const struct program *p, const char *name, bool *is_union,
     return 0;
 }
 
-// Adds a field, and updates the size of the structure.
+// Adds a field to a structure, and updates the structure's size.
 static bool place_field(const struct program *p, struct field *f, bool is_union,
                         struct field **fields, size_t *count, struct layout *all, int depth)
 {
@@ -523,7 +524,7 @@ static bool place_field(const struct program *p, struct field *f, bool is_union,
     return true;
 }
 
-// The fields between braces. False: something there is no field of a known kind.
+// Reads the fields between the braces at `body`. False: one of them is of no known kind.
 static bool lay_out(const struct program *p, size_t body, bool is_union, struct field **fields,
                     size_t *count, struct layout *layout, int depth)
 {
@@ -549,7 +550,7 @@ static bool lay_out(const struct program *p, size_t body, bool is_union, struct 
             while (is(p, i, "unsigned") && plain_bytes(word(p, i + 1)))
                 ++i;
             f.type = i++;
-            if (is(p, i, "<")) // arguments of a template
+            if (is(p, i, "<")) // arguments of a template: skipped
                 while (i < end && !is(p, i++, ">"))
                     ;
         }
@@ -583,8 +584,8 @@ static void add_tile(json_t *tiles, const char *name, unsigned at, unsigned elem
                                            "element", (int)element, "type", type, "dims", list));
 }
 
-// Adds the tiles of a field at `at`: those inside a structure, and for an array of structures those
-// of each element.
+// Adds the tiles of a field that begins at `at`: for a structure those inside it, for an array of
+// structures those of each element.
 static bool add_tiles(const struct program *p, const struct field *f, const char *name, unsigned at,
                       json_t *tiles, int depth)
 {
@@ -619,7 +620,7 @@ static bool add_tiles(const struct program *p, const struct field *f, const char
     return good;
 }
 
-// The type that `extern __shared__ ... name[]` is cast to: "(tiles<T> *)name".
+// The type in the cast of `extern __shared__ ... name[]`: "(tiles<T> *)name".
 static size_t cast_type(const struct program *p, const char *name)
 {
     for (size_t i = 2; i < p->count; ++i) {
@@ -642,7 +643,7 @@ static size_t cast_type(const struct program *p, const char *name)
     return 0;
 }
 
-// The declaration of a __shared__ variable.
+// Finds the declaration of a __shared__ variable.
 static bool find_declaration(const struct program *p, const char *name, struct field *f)
 {
     for (size_t i = 0; i < p->count; ++i) {
@@ -695,7 +696,7 @@ json_t *tiles_of(const char *text, const json_t *variables, const char *mangled)
     json_t *tiles = json_array();
     const json_t *variable;
     size_t i;
-    set_constant(&p, "HEAD_DIM", 64, false); // workbench.h's
+    set_constant(&p, "HEAD_DIM", 64, false); // from workbench.h
     read_words(&p, text);
     read_arguments(&p, mangled);
     read_constants(&p);

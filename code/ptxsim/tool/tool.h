@@ -1,14 +1,14 @@
 // tool.h: what the files of the command ptxsim share.
 //
 //   tiles.c      names in shared memory, from a kernel's source
-//   film.c       pages that play a CTA
-//   program.c    which programs can be run: executables, and the libraries that they need
-//   record.c     runs in the simulator, and what is recorded of them
+// film.c makes pages that play the film of a CTA
+// program.c which programs can be run, and which libraries they need
+// record.c runs programs in the simulator, with a report and a recording
 //   profile.c    ptxsim profile: counts and pictures
-//   messages.c   faults as compilers print errors
+// messages.c prints faults in the way of compilers' errors
 //   run.c        ptxsim run
 //   cc.c         ptxsim cc
-//   command.c    the command, which chooses among these
+// command.c the command itself, which calls one of these
 //   bench-sim.c  a separate program: the simulator's time and memory
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
@@ -19,7 +19,7 @@
 
 #include <signal.h>
 
-// The whole number at a path, 0 if there is none.
+// The whole number at a path; 0 if there is none.
 static inline long whole_at(const json_t *json, const char *path)
 {
     return (long)number_or(json, path, 0);
@@ -27,90 +27,91 @@ static inline long whole_at(const json_t *json, const char *path)
 
 // ---- Names in shared memory (tiles.c) -----------------------------------------------------------
 
-// The tiles of a kernel: [{name, at, element, type, dims: [...]}], from its source text and its
-// shared variables ([name, offset, bytes]). Variables whose tiles cannot be worked out are left
-// out.
+// The tiles of a kernel, [{name, at, element, type, dims: [...]}], from its source text and its
+// shared variables ([name, offset, bytes]). A variable whose tiles cannot be found is left out.
 json_t *tiles_of(const char *text, const json_t *variables, const char *mangled);
-// "t.k[3][5]" for a shared address, in `name`; "shared address 4711" if no tile has it.
+// Writes a name for a shared address, such as "t.k[3][5]"; "shared address 4711" if it is in no
+// tile.
 const char *tile_name(const json_t *tiles, unsigned address, char *name, size_t size);
 
 // ---- Films (film.c) -----------------------------------------------------------------------------
 
-extern char *viewer; // folder of the parts of a page
+extern char *viewer; // the folder of the parts of a page
 
-// The kernel of a PTXSIM_FILM recording to be shown: the one with that name; with NULL the first
-// one with a fault, or else the first one. NULL: there is none.
+// The kernel of a recording that is shown: the one with this name; for NULL, the first with a fault
+// or, without faults, the first. NULL: there is none.
 json_t *film_kernel(json_t *recording, const char *name);
-// Marks faults that are the same mistake. Returns the CTA of the first fault's other party, in the
-// form of PTXSIM_FILM, if another one was filmed; else NULL.
+// Marks faults that repeat a mistake. If the other access of the first fault is by another CTA,
+// returns that CTA, as PTXSIM_FILM takes it; otherwise NULL.
 char *film_other_cta(json_t *kernel);
-// Writes a page that shows the kernel, and prints what is wrong with it, unless that is known
-// already. other: the recording of the other CTA, or NULL; program: the file that was run; chapter:
-// whose lessons the page has, 0: none, -1: the program's.
+// Writes a page that shows the kernel. Prints what is wrong with it, unless the reader has seen
+// that (known). other: the recording of the other CTA, or NULL; program: the file that was run;
+// chapter: the one whose lessons the page has, 0: none, -1: the program's.
 void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file,
                bool known);
-// Writes no page, and prints three lines about the fault with which such a page opens: its kind,
-// the simulator's words, and the sentence. Nothing if there is no fault.
+// Instead of a page, prints three lines about the fault with which the page would open: its kind,
+// the simulator's words, the sentence. Prints nothing if there is no fault.
 void film_say(json_t *kernel, const char *program);
-// Gives each fault of the kernel its "sentence".
+// Adds to each fault of a kernel its "sentence".
 void film_explain(json_t *kernel, const char *program);
 
 // ---- Programs (program.c) -----------------------------------------------------------------------
 
-// The path of a program, found as execvp does, for the caller to free; NULL: not found.
+// The path of a program, found as by execvp, for the caller to free; NULL: not found.
 char *find_program(const char *name);
 // Whether an executable needs a library with that name.
 bool needs_library(const char *path, const char *library);
-// Why a program cannot be run in the simulator, in one line; NULL: it can.
+// Why the simulator cannot run a program, in one line; NULL: it can.
 const char *program_unfit(const char *path);
 
 // ---- Runs (record.c) ----------------------------------------------------------------------------
 
 extern char *home;           // the folder of libcudart.so.13
-extern char report_file[64]; // report of the last run; removed when this program ends
+extern char report_file[64]; // the report of the last run; removed when this process ends
 extern char trace_file[64];
-void find_home(void); // sets root and viewer, too
+void find_home(void); // also sets root and viewer
 // Makes a new, empty file for the next run's report.
 void make_report_file(void);
 // Makes the loader find the simulator's libraries for the program that this process executes next.
 void set_libraries(void);
-// Runs a program with a report, and with what `variable` (PTXSIM_TRACE, PTXSIM_FILM or NULL)
-// records of a CTA ("x,y,z"; NULL: the first); all its output goes to stderr or, if silent,
-// nowhere. Returns its exit status; 128 + a signal.
+// Runs a program with a report, and with a recording of a CTA ("x,y,z"; NULL: the first) if
+// `variable` is PTXSIM_TRACE or PTXSIM_FILM, and not NULL. All its output goes to stderr or, if
+// silent, nowhere. Returns its exit status; 128 + a signal.
 int run_recorded(char **argv, const char *variable, const char *cta, bool silent);
 
-// From now on a signal to end this process only ends the program that it runs, and no other is run
-// after that.
+// From now on, a signal that would end this process ends only the program that it runs; no other
+// program is run afterwards.
 void outlive_signals(void);
-extern volatile sig_atomic_t ended_by; // the signal, 0: none has come
+extern volatile sig_atomic_t ended_by; // the signal; 0: there was none
 extern volatile pid_t running;         // the program, 0: none is running
-// "x,y,z" for a block, [x, y, z], in the form of --cta, for the caller to free; NULL: not a block.
+// The CTA of a block, [x, y, z], as --cta takes it, "x,y,z", for the caller to free; NULL: `block`
+// is none.
 char *cta_of(const json_t *block);
 
 struct film {
     json_t *recording;
     json_t *shown,
-        *other; // kernels of the recordings, chosen by film_kernel and film_other_cta; may be NULL
+        *other; // recorded kernels, chosen by film_kernel and film_other_cta; may be NULL
     int status; // of the program
 };
 struct film film_load(const char *file, const char *kernel);
-// Without a CTA the first one is filmed; if the checks find a fault in another one, that one.
+// Without `cta`, the first CTA is filmed or, if the checks find a fault in another CTA, that one.
 struct film film_record(char **argv, const char *kernel, const char *cta, bool silent);
-// Fails where there is nothing to show.
+// Ends this process with a message if there is nothing to show.
 void film_must_show(const struct film *film, const char *program, const char *kernel,
                     const char *cta, bool recorded);
 
 // ---- The command --------------------------------------------------------------------------------
 
-// Prints the lines of a report with their counts (profile.c); also writes them to the file `json`,
-// unless it is NULL.
+// Prints the lines of a report with their counts (profile.c), and writes them to the file `json`
+// unless that is NULL.
 void show_report(const json_t *file, const char *kernel, int lines, const char *by,
                  const char *json);
 int profile_main(int argc, char **argv);
 
-// Faults that a run has reported (messages.c): records as fault_write (ptxsim.h) makes them. In
-// this order: a fault is added, unless the record has none; each gets the "sentence" that a film
-// says of it; their places become what the user opens.
+// The faults that a run has reported (messages.c), as records of fault_write (ptxsim.h). In this
+// order: fault_add adds one, unless the record has none; faults_explain adds to each the "sentence"
+// of its film; the last function replaces their places by those that the user opens.
 void fault_add(json_t *faults, const char *record);
 void faults_explain(json_t *faults, json_t *recording, const char *program);
 void faults_settle(json_t *faults);

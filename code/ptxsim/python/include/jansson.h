@@ -1,6 +1,7 @@
-// jansson.h: of the library jansson what the command ptxsim uses, under the library's names. The command in a wheel is
-// compiled with this header, so that whoever installs it needs no library; everywhere else the library is taken.
-// test_command.bats holds that both write the same.
+// jansson.h: those functions of the library jansson that the command ptxsim uses, under the
+// library's names. The command in a wheel is compiled with this header, so that its users need not
+// install the library; all other builds use the library. test_command.bats checks that both write
+// the same.
 #ifndef PTXSIM_JANSSON_H
 #define PTXSIM_JANSSON_H
 
@@ -26,9 +27,9 @@ enum json_type {
 };
 typedef struct json_t {
     enum json_type type;
-    size_t uses, count, room; // of an array's or an object's items; a string's bytes
+    size_t uses, count, room; // count, room: items of an array or an object; bytes of a string
     union {
-        struct json_t **items; // an object's keys are strings, each before its value
+        struct json_t **items; // of an object: each key, a string, is followed by its value
         char *string;
         json_int_t integer;
         double real;
@@ -100,7 +101,7 @@ static inline json_t *json_real(double number)
     return value;
 }
 
-// Bytes of the character of UTF-8 that begins there; 0: it is none.
+// Bytes of the UTF-8 character that begins at `at`; 0: the bytes there are not one.
 static inline size_t json_character_(const unsigned char *at, size_t left)
 {
     size_t length = *at < 0x80   ? 1
@@ -309,7 +310,8 @@ static inline int json_equal(const json_t *a, const json_t *b)
     }
 }
 
-// A value by its format: { } [ ] s i f b n, o (taken), O (used as well); commas, colons and blanks say nothing.
+// Makes a value by its format: { } [ ] s i f b n; o takes over a value, O keeps the caller's
+// reference; commas, colons and blanks are skipped.
 static inline json_t *json_packed_(const char **format, va_list *arguments)
 {
     *format += strspn(*format, " ,:");
@@ -435,7 +437,7 @@ static inline char *json_dumps(const json_t *value, size_t flags)
 
 struct json_text_ {
     const char *begin, *at;
-    const char *wrong; // what is wrong at `at`; NULL: nothing
+    const char *wrong; // what is wrong at `at`, or NULL
 };
 
 static inline void json_skip_(struct json_text_ *t)
@@ -451,7 +453,7 @@ static inline json_t *json_wrong_(struct json_text_ *t, json_t *value, const cha
     return NULL;
 }
 
-// Writes a character as UTF-8; returns how many bytes.
+// Writes a character as UTF-8; returns the number of bytes.
 static inline size_t json_utf8_(unsigned c, char *to)
 {
     static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};

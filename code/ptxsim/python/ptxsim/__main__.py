@@ -1,4 +1,4 @@
-"""The command ptxsim: python -m ptxsim is the same."""
+"""The command ptxsim, also as python -m ptxsim."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Kernels of PTX on arrays of the host: load, the launch, and what is reported of it."""
+"""PTX kernels on arrays of the host: loading, launches, and reports of faults."""
 import ctypes
 import functools
 import json
@@ -13,20 +13,21 @@ from dataclasses import dataclass
 
 from .native import folder
 
-CHECKS = ("off", "memory", "all", "mine", "strict")  # in the order of capi.h
-MOST_SHARED = 227 * 1024  # bytes of dynamic shared memory that a CTA may have, on an H200
+CHECKS = ("off", "memory", "all", "mine", "strict")  # numbered as in capi.h
+MOST_SHARED = 227 * 1024  # most bytes of dynamic shared memory of a CTA, on an H200
 
 
 class PTXError(ValueError):
-    """PTX that cannot be read: its line, and what is wrong there."""
+    """PTX cannot be read; the message has its line, and what is wrong there."""
 
 
 @dataclass(frozen=True)
 class Report:
     """One fault. `kind` is "race", "out of bounds", "misaligned", "uninitialised", "deadlock", "endless", "divergent barrier",
-    "trap", "assert", "unsupported", "interrupted" or "internal". `file` and `line` are the source's, None where the PTX has
-    no line numbers; of what stands in Triton's own language, those that call it, and `inside` is "FILE:LINE" there. `callers`
-    are the lines that inlined it, innermost first; `block` and `thread` are (x, y, z), None where no thread did it."""
+    "trap", "assert", "unsupported", "interrupted" or "internal". `file` and `line` are those of the source; None: the PTX has
+    no line numbers. For a line inside Triton's own language they are the line that calls it, and `inside` is "FILE:LINE" of
+    the inner one. `callers`: the lines at which the function is inlined, innermost first. `block` and `thread` are (x, y, z);
+    None: no thread is to blame."""
     kind: str
     kernel: str
     file: "str | None"
@@ -46,7 +47,7 @@ class Report:
 
 
 class _Told:
-    """What Fault and FaultWarning have: `reports`, a list of Report."""
+    """Base of Fault and FaultWarning: has `reports`, a list of Report."""
 
     def __init__(self, reports):
         self.reports = list(reports)
@@ -54,15 +55,15 @@ class _Told:
 
 
 class Fault(_Told, RuntimeError):
-    """A launch with faults, in `reports`. The arrays hold what the kernel has left."""
+    """A launch had faults, listed in `reports`. The arrays contain what the kernel stored until then."""
 
 
 class FaultWarning(_Told, RuntimeWarning):
-    """The same as a warning, where faults="warn"."""
+    """A launch had faults, as a warning instead of an exception (faults="warn")."""
 
 
 def _report(kernel, record):
-    told = json.loads(record)  # as fault_write makes it (ptxsim.h)
+    told = json.loads(record)  # as fault_write (ptxsim.h) writes it
     places = [f"{told['file']}:{told['line']}", *told["callers"]] if "file" in told else []
     own = next((i for i, place in enumerate(places) if "/triton/language/" not in place), 0)
     file, _, line = places[own].rpartition(":") if places else (None, None, 0)
@@ -116,15 +117,15 @@ def _counters():
 # ---- Arguments ----------------------------------------------------------------------------------
 
 class unwritten:
-    """Of an argument: the array's elements are not copied to the device, where nothing is written yet. A kernel that reads
-    one before it is written is told so, as with memory of cudaMalloc; what stays unwritten comes back as bytes 0xff."""
+    """An argument whose elements are not copied to the device: there they are memory never written, as after cudaMalloc. A
+    kernel that reads an element before it is written is reported; elements that stay unwritten come back as bytes 0xff."""
 
     def __init__(self, array):
         self.array = array
 
 
 class _Host:
-    """Where an array lies on the host: numpy's, array.array, or another with numpy's __array_interface__."""
+    """Where an array is in the host's memory. The array: numpy's, array.array, or one with numpy's __array_interface__."""
 
     def __init__(self, array):
         if isinstance(array, array_of_python):
@@ -133,7 +134,8 @@ class _Host:
         else:
             self.address, read_only = array.__array_interface__["data"]
             self.shape, self.strides, self.itemsize, self.writeable = array.shape, array.strides, array.itemsize, not read_only
-        self.low = self.high = self.address  # over all its elements: the lowest address, and the highest + 1
+        self.low = self.high = self.address  # the range of all elements: the lowest address, and
+                                             # the highest + 1
         for length, stride in zip(self.shape, self.strides):
             self.low, self.high = self.low + min(0, (length - 1) * stride), self.high + max(0, (length - 1) * stride)
         self.high += self.itemsize
@@ -141,7 +143,7 @@ class _Host:
 
 
 def is_array(value):
-    """Whether an argument is an array, not a number with an array's interface (numpy.float32(1))."""
+    """Whether an argument is an array; a number with an array's interface, such as numpy.float32(1), is none."""
     return isinstance(value, array_of_python) or (hasattr(value, "__array_interface__") and hasattr(value, "__setitem__"))
 
 
@@ -153,12 +155,12 @@ def array_of(argument):
 
 
 class Memory:
-    """The arrays of one launch on the device: a copy of each, of those that overlap one together. Used in a `with`, they have
-    memory there; before that addresses are those from where an allocation will begin."""
+    """The arrays of one launch on the device. Each has a copy there; arrays that overlap share one. The copies exist inside a
+    `with`; before that, an address is an offset in the allocation to be made."""
 
     def __init__(self, arguments):
         self.arrays = [(_Host(array_of(a)), array_of(a), isinstance(a, unwritten)) for a in arguments if array_of(a) is not None]
-        self.spans = []  # of the host: lowest address, highest + 1, whether it may be written, is unwritten; address on the device
+        self.spans = []  # lowest host address, highest + 1, whether writeable, unwritten; device address
         for host, _, is_unwritten in sorted(self.arrays, key=lambda a: a[0].low):
             if host.empty:
                 continue
@@ -192,7 +194,7 @@ class Memory:
         return 0  # an array without elements
 
     def take_back(self):
-        """Copies all to the host; gives an array that the host may not write and the kernel has written, or None."""
+        """Copies all arrays back to the host. Returns a read-only array that the kernel has written to, or None."""
         for low, high, writeable, _, base in self.spans:
             if writeable:
                 library().ptxsim_copy(low, base, high - low)
@@ -206,7 +208,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of a kernel: its PTX type (".u64", ".f32"; ".b8[24]" of a struct), and its place among the others."""
+    """A parameter of a kernel: its PTX type (".u64", ".f32"; for a struct, ".b8[24]"), and its place in the buffer."""
     name: str
     type: str
     offset: int
@@ -242,14 +244,14 @@ def tensor_map(where, kind, address, dims, strides, box, swizzle, fill_nan):
 
 
 def pack(where, param, value, memory):
-    """The bytes of an argument; TypeError or ValueError says where it is wrong and what would be right."""
+    """The bytes of an argument. Raises TypeError or ValueError if it does not fit: which argument, and what would."""
     def wrong(what):
         return TypeError(f"{where} ({param.name}) is {param.type}, {param.bytes} bytes: {what}, not {_described(value)}")
 
     array, number = array_of(value), value
-    if hasattr(value, "tensor_map"):  # a descriptor (triton.py)
+    if hasattr(value, "tensor_map"):  # a tensor descriptor (triton.py)
         value = value.tensor_map(where, memory.address(array))
-    elif array is None and hasattr(value, "item") and hasattr(value, "dtype"):  # a number of numpy's
+    elif array is None and hasattr(value, "item") and hasattr(value, "dtype"):  # a number of numpy
         number = value.item()
     if isinstance(value, (bytes, bytearray, ctypes.Structure, ctypes.Array)):
         if len(bytes(value)) != param.bytes:
@@ -284,8 +286,8 @@ def pack(where, param, value, memory):
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launch gives: `counts`, a dict from a counter's name (counts.def: "barriers", "global_load_sectors") to a sum over the launch;
-    `reports`, empty unless faults="warn"."""
+    """The result of a launch. `counts`: for each counter's name (counts.def: "barriers", "global_load_sectors") its sum over
+    the launch. `reports`: its faults; empty unless faults="warn"."""
     counts: dict
     reports: list
 
@@ -301,8 +303,8 @@ def _three(what, value):
 
 
 def _interruptibly(work, stop):
-    """What `work` returns or raises; it ends soon after `stop` is set. Signals have their handlers in the main thread alone,
-    which a long call of C keeps from them: so that Ctrl-C ends the work, another thread does it then."""
+    """Runs `work`, which ends soon after `stop` is set, and returns or raises what it does. Python handles signals in the
+    main thread only, and not during a call of C: so another thread does the work, and Ctrl-C can end it."""
     if threading.current_thread() is not threading.main_thread():
         return work()
     done = []
@@ -332,15 +334,15 @@ class Kernel:
     """An entry of a module. `kernel[grid, block](*arguments)` and `kernel[grid, block, shared](*arguments)` run it to its
     end: grid and block are integers or up to three of them, x first, shared is bytes of dynamic shared memory.
 
-    Arguments, one for each of `params`: an array (numpy's, array.array) where a pointer is asked for, copied to memory of its
-    own (arrays that overlap share one) and back, strides and all; None, a null pointer; integers and floats, which must fit; bytes or a
-    ctypes.Structure for a struct. Raises TypeError, ValueError, and Fault or, faults="warn", warns with FaultWarning."""
+    Arguments, one for each of `params`: for a pointer, an array (numpy's, array.array), which is copied to the device and back
+    with its strides (arrays that overlap share a copy), or None for a null pointer; integers and floats, which must fit; bytes
+    or a ctypes.Structure for a struct. Raises TypeError, ValueError, and Fault; with faults="warn", warns with FaultWarning."""
 
     def __init__(self, module, handle):
         lib = library()
         self.module, self._handle = module, handle
         self.name = lib.ptxsim_kernel_name(handle).decode()
-        self.max_threads = lib.ptxsim_max_threads(handle)  # of a CTA, as the PTX has it
+        self.max_threads = lib.ptxsim_max_threads(handle)  # threads of a CTA, as the PTX says
         types, offset, size = _types(module.ptx, self.name), ctypes.c_size_t(), ctypes.c_size_t()
         self.params = []
         while lib.ptxsim_param(handle, len(self.params), ctypes.byref(offset), ctypes.byref(size)):
@@ -353,7 +355,7 @@ class Kernel:
         return lambda *arguments: self.launch(*configuration, arguments=arguments)
 
     def launch(self, grid, block, shared=0, arguments=(), cluster=None):
-        """The launch that `kernel[grid, block, shared](*arguments)` makes; cluster: CTAs of a cluster, where the kernel does not say."""
+        """Runs `kernel[grid, block, shared](*arguments)`. cluster: CTAs of a cluster, for a kernel that does not set them."""
         most = self.max_threads
         grid, block = _three(f"{self.name}: grid", grid), _three(f"{self.name}: block", block)
         if block[0] * block[1] * block[2] > most:
@@ -377,7 +379,7 @@ class Kernel:
         return Launch(counts, reports)
 
     def _run(self, order, arguments):
-        """Reports, counts, and an array that should not have been written, or None."""
+        """Runs the grid. Returns reports, counts, and a read-only array that was written to, or None."""
         lib, told, counts = library(), [], (ctypes.c_uint64 * len(_counters()))()
         with Memory(arguments) as memory:
             params = bytearray(lib.ptxsim_param_bytes(self._handle))
@@ -413,7 +415,7 @@ def _setting(name, value, most):
 
 
 class Module:
-    """PTX that has been read; `module["name"]` is a Kernel, by its mangled name or, if that is unambiguous, its plain one."""
+    """Loaded PTX. `module["name"]` is a Kernel: by its mangled name or, if only one has it, by its name in the source."""
 
     def __init__(self, ptx, check=None, faults="raise", schedule=None, threads=None, budget=None):
         self._handle = None
@@ -452,17 +454,17 @@ class Module:
 
 
 def load(ptx, check=None, faults="raise", schedule=None, threads=None, budget=None):
-    """Reads PTX: a text, or the path of a file. Gives a Module: `load(ptx)["name"][grid, block](*arguments)`.
+    """Loads PTX, a text or the path of a file. Returns a Module: `load(ptx)["name"][grid, block](*arguments)`.
 
-    check     "off": bounds and alignment only; "memory": also reads of what nothing has written; "all": also races; "mine":
-              no races within the toolkit's headers; "strict": atomic operations order nothing without a fence.
-              None: $PTXSIM_CHECK, or "all"
+    check     "off": bounds and alignment only; "memory": also reads of memory never written; "all": also races; "mine":
+              like "all" without races inside the toolkit's headers; "strict": like "all", and an atomic operation orders
+              nothing without a fence. None: $PTXSIM_CHECK, or "all"
     faults    "raise": a launch with faults raises Fault; "warn": it warns with FaultWarning
-    schedule  another order of the warps' turns; None: $PTXSIM_SCHEDULE, or 0
-    threads   of the host; None: $PTXSIM_THREADS, or 0, one a core
-    budget    warp instructions after which a launch is stopped; None: $PTXSIM_BUDGET, or 0, no end
+    schedule  number of an order of the warps' turns, 0: in turn; None: $PTXSIM_SCHEDULE, or 0
+    threads   threads of the host, 0: one for each core; None: $PTXSIM_THREADS, or 0
+    budget    warp instructions after which a launch is stopped, 0: no limit; None: $PTXSIM_BUDGET, or 0
 
-    Raises PTXError (with the PTX's line), ValueError for a setting that there is not, FileNotFoundError."""
+    Raises PTXError (with the PTX's line), ValueError for an unknown setting, FileNotFoundError."""
     if isinstance(ptx, bytes):
         ptx = ptx.decode()
     if isinstance(ptx, os.PathLike) or ".version" not in ptx:

@@ -1,14 +1,14 @@
-"""A fixture of pytest for kernels of Triton: `kernels` runs them on the GPU where PyTorch finds one, and in the simulator elsewhere.
+"""A pytest fixture for Triton's kernels: `kernels` runs them on a GPU if PyTorch finds one, otherwise in the simulator.
 
     def test_scale(kernels):
         x, out = numpy.ones(1000, numpy.float32), numpy.zeros(1000, numpy.float32)
         kernels.run(scale, (4,), out, x, 2.5, 1000, BLOCK=256)
         assert (out == 2.5).all()
 
-Arguments are those of `ptxsim.triton.run`, numpy arrays among them, on both; the settings of the simulator (arch, check, …)
-mean nothing on a GPU. `kernels.name` says what it is, "ptxsim sm_90" or the GPU's name, `kernels.simulated` whether it
-is the simulator. `pytest --ptxsim simulator` takes it in any case, `--ptxsim gpu` fails without a GPU; `--ptxsim-arch 80` is what the
-simulator is.
+On both, the arguments are those of `ptxsim.triton.run`, including numpy arrays; settings of the simulator (arch, check, …) have
+no effect on a GPU. `kernels.name` is "ptxsim sm_90" or the GPU's name; `kernels.simulated` is true in the simulator. `pytest
+--ptxsim simulator` always takes the simulator; `--ptxsim gpu` fails without a GPU; `--ptxsim-arch 80` sets the simulated
+compute capability.
 """
 import dataclasses
 
@@ -35,7 +35,7 @@ class GPU:
         self.torch, self.name = torch, torch.cuda.get_device_name()
 
     def _copy(self, array, is_unwritten, copies):
-        """The array's bits on the GPU, as integers: numpy and torch have not all types in common."""
+        """The array's bits on the GPU as integers, since some types of numpy are missing in torch."""
         if not (array.flags.c_contiguous or array.flags.f_contiguous):
             raise TypeError(f"an array of shape {array.shape} with strides {array.strides}: on a GPU, give a copy without gaps")
         start = array.__array_interface__["data"][0]
@@ -95,7 +95,7 @@ def kernels(request):
             why = None if torch.cuda.is_available() else "PyTorch finds no GPU"
         except ImportError as error:
             why = "PyTorch is not installed" if error.name == "torch" else f"PyTorch cannot be loaded: {error}"
-        except OSError as error:  # of a library that it is linked with
+        except OSError as error:  # a library that PyTorch needs cannot be loaded
             why = f"PyTorch cannot be loaded: {error}"
         if not why:
             return GPU(torch)

@@ -1,4 +1,4 @@
-"""Kernels of Triton on numpy arrays, in the simulator: compiled for sm_80 … sm_90 by the wheel `triton`, with no GPU and no PyTorch.
+"""Runs Triton's kernels on numpy arrays in the simulator, compiled for sm_80 … sm_90 by the wheel `triton`; needs no GPU, no PyTorch.
 
     import numpy, triton, triton.language as tl, ptxsim.triton
 
@@ -11,34 +11,35 @@
     ptxsim.triton.run(scale, (4,), out, x, 2.5, 1000, BLOCK=256, arch=90)
     ptxsim.triton.simulated(scale, arch=80)[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](out, x, 2.5, 1000, BLOCK=256)
 
-The type of an array's elements is that of the array: float32, int32, float16 and the like are numpy's own; bfloat16,
-float8_e4m3fn and float8_e5m2 are those of `ml_dtypes`, or `view(array, "bfloat16")` of an array of integers as wide.
-A fault names the line of the Python source. Of Triton the releases 3.3.1, 3.7.1 and 3.9.0 were tried; in 3.3 @triton.autotune
-itself asks for a GPU.
+The type of the array gives that of the elements: numpy has float32, int32, float16 and the like; for bfloat16,
+float8_e4m3fn and float8_e5m2 take an array of `ml_dtypes`, or `view(array, "bfloat16")` of an array of integers as wide.
+A fault names the line of the Python source. Tried with Triton 3.3.1, 3.7.1 and 3.9.0; in 3.3, @triton.autotune needs a
+GPU.
 """
 import contextlib
 import inspect
 
 from .kernels import Memory, Module, array_of, is_array, tensor_map, unwritten
 
-# Bytes of shared memory that a CTA may have (CUDA Programming Guide, compute capabilities).
+# Most bytes of shared memory of a CTA, by compute capability (CUDA Programming Guide, compute
+# capabilities).
 SHARED_MOST = {80: 163 << 10, 86: 99 << 10, 87: 163 << 10, 89: 99 << 10, 90: 227 << 10}
 
 
 class _DType(str):
-    """A type of elements, "bfloat16", with what Triton asks torch's types for."""
+    """The name of an element type, such as "bfloat16", with the attributes that Triton expects of torch's types."""
     itemsize = property(lambda self: 1 if self == "bool" else int("".join(c for c in self.split("_")[0] if c.isdigit())) // 8)
     is_floating_point = property(lambda self: "float" in self)
 
 
 class _Tensor:
-    """An array as Triton's compiler looks at an argument: its type, and how its address is aligned."""
+    """What Triton's compiler has to know of an array: its type, and how its address is aligned."""
 
     def __init__(self, array, dtype=None):
         plain = array_of(array)
         self.array = array
         self.dtype = _DType(dtype or plain.dtype.name)
-        self.address = 0  # from where its memory begins, which is aligned
+        self.address = 0  # of the first byte of memory, which is aligned
         self.shape, self.itemsize = plain.shape, plain.itemsize
         self._strides = plain.strides
 
@@ -51,7 +52,7 @@ class _Tensor:
 
 
 def view(array, dtype):
-    """An argument: the bits of `array`, integers, as elements of another type of the same width: "bfloat16", "float8_e4m3fn"."""
+    """An argument: an array of integers whose bits are elements of another type of that width: "bfloat16", "float8_e4m3fn"."""
     if not is_array(array):
         raise TypeError(f"view: a numpy array, not {type(array).__name__}")
     if _DType(dtype).itemsize != array.itemsize:
@@ -60,33 +61,36 @@ def view(array, dtype):
 
 
 def descriptor(array, block_shape, padding="zero"):
-    """An argument: Triton's TensorDescriptor of an array (or of a `view`), whose tiles have the shape `block_shape`. On sm_90 it is TMA's."""
+    """An argument: Triton's TensorDescriptor of an array (or `view`), with tiles of shape `block_shape`; on sm_90, TMA uses it."""
     from triton.tools.tensor_descriptor import TensorDescriptor
     tensor = array if isinstance(array, _Tensor) else _Tensor(array)
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), list(block_shape), padding)
 
 
 class _Driver:
-    """What Triton asks a GPU's driver for when it compiles and launches nothing."""
+    """A driver for Triton that only lets it compile, without launches."""
 
     def __init__(self, arch):
         from triton.backends.compiler import GPUTarget
         self.target = GPUTarget("cuda", arch, 32)
-        self.device = 1000 + arch  # no number of a GPU's: Triton keeps what it has compiled by it
+        self.device = 1000 + arch  # not the number of a GPU: Triton caches what it compiles by this
+                                   # number
 
     get_current_device = lambda self: self.device
     set_current_device = lambda self, device: None
     get_current_stream = lambda self, device=None: 0
     get_current_target = lambda self: self.target
     get_device_capability = lambda self, device=None: divmod(self.target.arch, 10)
-    # Nothing is timed here: of the configurations of triton.autotune the first is taken.
+    # Nothing is timed here: triton.autotune takes its first configuration.
     get_benchmarker = lambda self: lambda kernel_call, quantiles=None, **_: [0.0] * len(quantiles or [0])
 
 
 @contextlib.contextmanager
 def _driver(arch):
     from triton.runtime import driver
-    slot = "_active" if hasattr(driver, "_active") else "active"  # since 3.4, where .active is made when it is asked for
+    slot = "_active" if hasattr(driver, "_active") else "active"  # "_active" since Triton 3.4,
+                                                                  # where .active is made when it is
+                                                                  # first asked for
     before = vars(driver)[slot]
     driver.set_active(_Driver(arch))
     try:
@@ -114,7 +118,7 @@ def _tensors(values):
 
 
 def compiled(kernel, *args, arch=90, **kwargs):
-    """What `run` would launch: Triton's CompiledKernel for these arguments, with `.asm["ptx"]`, and the arguments by name."""
+    """Triton's CompiledKernel that `run` would launch for these arguments (`.asm["ptx"]`), and the arguments by name."""
     import triton
     from triton.runtime.jit import JITFunction
     if arch not in SHARED_MOST:
@@ -146,7 +150,7 @@ def compiled(kernel, *args, arch=90, **kwargs):
 
 
 def _flat(kind, value, meta):
-    """The arguments of the PTX that an argument of type `kind` of the function becomes."""
+    """Yields the PTX kernel's arguments for one argument of the function, of type `kind`."""
     if kind == "constexpr":
         return
     if isinstance(kind, (tuple, list)):
@@ -168,7 +172,7 @@ def _flat(kind, value, meta):
 class _TensorMap:
     """A TensorDescriptor that becomes a CUtensorMap when its array has an address (kernels.pack)."""
     SWIZZLES = (0, 32, 64, 128)
-    # CUtensorMapDataType of the numbers that Triton has for the device's instructions.
+    # The CUtensorMapDataType for each number that Triton gives a type of the device's instructions.
     KINDS = dict(enumerate(range(16))) | {8: 10, 9: 8, 10: 9}
 
     def __init__(self, value, meta):
@@ -181,21 +185,21 @@ class _TensorMap:
                           self.SWIZZLES[self.meta["swizzle"]], self.value.padding == "nan")
 
 
-_modules = {}  # by their PTX and what load was told
+_modules = {}  # by PTX text and the arguments of `load`
 
 
 def run(kernel, grid, *args, arch=90, check=None, faults="raise", schedule=None, threads=None, budget=None, **kwargs):
-    """Compiles `kernel`, a function with @triton.jit, for compute capability `arch` and runs it; gives a ptxsim.Launch.
+    """Compiles `kernel`, a function with @triton.jit, for compute capability `arch`, and runs it; returns a ptxsim.Launch.
 
-    grid      up to three integers, or a function of the arguments by name that gives them
-    *args, **kwargs  as of `kernel[grid](*args, **kwargs)`, num_warps= and num_stages= too, with numpy arrays where there
-              would be tensors: their memory is the simulated device's for the launch, and copied back. `view`,
-              `descriptor` and `ptxsim.unwritten` make arguments of arrays
+    grid      up to three integers, or a function that returns them, given the arguments by name
+    *args, **kwargs  as in `kernel[grid](*args, **kwargs)`, including num_warps= and num_stages=, with numpy arrays instead
+              of tensors: these are copied to the simulated device, and back after the launch. `view`, `descriptor` and
+              `ptxsim.unwritten` make arguments of arrays
     arch      80, 86, 87, 89 or 90
-    check, faults, schedule, threads, budget  as of ptxsim.load
+    check, faults, schedule, threads, budget  as in ptxsim.load
 
-    Of several configurations of @triton.autotune the first is taken. Raises what Triton's compiler raises, TypeError and
-    ValueError for arguments and settings, ptxsim.Fault."""
+    @triton.autotune takes its first configuration. Raises what Triton's compiler raises, TypeError and ValueError for
+    arguments and settings, ptxsim.Fault."""
     made, values = compiled(kernel, *args, arch=arch, **kwargs)
     if callable(grid):
         grid = grid({name: v.array if isinstance(v, _Tensor) else v for name, v in values.items()})
@@ -210,7 +214,8 @@ def run(kernel, grid, *args, arch=90, check=None, faults="raise", schedule=None,
     flat = [a for name, kind in made.src.signature.items() for a in _flat(kind, values.get(name), tensordescs)]
     ctas = getattr(meta, "num_ctas", 1)
     sides = tuple(grid) + (1,) * (3 - len(grid)) if hasattr(grid, "__len__") else (grid, 1, 1)
-    scratch = [None] * (len(entry.params) - len(flat))  # what Triton's launcher adds: scratch memory, and the profiler's
+    scratch = [None] * (len(entry.params) - len(flat))  # parameters that Triton's launcher adds:
+                                                        # scratch memory, and the profiler's
     if scratch and getattr(meta, "global_scratch_size", 0):
         import numpy
         scratch[0] = unwritten(numpy.empty(sides[0] * sides[1] * sides[2] * ctas * meta.global_scratch_size, numpy.uint8))

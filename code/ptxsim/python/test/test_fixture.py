@@ -1,4 +1,4 @@
-"""The fixture `kernels`, on a GPU if there is one, else in the simulator; the same tests pass on both."""
+"""Tests the fixture `kernels`, on a GPU if there is one, otherwise in the simulator; the same tests pass on both."""
 import importlib.metadata
 
 import ml_dtypes
@@ -37,7 +37,10 @@ def test_bits(kernels):
 
 
 def outcome(pytester, *options):
-    if not importlib.metadata.entry_points(group="pytest11", name="ptxsim"):  # the package is not installed
+    if not importlib.metadata.entry_points(group="pytest11", name="ptxsim"):  # the package is not
+                                                                              # installed, so pytest
+                                                                              # does not find the
+                                                                              # plugin
         options = "-p", "ptxsim.pytest_plugin", *options
     pytester.makepyfile("def test_it(kernels):\n    print('it is', kernels.name, kernels.simulated)")
     return pytester.runpytest_subprocess("-s", "-p", "no:cacheprovider", *options)
@@ -78,7 +81,7 @@ def test_arguments_of_a_gpu():
 
 
 def test_unwritten_on_a_gpu():
-    """What the kernel leaves comes back as in the simulator: bytes 0xff."""
+    """Elements that the kernel does not write come back as in the simulator, as bytes 0xff."""
     out = numpy.zeros(4, numpy.float32)
 
     def kernel(out):

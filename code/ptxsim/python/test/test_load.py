@@ -24,7 +24,7 @@ class Line(ctypes.Structure):
 
 
 class Strided:
-    """A view of some of an array's elements, as numpy makes."""
+    """A view of some elements of an array, like numpy's."""
 
     def __init__(self, base, first, shape, strides, read_only=False, typecode="f"):
         self.base, self.shape, self.strides, self.itemsize, self.dtype = base, shape, strides, base.itemsize, typecode
@@ -69,10 +69,11 @@ class Launches(unittest.TestCase):
         out, x = Strided(base, 0, (10,), (4,)), Strided(base, 5, (10,), (4,))
         self.module["apply"][10, 1](out, x, Line(1, 0, 100), 1)
         self.assertEqual(list(base), [105, *range(1, 40)])
-        backwards = Strided(base, 9, (10,), (-4,))  # its first element is the last of the memory
+        backwards = Strided(base, 9, (10,), (-4,))  # its first element is at the highest address
         self.module["apply"][1, 1](backwards, backwards, Line(0, 0, 7), 1)
         self.assertEqual((base[9], base[8]), (7, 8))
-        with self.assertRaises(ptxsim.Fault):  # neighbours that do not overlap have separate memory
+        with self.assertRaises(ptxsim.Fault):  # arrays side by side that do not overlap get
+                                               # separate memory
             self.module["apply"][1, 1](Strided(base, 0, (10,), (4,)), Strided(base, 10, (10,), (4,)), Line(1, -1, 0), 1)
 
     def test_read_only_arrays(self):
@@ -186,7 +187,8 @@ class Faults(unittest.TestCase):
         module = ptxsim.load(PTX)
         module["apply"][1, 4](ptxsim.unwritten(out), x, Line(1, 0, 0), 4)
         self.assertEqual(list(out)[:4], [0, 1, 2, 3])
-        self.assertTrue(all(v != v for v in list(out)[4:]))  # these elements were never written: NaN
+        self.assertTrue(all(v != v for v in list(out)[4:]))  # these elements were never written, so
+                                                             # they are NaN
         report = self.fault(lambda: module["apply"][1, 8](out, ptxsim.unwritten(x), Line(1, 0, 0), 8)).reports[0]
         self.assertEqual((report.kind, report.line), ("uninitialised", line_of("out[i] =")))
 
@@ -210,7 +212,8 @@ class Faults(unittest.TestCase):
         report = self.fault(lambda: module["endless"][1, 32](array("i", [1]))).reports[0]
         self.assertEqual((report.kind, report.thread), ("unsupported", None))
         out = array("B", [0] * 32)
-        module["keep"][1, 1](out, True, 0, 0, 0, 0, 0)  # the module's other kernels can be launched
+        module["keep"][1, 1](out, True, 0, 0, 0, 0, 0)  # other kernels of the module can still be
+                                                        # launched
         self.assertEqual(out[0], 1)
 
     def test_interrupt(self):

@@ -1,5 +1,5 @@
-"""Triton's kernels in the simulator: compared with numpy for sm_80 and sm_90, and mistakes reported at their
-line."""
+"""Tests Triton's kernels in the simulator: results are compared with numpy's for sm_80 and sm_90, and mistakes must be
+reported at their lines."""
 import inspect
 
 import ml_dtypes
@@ -19,7 +19,7 @@ def normal(*shape, dtype=numpy.float32):
 
 
 def line_of(kernel, text):
-    """FILE's name and the number of the line in a kernel that contains a text."""
+    """The file of a kernel, and the number of its line that contains a text."""
     lines, first = inspect.getsourcelines(kernel.fn)
     return "tutorials.py", first + next(i for i, line in enumerate(lines) if text in line)
 
@@ -57,7 +57,9 @@ def test_matmul(arch, dtype):
     launch = ptxsim.triton.run(tutorials.matmul, grid, c, a, b, m, n, k, "leaky", arch=arch)
     wanted = a.astype(float) @ b.astype(float)
     wanted = numpy.where(wanted >= 0, wanted, 0.01 * wanted)
-    numpy.testing.assert_allclose(c, wanted, atol=0.05 if dtype == "float32" else 1e-4)  # tf32 has 11 bits
+    numpy.testing.assert_allclose(c, wanted, atol=0.05 if dtype == "float32" else 1e-4)  # tf32: 11 bits
+                                                                                         # significand of 11
+                                                                                         # bits
     assert launch.counts["tensor_flops"] >= 2 * m * n * k
 
 
@@ -127,7 +129,7 @@ def test_store_out_of_bounds(arch):
     assert (report.kind, report.kernel, report.block) == ("out of bounds", "add_unmasked_bug", (3, 0, 0))
     assert "past the end of the allocation of 4000 bytes" in report.text
     assert f"tutorials.py:{report.line}: error: [out of bounds] add_unmasked_bug, block (3,0,0), thread (" in str(caught.value)
-    # Nothing is left of it.
+    # The fault of the launch before has no effect on this one.
     ptxsim.triton.run(tutorials.add, (4,), out, x, y, 1000, BLOCK=256, arch=arch)
     assert (out == x + y).all()
 
@@ -148,7 +150,7 @@ def test_lost_update(arch):
 
 def test_fused_squares(arch):
     # Triton 3.9 fuses the squaring in tl.sum(x * x) with the first addition on each side of an
-    # exchange: the lanes' sums differ in a last bit, and all lanes store theirs to one place.
+    # exchange: the lanes' sums differ in a last bit, and all lanes store their sums to one address.
     x, out = normal(6, 90), numpy.zeros((6, 90), numpy.float32)
     columns, sums = normal(90), numpy.zeros((2, 6), numpy.float32)
     arguments = [out, *sums, x, columns, columns, 90, 1e-5]

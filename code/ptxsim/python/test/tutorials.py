@@ -1,13 +1,13 @@
-"""What Triton's tutorials are about, as small kernels of our own: vector add, fused softmax, matrix product, layer norm, attention.
+"""Small kernels for the subjects of Triton's tutorials: vector add, fused softmax, matrix product, layer norm, attention.
 
-Each works on row-major arrays. `*_bug` kernels have the mistake that their name says, in the line marked BUG.
+All work on row-major arrays. A kernel `*_bug` has a mistake in the line marked BUG.
 """
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def add(out, x, y, n, BLOCK: tl.constexpr):  # [n]
+def add(out, x, y, n, BLOCK: tl.constexpr):  # out, x, y [n]
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, tl.load(x + i, i < n) + tl.load(y + i, i < n), i < n)
 
@@ -20,7 +20,8 @@ def add_unmasked_bug(out, x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def column_sums(out, x, columns, BLOCK: tl.constexpr):  # [columns], 0 before; x [rows][columns], a program a row
+def column_sums(out, x, columns, BLOCK: tl.constexpr):  # out [columns], 0 before the launch; x [rows][columns], one
+                                                        # program for each row
     i = tl.arange(0, BLOCK)
     there = i < columns
     tl.atomic_add(out + i, tl.load(x + tl.program_id(0) * columns + i, there), there)
@@ -35,7 +36,8 @@ def column_sums_lost_bug(out, x, columns, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def softmax(out, x, rows, columns, BLOCK: tl.constexpr):  # [rows][columns], columns <= BLOCK; a program does several rows
+def softmax(out, x, rows, columns, BLOCK: tl.constexpr):  # out, x [rows][columns], columns <= BLOCK; each program does
+                                                          # several rows
     i = tl.arange(0, BLOCK)
     for row in range(tl.program_id(0), rows, tl.num_programs(0)):
         scores = tl.load(x + row * columns + i, i < columns, -float("inf"))
@@ -55,7 +57,8 @@ def matmul(c, a, b, m, n, k, ACTIVATION: tl.constexpr, BM: tl.constexpr, BN: tl.
            GROUP: tl.constexpr):  # c [m][n] = activation(a [m][k] * b [k][n])
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(m, BM), tl.cdiv(n, BN)
-    first = pid // (GROUP * tiles_n) * GROUP  # GROUP rows of tiles together share columns of b
+    first = pid // (GROUP * tiles_n) * GROUP  # programs go through groups of GROUP rows of tiles, which share columns
+                                              # of b
     size = min(tiles_m - first, GROUP)
     tile_m, tile_n = first + pid % (GROUP * tiles_n) % size, pid % (GROUP * tiles_n) // size
     row, column, depth = tile_m * BM + tl.arange(0, BM), tile_n * BN + tl.arange(0, BN), tl.arange(0, BK)
@@ -72,7 +75,8 @@ def matmul(c, a, b, m, n, k, ACTIVATION: tl.constexpr, BM: tl.constexpr, BN: tl.
 
 
 @triton.jit
-def matmul_tiles(c, a, b, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # of tensor descriptors: TMA on sm_90; b [n][k]
+def matmul_tiles(c, a, b, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # c, a, b: tensor descriptors (TMA
+                                                                                     # on sm_90); b [n][k]
     row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
     sums = tl.zeros((BM, BN), tl.float32)
     for begin in range(0, k, BK):
@@ -81,7 +85,7 @@ def matmul_tiles(c, a, b, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
 
 
 @triton.jit
-def layer_norm(out, mean, rstd, x, weight, bias, columns, eps, BLOCK: tl.constexpr):  # a program for each row
+def layer_norm(out, mean, rstd, x, weight, bias, columns, eps, BLOCK: tl.constexpr):  # one program for each row
     row, i = tl.program_id(0), tl.arange(0, BLOCK)
     there = i < columns
     values = tl.load(x + row * columns + i, there, 0.0).to(tl.float32)
@@ -95,8 +99,8 @@ def layer_norm(out, mean, rstd, x, weight, bias, columns, eps, BLOCK: tl.constex
 
 @triton.jit
 def layer_norm_backward(dx, dweight, dbias, lock, dout, x, weight, mean, rstd, columns, BLOCK: tl.constexpr):
-    # dweight and dbias are summed over all rows under one lock: lock[0]. lock[1] is 0 until its first holder has stored
-    # its part; later holders add theirs.
+    # dweight and dbias are summed over all rows under one lock, lock[0]. lock[1] is 0 until the first holder of the
+    # lock has stored its part; later holders add their parts.
     row, i = tl.program_id(0), tl.arange(0, BLOCK)
     there = i < columns
     r = tl.load(rstd + row)
@@ -115,13 +119,14 @@ def layer_norm_backward(dx, dweight, dbias, lock, dout, x, weight, mean, rstd, c
         part_bias += tl.load(dbias + i, there)
     tl.store(dweight + i, part_weight, there)
     tl.store(dbias + i, part_bias, there)
-    tl.debug_barrier()  # all of the program's stores are done before the lock is released
+    tl.debug_barrier()  # so that all stores of the program are done before the lock is released
     tl.atomic_xchg(lock, 0)
 
 
 @triton.jit
 def attention(out, q, k, v, scale, length, CAUSAL: tl.constexpr, HEAD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
-    # [heads][length][HEAD]; a program does BM queries of a head, with an online softmax over tiles of BN keys
+    # q, k, v, out [heads][length][HEAD]. A program does BM queries of one head, with an online softmax over tiles of BN
+    # keys.
     begin, head = tl.program_id(0) * BM, tl.program_id(1) * length * HEAD
     row, d = begin + tl.arange(0, BM), tl.arange(0, HEAD)
     tile_q = tl.load(q + head + row[:, None] * HEAD + d[None, :], row[:, None] < length, 0.0)
