@@ -1,4 +1,4 @@
-// arguments.c: what the script in labs/ asks for, and what its user asks for.
+// arguments.c: reads the options of the script in labs/, and those of its user.
 #include "lab.h"
 
 #include "workbench/stages.h"
@@ -13,10 +13,10 @@ struct lab lab = {
     .seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1, .film_shape = "1x1x96"};
 
 static const char *shapes = "small,1x2x77,mission"; // 77 is no multiple of a tile
-// Shapes that the driver adds to a script's (the grader has others instead); or NULL.
+// Shapes that the driver adds to those of a script; the grader adds others instead; or NULL.
 static const char *also;
 
-// The gate of a resource, if the driver knows the resource.
+// The gate of a resource that the driver knows; for any other, fails.
 static struct gate *gate_of(const char *option, const char *name)
 {
     int found = resource_find(name, LABS);
@@ -25,7 +25,7 @@ static struct gate *gate_of(const char *option, const char *name)
     return &lab.gates[found];
 }
 
-// Takes --gate, which judges, or --show, which only shows.
+// Takes --gate, a limit that counts, or --show, one that is only shown.
 static void take_gate(const char *option, const char *word)
 {
     char name[32], relation[3], end;
@@ -54,7 +54,7 @@ static void take_usual_gates(void)
     }
 }
 
-static void take_promise(const char *option, const char *word) // takes a goal, too
+static void take_promise(const char *option, const char *word) // takes --goal, too
 {
     bool goal = strcmp(option, "--goal") == 0;
     int *count = goal ? &lab.goal_count : &lab.promise_count;
@@ -66,7 +66,7 @@ static void take_promise(const char *option, const char *word) // takes a goal, 
     ++*count;
 }
 
-// Calls visit with each word of a comma-separated list; an empty word is an error.
+// Calls `visit` for each word of a list with commas; an empty word is an error.
 static void each(const char *option, const char *list,
                  void (*visit)(const char *option, const char *word))
 {
@@ -90,7 +90,7 @@ static void add_shape(const char *option, const char *word)
         fail(EXIT_USAGE, "%s: %s", option, why);
 }
 
-// A seed may have 64 bits: the grader's have, and its reports say how to repeat a case.
+// A seed may have 64 bits, as the grader's have: its reports say how to repeat a case.
 static void check_seed(const char *option, const char *word)
 {
     char *end;
@@ -135,7 +135,7 @@ static void check_film(void)
         fail(EXIT_USAGE, "--film-cta: \"%s\" is no CTA: X,Y,Z", lab.film_cta);
 }
 
-// Name and program of the lab's stage.
+// Finds the title and the program of the lab's stage.
 static void find_stage(void)
 {
     static struct stage stage;
@@ -150,7 +150,7 @@ static void find_stage(void)
         lab.after = stage.program;
 }
 
-// In a lab with a search, a student's program in C is judged as a search.
+// If the lab has a search, a student's program in C is judged as a search.
 static void choose_search(const char *student)
 {
     const char *dot = student ? strrchr(student, '.') : NULL;

@@ -7,7 +7,7 @@
 
 #include "image/gpus.h"
 
-// The image whose resources are reported, "sm_89", as the workbench chose it
+// The image whose resources are reported, such as "sm_89"; the workbench has chosen it
 // (code/workbench/resources.c).
 static const char *image_of(const struct side *side)
 {
@@ -48,7 +48,8 @@ static void judge_gates(bool image)
             judge_gate(&lab.gates[i], &resources[i], image);
 }
 
-// Ends if the program exits with 3 before it computed anything: then it cannot run here at all.
+// Reads a program's resources. If the program exits with 3 before it has computed anything, it
+// cannot run on this machine: the lab ends.
 static void read_resources(struct side *side)
 {
     char *command[] = {side->path, "--resources", NULL};
@@ -98,7 +99,7 @@ void judge_resources(void)
 
 static void show_faults(json_t *faults)
 {
-    enum { SHOWN = 3 }; // the first fault has often caused the others
+    enum { SHOWN = 3 }; // often the first fault has caused the others
     size_t count = json_array_size(faults);
     for (size_t i = 0; i < count && i < SHOWN; ++i)
         wrap(nearby(json_string_value(json_array_get(faults, i))), printf("    "), 6);
@@ -106,7 +107,8 @@ static void show_faults(json_t *faults)
         printf("    and %zu more kinds of fault\n", count - SHOWN);
 }
 
-// Counts a launch of the chapter's own program, if a student's has no other to be compared with.
+// Counts a launch of the chapter's own program, for a student's program that has no other to be
+// compared with.
 static double count_chapter(const char *shape)
 {
     char *path = text("%s/build/%s", root, lab.after);
@@ -129,15 +131,15 @@ static double count_chapter(const char *shape)
 double budget_of(const char *shape)
 {
     double reference = number_at(at(before.counts_of, shape), "warp_instructions");
-    if (on_gpu && !lab.profile) // a profile is made in the simulator
+    if (on_gpu && !lab.profile) // the simulator makes a profile, even where there is a GPU
         return 0;
     if (isnan(reference))
         reference = lab.student ? count_chapter(shape) : 0;
     return reference > 0 ? fmax(BUDGET_TIMES * reference, BUDGET_LEAST) : 0;
 }
 
-// What a program said of a launch that failed, with the reason if the simulator's library gave one
-// before.
+// What a program printed about a launch that failed, with the reason if the simulator's library
+// printed one before.
 static char *launch_failed(const char *err)
 {
     static const char words[] = ": the kernel failed: ";
@@ -157,9 +159,9 @@ static char *launch_failed(const char *err)
     return text("the launch failed: %.*s", (int)strcspn(before, "\n"), before);
 }
 
-// Why a program gave no outputs, if no fault of the memory or of the warps explains it: a loop
-// without an end (the simulator's first fault then), a launch that failed, a crash, a limit. NULL
-// if it gave some, or has a fault.
+// Why a program gave no outputs, if no fault of its memory accesses or of its warps explains that:
+// an endless loop (then the simulator's first fault), a launch that failed, a crash, a limit. NULL:
+// it gave outputs, or has a fault that explains it.
 static char *why_stopped(const struct output *output, json_t *report)
 {
     json_t *faults = at(report, "faults");
@@ -184,8 +186,8 @@ static void show_budget(const char *shape, double budget)
          printf("    "), 6);
 }
 
-// Keeps what a program printed on stdout, but for the workbench's last line: its kernel's printf,
-// or main()'s.
+// Keeps what a program printed on stdout, apart from the workbench's last line: what its kernel, or
+// main(), has printed.
 static void keep_printed(struct side *side, const char *shape, const char *said)
 {
     enum { KEPT = 2048 };
@@ -201,7 +203,7 @@ static void keep_printed(struct side *side, const char *shape, const char *said)
     side->printed_bytes = length;
 }
 
-// Runs a program over the seeds of one shape, checks every output, and keeps what was counted.
+// Runs a program for all seeds of a shape, checks every output, and keeps the counts.
 static void judge_outputs(struct side *side, const char *shape, bool keep_counts)
 {
     char *own = text("%s/%s-%s.json", folder, side->name, shape);
@@ -209,7 +211,8 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
     char *command[] = {side->path,    "--shapes", (char *)shape, "--seeds", (char *)lab.seeds,
                        "--no-timing", "--quiet",  "--record",    own,       NULL,
                        NULL,          NULL};
-    if (lab.inputs) { // else the program chooses: all kinds on a GPU, normal in the simulator
+    // otherwise the program chooses: all kinds on a GPU, normal ones in the simulator.
+    if (lab.inputs) {
         command[9] = "--inputs";
         command[10] = (char *)lab.inputs;
     }
@@ -228,7 +231,7 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         (output.status == EXIT_MACHINE && json_array_size(faults) == 0))
         fail(output.status == EXIT_USAGE ? EXIT_USAGE : EXIT_MACHINE, "%s", last_line(output.err));
     int passed = 0, total = json_array_size(checks);
-    double worst = 0, closest = 0; // relative to the program's own limits, if it has any
+    double worst = 0, closest = 0; // closest: relative to the program's own limits, if it has any
     const char *how = NULL;
     for (int i = 0; i < total; ++i) {
         json_t *check = json_array_get(checks, i);
@@ -236,9 +239,9 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         passed += json_is_true(at(check, "pass"));
         if (!how)
             how = string_or(check, "how", string_or(check, "fault", NULL));
-        worst = error <= worst ? worst : error; // a NaN stays
+        worst = error <= worst ? worst : error; // NaN stays NaN
         double share = error / number_at(check, "rounded_p.rel_head");
-        closest = share > closest ? share : closest; // not for a NaN
+        closest = share > closest ? share : closest; // unless it is NaN
     }
     bool pass = note_gate("correctness", text("%s, %s", side->name, shape),
                           json_sprintf("%d of %d", passed, total), "all",
@@ -287,7 +290,7 @@ void judge_correctness(void)
     heading("Correctness");
     for (int i = 0; i < lab.shape_count; ++i) {
         bool counts = strcmp(lab.shapes[i].name, main_shape()) == 0;
-        if (after.stopped) { // another shape would be stopped, too, after more work
+        if (after.stopped) { // at another shape it would be stopped, too, after more work
             printf("  %-21s %-11s not run\n", after.name, lab.shapes[i].name);
             continue;
         }

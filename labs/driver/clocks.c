@@ -1,4 +1,4 @@
-// clocks.c: what a program that is timed batch by batch reports of the GPU's clock.
+// clocks.c: what a program that is timed batch by batch reports about the GPU's clock.
 #include "lab.h"
 
 void add_clock(struct clock_span *span, json_t *answer)

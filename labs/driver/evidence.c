@@ -1,4 +1,4 @@
-// evidence.c: what Nsight Compute (ncu.c) or the simulator counted.
+// evidence.c: counts of Nsight Compute (ncu.c) or of the simulator.
 #include "lab.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 // ---- The simulator ------------------------------------------------------------------------------
 
-// The simulator's counters that have a title, in the order of counts.def.
+// The counters of the simulator that have a title, in the order of counts.def.
 static const struct counter *simulator_counters(void)
 {
     static const struct counter all[] = {
@@ -41,7 +41,7 @@ static void add(json_t *sums, json_t *numbers, double share)
     }
 }
 
-static double largest_grid(const json_t *kernels) // CTAs
+static double largest_grid(const json_t *kernels) // in CTAs
 {
     double most = 0;
     for (size_t i = 0; i < json_array_size(kernels); ++i) {
@@ -86,7 +86,7 @@ json_t *simulator_read(json_t *report)
         json_t *counts = json_object_get(kernel, "counts");
         add(sums, counts, 1 / launches);
         add(classes, json_object_get(counts, "classes"), 1 / launches);
-        // The floors in the report are for one launch of a kernel.
+        // The floors in a report are averages for one launch of a kernel.
         add(floors, json_object_get(kernel, "l4_floors_us"),
             number_at(kernel, "launches") / launches);
     }
@@ -103,7 +103,7 @@ json_t *simulator_read(json_t *report)
         json_object_set_new(floors, "binding", json_string(binding));
     json_object_set_new(sums, "ctas", json_real(largest_grid(kernels)));
     json_object_set_new(sums, "classes", classes);
-    double copies = number_at(classes, "copy_async"); // a class without instructions is not listed
+    double copies = number_at(classes, "copy_async"); // a report omits classes without instructions
     json_object_set_new(sums, "async_copies", json_real(isnan(copies) ? 0 : copies));
     json_object_set_new(sums, "l4_floors_us", floors);
     return sums;
@@ -150,7 +150,7 @@ static void profile(struct side *side, char **why)
     done();
 }
 
-// Counts one launch in the simulator of a program that is known to be right.
+// Counts one launch, in the simulator, of a program that is known to be right.
 static void count(struct side *side)
 {
     char *counts = text("%s/%s-counts.json", folder, side->name);
@@ -183,7 +183,7 @@ void show_evidence(void)
         if (!why)
             profile(&after, &why);
         profiled = !why;
-        if (why) { // then the simulator counts for the same executable
+        if (why) { // the simulator counts for the same executable instead
             printf("  %s\n", why);
             json_decref(before.counts);
             before.counts = NULL;
@@ -206,7 +206,7 @@ void show_evidence(void)
     printf(" %*.*s%s%s\n", wide, wide, after.name, narrow() ? "" : "  ",
            narrow() ? "" : main_shape());
     show_counts(profiled ? ncu_counters : simulator_counters());
-    if (!profiled && (after.fault || after.stopped)) // the program may have been stopped
+    if (!profiled && (after.fault || after.stopped)) // it may have been stopped before its end
         note("after a fault a kernel may not have been counted to its end");
     if (profiled)
         note("stalled: cycles that a warp waits for each instruction it issues");

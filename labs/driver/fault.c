@@ -1,5 +1,5 @@
-// fault.c: what is wrong when the simulator has found a fault: the sentence with which its film
-// begins.
+// fault.c: explains a fault that the simulator has found, with the sentence at the beginning of its
+// film.
 #include "lab.h"
 
 #include <limits.h>
@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *film_default; // the shape that is filmed if none was asked for
-static int film_schedule;        // the schedule of the warps in which the fault was found
+static const char *film_default; // the shape to film if the user asks for none
+static int film_schedule;        // the schedule of the warps that showed the fault
 
-// `words` with all places of `old` replaced; for the caller to free.
+// A copy of `words` with each `old` replaced by `by`; for the caller to free.
 static char *exchanged(const char *words, const char *old, const char *by)
 {
     char *result = text("%s", "");
@@ -29,7 +29,8 @@ const char *nearby(const char *words)
     return exchanged(words, text("%s/", here), "");
 }
 
-// Three lines of the film's tool about a shape; false: it finds nothing there, or is not built.
+// Three lines about a shape, as ptxsim profile --fault prints them; false: it finds no fault, or is
+// not built.
 static bool ask_film(const char *shape, int schedule, char *lines[3])
 {
     char *ptxsim = text("%s/build/ptxsim/ptxsim", root);
@@ -50,8 +51,8 @@ static bool ask_film(const char *shape, int schedule, char *lines[3])
 }
 
 // Whether a kind of fault explains what the lab has seen. If a kernel was stopped, only the reason
-// for that explains it, since its other faults come again in each round of its loop. A kernel that
-// ends here may be stopped in a film, whose budget is smaller: that explains nothing.
+// for that does, since other faults come again in each round of its loop. A kernel that ended in
+// the lab may be stopped in a film, which has a smaller budget: that explains nothing.
 static bool is_of_that(const char *kind)
 {
     bool endless = strcmp(kind, "endless") == 0;

@@ -1,9 +1,9 @@
 // lab.c: judges a chapter's program, gate by gate, and ends with a verdict of one word.
 //
-// The scripts labs/labNN call this with the chapter's programs, gates and promise; their users may
-// add the options that --help lists, or a program of their own. Everything that is printed is also
-// written as a record (JSON). Exit status: 0 unless RED, which is 1; 2 bad usage; 3 something on
-// this machine is missing or failed.
+// The scripts labs/labNN call it with the chapter's programs, gates and promise. Their users may
+// add the options that --help lists, or a program of their own. All that is printed is also written
+// to a record (JSON). Exit status: 0; 1 if RED; 2 for bad usage; 3 if something on this machine is
+// missing or has failed.
 #include "lab.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static void find_program(struct side *side, const char *name)
         fail(EXIT_MACHINE, "build/%s is not there: type make chapter%d", name, lab.number);
 }
 
-// Tells a reader who gave the lab something else what it takes.
+// Tells what a lab takes to a reader who gave it something else.
 static const char *expected(void)
 {
     if (lab.search)
@@ -38,8 +38,8 @@ static const char *expected(void)
                                 : text(" or make starter%d writes one", lab.number));
 }
 
-// Makes a folder to write in, if it is not there. Nobody but the owner may write in a shared
-// checkout; a program is not to blame for that.
+// Makes a folder for output, if it does not exist. In a shared checkout only the owner may write,
+// and no program is to blame for that.
 static void check_folder(const char *path)
 {
     if ((mkdir(path, 0777) && errno != EEXIST) || access(text("%s/.", path), W_OK))
@@ -62,7 +62,7 @@ static void check_source(const char *source, const char *path)
         fail(EXIT_USAGE, "%s is empty: %s", source, expected());
 }
 
-// The chapter that a student's program names as its own; 0 if it names none.
+// The chapter that a student's program names as its own; 0: it names none.
 static int chapter_of(const char *source)
 {
     FILE *file = fopen(source, "r");
@@ -75,8 +75,7 @@ static int chapter_of(const char *source)
     return chapter;
 }
 
-// Ends with the message of a make that failed by itself, or for lack of disk: no program is to
-// blame then.
+// Ends with make's message if make itself failed, or the disk is full: then no program is to blame.
 static void blame_machine(const char *said)
 {
     for (const char *line = said; line; line = strchr(line, '\n')) {
@@ -92,7 +91,7 @@ static void blame_machine(const char *said)
         fail(EXIT_MACHINE, "the disk is full");
 }
 
-// FNV-1a, of 32 bits.
+// FNV-1a, with 32 bits.
 static unsigned hash_of(const char *words)
 {
     unsigned hash = 2166136261u;
@@ -101,9 +100,9 @@ static unsigned hash_of(const char *words)
     return hash;
 }
 
-// The name under which a student's program is built: its file's name, with a number made of its
-// path if another file that still exists has the name already. So two labs may judge two files
-// attention.cu at the same time.
+// The name under which a student's program is built: the file's name. If another file that still
+// exists has the same name, a number made from the path is appended: so two labs may judge two
+// files attention.cu at the same time.
 static char *name_apart(const char *name, const char *path)
 {
     char *place = text("%s/build/student/%s.from", root, name), why[512];
@@ -116,7 +115,7 @@ static char *name_apart(const char *name, const char *path)
     return text("%s", name);
 }
 
-// Compiles a student's program as the chapters' are, by make.
+// Compiles a student's program with make, as the chapters' programs are.
 static void compile_student(struct side *side, const char *source)
 {
     char path[PATH_MAX];
@@ -125,7 +124,8 @@ static void compile_student(struct side *side, const char *source)
     check_source(source, path);
     const char *base = strrchr(path, '/') + 1;
     const char *dot = strrchr(base, '.');
-    if (!lab.plain && (strpbrk(path, "$`\"\n") || strchr(base, ','))) // nvcc passes them to a shell
+    // nvcc passes these to a shell.
+    if (!lab.plain && (strpbrk(path, "$`\"\n") || strchr(base, ',')))
         fail(EXIT_USAGE,
              "%s: rename it: nvcc takes no $, ` or \" in a path, no comma in a file's name", path);
     char *name = text("%.*s", (int)(dot - base), base), *made = text("%s/build/student", root);
@@ -133,14 +133,15 @@ static void compile_student(struct side *side, const char *source)
     side->name = lab.before && strcmp(name, lab.before) == 0 ? text("my_%s", name) : name;
     char *apart = name_apart(name, path);
     side->path = text("%s/build/student/%s", root, apart);
-    folder = text("%s/%s", folder, apart); // a folder of its own, like its record and its chart
+    folder = text("%s/%s", folder, apart); // its own folder, for its record and its chart as well
     check_folder(folder);
     doing("compiling %s", source);
     char *src = text("SRC=%s", path), *out = text("OUT=build/student/%s", apart);
-    char *like = text("NAME=%s", lab.after); // with the images of the lab's own program
+    char *like = text("NAME=%s", lab.after); // compiled for the same GPUs as the lab's own program
     char *command[] = {"make", "-s", "-C", root, "student", like, NULL};
     char *names[] = {src, out,
-                     NULL}; // in the environment: on the command line make expands $ and #
+                     NULL}; // as environment variables, since make would expand $ and # on the
+                            // command line
     struct output output = run(command, names, RUN_SECONDS, false);
     done();
     if (output.status && strstr(output.err, "undefined reference to `main'"))
@@ -150,7 +151,7 @@ static void compile_student(struct side *side, const char *source)
         printf("%s", output.out);
         fflush(stdout);
         char *rest = output.err, *line;
-        while ((line = strsep(&rest, "\n"))) // make's own last line adds nothing
+        while ((line = strsep(&rest, "\n"))) // the last line, make's own, tells nothing
             if (*line && strncmp(line, "make", 4) != 0)
                 fprintf(stderr, "%s\n", line);
         fail(EXIT_RED, "%s does not compile", source);
@@ -207,7 +208,7 @@ static void show_record(void)
 
 // ---- Main ---------------------------------------------------------------------------------------
 
-// Runs a lab whose program is plain C and checks itself: chapter 1's.
+// Runs a lab whose program is plain C and checks itself, as chapter 1's does.
 static void run_plain(void)
 {
     char *own = text("%s/program.json", folder);
@@ -223,7 +224,7 @@ static void run_plain(void)
     unlink(own);
 }
 
-// Shows the program's lines with the simulator's counts, as make profileN does.
+// Shows the program's lines with the simulator's counts, like make profileN.
 static void show_profile(void)
 {
     char *ptxsim = text("%s/build/ptxsim/ptxsim", root), *shape = text("%s", main_shape());
@@ -238,21 +239,20 @@ static void show_profile(void)
     if (output.status < 0)
         fail(EXIT_RED, "%s ran longer than %d s: stopped", after.name, RUN_SECONDS);
     if (output.status) {
-        fputs(output.err, stderr); // the program's own messages, faults with their lines
+        fputs(output.err, stderr); // the program's own messages, and faults with their lines
         fail(EXIT_RED, "no profile: %s fails, as said above; mend that first", after.name);
     }
     printf("%s", output.out);
     output_free(&output);
 }
 
-// Makes a page in which one CTA of the program can be watched, with the faults that the checks
-// found.
+// Makes a page to watch one CTA of the program, with the faults that the checks have found.
 static void make_film(void)
 {
     char *ptxsim = text("%s/build/ptxsim/ptxsim", root);
     if (access(ptxsim, X_OK))
         fail(EXIT_MACHINE, "build/ptxsim/ptxsim is not there: type make chapter%d", lab.number);
-    // A chapter's lessons speak of its own program, and need not hold for another.
+    // A chapter's lessons are about its own program, and need not be true of another.
     char *command[20] = {ptxsim,           "profile",   "--film",
                          (char *)lab.film, "--chapter", text("%d", lab.student ? 0 : lab.number)};
     int count = 6;
@@ -289,8 +289,8 @@ static void make_film(void)
     output_free(&output);
 }
 
-// Shows what the kernel has printed, as far as it was kept; what is not text, such as control
-// characters, as "?".
+// Shows what the kernel has printed, as far as it was kept; control characters, and other bytes
+// that are no text, appear as "?".
 static void show_printed(void)
 {
     if (!after.printed)
@@ -311,7 +311,7 @@ static void show_printed(void)
              printf("  "), 4);
 }
 
-// Shows the gates that failed, a line each.
+// Shows the gates that failed, one a line.
 static void show_failed(void)
 {
     enum { SHOWN = 5 };
@@ -352,8 +352,7 @@ static const char *explain(const char *verdict)
                : "every gate passed; too noisy to tell whether the promise is kept";
 }
 
-// Whether the file to be judged is one of the book's own, such as a control: then its tables are
-// wanted.
+// Whether the judged file is one of the book's own, such as a control: then its tables are shown.
 static bool is_the_books(void)
 {
     char path[PATH_MAX];
@@ -361,7 +360,7 @@ static bool is_the_books(void)
     return realpath(lab.student, path) && strncmp(path, code, strlen(code)) == 0;
 }
 
-// Shows a verdict in a word. A kernel without all points that can be seen here is only right.
+// Shows the verdict. A kernel that lacks some of the points that can be seen here is only RIGHT.
 static void show_verdict(const char *verdict, const struct score *score)
 {
     const char *words = explain(verdict);
@@ -377,7 +376,8 @@ static void show_verdict(const char *verdict, const struct score *score)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    setenv("LC_ALL", "C.UTF-8", 1); // for all processes started here, on a bare machine too
+    // for all processes started here, even on a machine without locales.
+    setenv("LC_ALL", "C.UTF-8", 1);
     colours();
     speaker = "lab";
     find_root();
@@ -390,7 +390,7 @@ int main(int argc, char **argv)
         watch(lab.student);
     folder = text("%s/build/lab%02d", root, lab.number);
     check_folder(folder);
-    if (lab.record) { // found out now, not after a minute's work
+    if (lab.record) { // fails before a minute's work, not after it
         char *copy = text("%s", lab.record), *slash = strrchr(copy, '/');
         if (slash)
             slash[slash == copy] = '\0';
@@ -430,8 +430,8 @@ int main(int argc, char **argv)
         printf("note: its main() says .chapter = %d: ./lab%d judges such programs\n", chapter,
                chapter);
 
-    // For a student's kernel prints what has to be read, on one screen, and the tables only if
-    // --all asks for them.
+    // For a student's kernel, prints what has to be read, on one screen; the tables only with
+    // --all.
     bool sheeted = lab.student && (lab.search ? lab.only_search : !lab.plain);
     bool quiet = sheeted && !lab.all && !lab.only_search && !is_the_books();
     const char *verdict = "GREEN";

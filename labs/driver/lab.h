@@ -1,22 +1,23 @@
-// lab.h: the parts of the lab driver.
+// lab.h: what the parts of the lab driver share.
 //
-//   arguments.c what the script in labs/ and its user ask for
+// arguments.c reads the options of the script in labs/, and of its user
 //   say.c       words and numbers in a report
 //   state.c     the programs, the record and the gates so far
-//   clocks.c    what a program that is timed reports of the clock
-//   ncu.c       Nsight Compute: which metrics, how it is asked, what it answers
-//   evidence.c  what Nsight Compute or the simulator counted
-//   fault.c     what is wrong when the simulator has found a fault, in a sentence
+//   clocks.c    what a program that is timed reports about the GPU's clock
+//   ncu.c       Nsight Compute: its metrics, how it is called, how its output is read
+//   evidence.c  counts of Nsight Compute or of the simulator
+//   fault.c     explains a fault that the simulator has found, in a sentence
 //   checks.c    resources and correctness
-//   search.c    a search, judged by what it asks of a journal
-//   speedup.c   the two programs against each other; recorded runs if there is no GPU
+//   search.c    judges a search by the candidates that it asks for
+//   speedup.c   times two programs against each other; shows recorded runs if there is no GPU
 //   sheet.c     the lab's sheet: points so far, what to look at next, hints
 //   watch.c     judges a file again whenever it is saved
 //   lab.c       from the first gate to the verdict; the record and the chart
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 //
-// compare, profile-ncu and scoreboard (labs/tools/) are separate programs made from the same parts.
+// compare, profile-ncu and scoreboard (labs/tools/) are separate programs that use some of these
+// parts.
 #ifndef LAB_H
 #define LAB_H
 
@@ -26,26 +27,26 @@
 #include "workbench/workbench.h"
 
 enum { EXIT_GREEN = 0, EXIT_RED = 1 };
-#define RECORD_FORMAT (JSON_INDENT(2) | JSON_REAL_PRECISION(9)) // of the records that are committed
+#define RECORD_FORMAT (JSON_INDENT(2) | JSON_REAL_PRECISION(9)) // for records that are committed
 enum { MAX_SHAPES = 16, MAX_PROMISES = 8, RUN_SECONDS = 600, BATCH_SECONDS = 60 };
-// Limit of a launch in the simulator, so that nobody waits for an endless loop: this many times the
-// warp instructions of the program that it is compared with, and at least as many as take about 20
-// s of a core with every check (30 million a second, chapter 3's).
+// The limit of a launch in the simulator, so that nobody waits for an endless loop: this many times
+// the warp instructions of the program that it is compared with; and at least the number that takes
+// about 20 s on one core with every check (30 million a second, measured with chapter 3).
 enum { BUDGET_TIMES = 50, BUDGET_LEAST = 600 * 1000 * 1000 };
-// Warp instructions that a launch to be filmed may run: some hundred times those of the default
-// shape.
+// The limit in warp instructions of a launch that is filmed: some hundred times what the default
+// shape takes.
 enum { FILM_BUDGET = 20 * 1000 * 1000 };
 
 // ---- What is asked for (arguments.c) ------------------------------------------------------------
 
-struct gate { // a limit of a resource; by default the one in resources.def
+struct gate { // a limit of a resource; without an option, the usual one of resources.def
     struct limit limit;
     bool judges; // false: it is only shown
 };
 
-struct promise { // mission:1.3, a ratio; or mission:50, a goal in µs
+struct promise { // mission:1.3, a ratio that must be reached; or mission:50, a goal in µs
     char shape[32];
-    double ratio; // 0: compared, but not judged
+    double ratio; // 0: the programs are compared without a judgement
 };
 
 struct lab {
@@ -57,19 +58,20 @@ struct lab {
     bool model;                // after runs a language model: a chain of kernels, counted together
     const char *search;        // a program that searches, or NULL; the journal that answers it
     const char *journal;
-    bool only_search;    // only the search is judged, no kernel
-    const char *student; // the source file to be judged instead of `after`, or NULL
+    bool only_search;    // only the search is judged: the lab has no kernel
+    const char *student; // a source file that is judged instead of `after`, or NULL
     const char *seeds;
-    const char *inputs;                // kinds of inputs; NULL: the program's own choice
+    const char *inputs;                // kinds of inputs; NULL: the program chooses
     const char *on;                    // "gpu", "simulator" or NULL
-    const char *record;                // or NULL
-    bool profile;                      // shows the lines with their counts instead of a verdict
-    const char *film;                  // the page to be written instead of a verdict, or NULL
-    const char *film_shape, *film_cta; // the launch and CTA to film; film_cta may be NULL
-    const char *film_values;           // lines whose registers' values the film has, or NULL
-    bool all;                          // shows every table for a student's program, too
+    const char *record;                // where the record is written, or NULL
+    bool profile;                      // shows the lines with their counts, and no verdict
+    const char *film;                  // the page that is written instead of a verdict, or NULL
+    const char *film_shape, *film_cta; // the launch, and its CTA (or NULL), to film
+    const char *film_values;           // lines for which the film has the registers' values, or
+                                       // NULL
+    bool all;                          // shows every table even for a student's program
     bool watch;                        // judges again whenever the student's file is saved
-    int hint; // the task whose next hint is wanted; 0: the first open one; -1: no hint
+    int hint; // a task, whose next hint is shown; 0: the first open one; -1: no hint
     int rounds, iterations;
     struct shape shapes[MAX_SHAPES];
     int shape_count;
@@ -79,121 +81,126 @@ struct lab {
 };
 extern struct lab lab;
 
-// Fills in `lab`, looking up the stage in `root`; prints --help and exits, or exits with one line
-// about what is wrong.
+// Fills in `lab`, with the stage from a file below `root`. Prints --help and exits; for bad
+// options, exits with one line about what is wrong.
 void parse_options(int argc, char **argv);
 
-// ---- The state of affairs (state.c) -------------------------------------------------------------
+// ---- The state so far (state.c) -----------------------------------------------------------------
 
 struct side {
     const char *name;
     char *path;
     json_t *resources;
     json_t *device;
-    json_t *counts;                // evidence: a counter's value by its key
-    json_t *counts_of;             // the simulator's counts by shape
-    bool wrong;                    // an output differs
-    char *how;                     // in which way, at the first shape; or NULL
-    char *kind, *words, *sentence; // of the fault that a film opens with, or NULL
-    char *fault;                   // the simulator's first complaint, or NULL
-    const char *faulty;            // the shape at which it was found
-    char *printed; // what the program printed on stdout at the first shape where it did, or NULL
+    json_t *counts;                // evidence: for each counter's key its value
+    json_t *counts_of;             // the simulator's counts, for each shape
+    bool wrong;                    // some output was wrong
+    char *how;                     // how, at the first such shape; or NULL
+    char *kind, *words, *sentence; // of the fault at which a film opens; or NULL
+    char *fault;                   // the first complaint of the simulator, or NULL
+    const char *faulty;            // the shape with that complaint
+    char *printed; // what the program printed on stdout, at the first shape where it printed
+                   // anything; or NULL
     const char *printed_at;    // that shape
-    size_t printed_bytes;      // bytes of all that it printed; `printed` is the beginning
-    char *stopped;             // why it gave no outputs, if neither is the reason; or NULL
-    const char *hash, *commit; // compiled into it
+    size_t printed_bytes;      // bytes that it printed there; `printed` may be only their beginning
+    char *stopped;             // why it gave no outputs, if neither `how` nor `fault` says; or NULL
+    const char *hash, *commit; // as compiled into it
 };
-extern struct side before, after; // before.name is NULL in a lab without a before-program
-// Folder for work files, the chart, the record: build/labNN, for a student's NAME.cu
+extern struct side before, after; // before.name is NULL in a lab that compares with no program
+// The folder for working files, the chart and the record: build/labNN; for a student's NAME.cu,
 // build/labNN/NAME.
 extern char *folder;
 extern bool on_gpu;
-extern json_t *record;     // the record to be written
-extern json_t *gates_said; // the record's "gates"
+extern json_t *record;     // the record that will be written
+extern json_t *gates_said; // its "gates"
 extern int gates_failed;
 
-// Enters a gate into the record, and takes `value` over; the caller prints the line that shows it.
+// Adds a gate to the record; takes over `value`. The caller prints the gate's line.
 bool note_gate(const char *group, const char *name, json_t *value, const char *limit, bool pass);
 
-// Keeps what a program's first record says about its source and its device.
+// Keeps what a program's first record says about its source and the device.
 void note_identity(struct side *side, json_t *said);
 
-// The shape that the evidence is for: the promise's if it is run, else the last.
+// The shape for which evidence is shown: the promise's, if it is run; otherwise the last.
 const char *main_shape(void);
 
-// Environment of a program on the GPU, or in the simulator, which writes its report to a file ("":
-// no report) and stops a launch after `budget` warp instructions (0: never).
+// The environment for a program on the GPU, or in the simulator, which writes its report to a file
+// ("": nowhere) and stops a launch after `budget` warp instructions (0: never).
 char *const *environment(bool gpu, const char *report, double budget);
-// The budget of a judged program at a shape; 0 if there is nothing to compare it with.
+// The budget of a judged program at a shape; 0: there is no program to compare it with.
 double budget_of(const char *shape); // checks.c
 
 // ---- The parts of a lab -------------------------------------------------------------------------
 
 void judge_resources(void);             // checks.c
 void judge_correctness(void);           // checks.c
-json_t *simulator_read(json_t *report); // evidence.c: counts per launch from a simulator report
-const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN"; no gate has failed
+json_t *simulator_read(json_t *report); // evidence.c: counts for each launch, from a simulator's
+                                        // report
+const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate has
+                               // failed
 void show_evidence(void);      // evidence.c
 void judge_search(void);       // search.c
-int search_count(enum searched on);    // median number of candidates until the elite
-const char *search_broken(void);       // the first rule that the search broke, or NULL
-const char *nearby(const char *words); // fault.c: with paths as the user would type them
-void explain_fault(int schedule); // fault.c: for the program that is judged; 0: the first schedule
+int search_count(enum searched on);    // candidates until the elite, median over the seeds
+const char *search_broken(void);       // the first rule that the search broke; or NULL
+const char *nearby(const char *words); // fault.c: words whose paths are as the user would type them
+void explain_fault(int schedule); // fault.c: looks for the fault of the judged program; schedule 0:
+                                  // the first one
 
-// Points of the sheet: earned as far as can be seen, not to be seen here, and all.
+// Points of the sheet: earned, as far as can be seen; not to be seen here; in all.
 struct score {
     double got, open, total;
 };
-void show_fault(void); // fault.c: the sentence, the simulator's words, and where to watch it
+void show_fault(void); // fault.c: the sentence, the simulator's words, and how to watch the fault
 bool judge_sheet(struct score *score); // sheet.c: false if the lab has no sheet
 void show_next(void);                  // sheet.c: what to look at
 void remark_on_doubles(void);          // sheet.c
 void show_points(void);                // sheet.c
 void show_hint(void);                  // sheet.c
 
-// Returns in a child process, at once and again whenever `source` is saved; Ctrl-C ends everything.
+// Returns in a child process, first at once and then each time `source` is saved; Ctrl-C ends all
+// of them.
 void watch(const char *source); // watch.c
 
-// A resource of the image (sm_89, or sm_90), or on this GPU; NaN if it is not known.
+// The value of a resource, of the image (sm_89, or sm_90) or on this GPU; NaN: unknown.
 double resource(const struct side *side, const struct resource *resource, bool image); // checks.c
 
 // ---- Nsight Compute (ncu.c) ---------------------------------------------------------------------
 
 struct counter {
-    const char *key;   // name in the record
-    const char *title; // words in the report
+    const char *key;   // in the record
+    const char *title; // in the report
 };
-extern const struct counter ncu_counters[]; // ends with {NULL, NULL}
+extern const struct counter ncu_counters[]; // the last one is {NULL, NULL}
 
-// What Nsight Compute reads for one launch of argv, after skipping `skip` launches, by the keys of
-// ncu_counters; NULL with one line in *why if there is no ncu or it was refused.
+// What Nsight Compute measures for one launch of argv, after skipping `skip` launches, by the keys
+// of ncu_counters. NULL: there is no ncu, or it failed; *why says so in one line.
 json_t *ncu_read(char *const argv[], char *const env[], int skip, char **why);
 
 // ---- Words (say.c) ------------------------------------------------------------------------------
 
-// Terminal colours; empty where they are not wanted.
+// Escape sequences for a terminal's colours; "" where there are none.
 extern const char *RED_INK, *GREEN_INK, *BOLD, *FAINT, *PLAIN;
 void colours(void);
 
 void heading(const char *title);
-// Hides what is printed between hush() and speak().
+// hush: what is printed from now on is hidden, until speak.
 void hush(void);
 void speak(void);
-// Prints words, broken at spaces, on a line that already has `used` columns; further lines are
-// indented. A space comes first if used is more than the indent.
+// Prints words, broken at spaces, on a line in which `used` columns are taken; further lines are
+// indented. Begins with a space if `used` exceeds the indent.
 void wrap(const char *words, int used, int indent);
-// Whether the terminal has fewer than 80 columns: tables then take 60, with shorter names of
-// programs and without what other columns already say.
+// Whether the terminal has fewer than 80 columns. Tables then take 60, with shorter names of
+// programs, and without what other columns tell.
 bool narrow(void);
 const char *mark(bool pass); // "ok" or "FAIL"
 const char *
-grouped(double value); // 12345678 -> "12,345,678"; a number below 100 that is not whole: "1.23"
+grouped(double value); // "12,345,678" for 12345678; "1.23" for a number below 100 that is not whole
 
 // ---- Clocks (clocks.c) --------------------------------------------------------------------------
 
-// Adds to *span what an answer of process_ask() reports of the clock.
+// Adds to *span what an answer of process_ask() reports about the clock.
 void add_clock(struct clock_span *span, json_t *answer);
-// Sets "clock" in an object of the record, if the clock was read.
+// Sets "clock" in an object of the record, unless the clock was never read.
 void put_clock(json_t *object, const struct clock_span *span);
 
 #endif

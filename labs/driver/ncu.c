@@ -1,4 +1,4 @@
-// ncu.c: Nsight Compute: which metrics, how it is asked, what it answers.
+// ncu.c: Nsight Compute: which metrics are read, how it is called, how its output is read.
 #include "lab.h"
 
 #include <stdlib.h>
@@ -35,10 +35,10 @@ const struct counter ncu_counters[] = {
     {NULL, NULL},
 };
 
-// Metrics as ncu names them; if two give the same key, the first that the GPU has is taken. The
-// wavefronts that loads and stores need beyond one for each instruction are a difference of two
-// metrics: ncu's own conflict metric for them also counts waiting for the data pipe. Stalls are
-// cycles that a warp waits for each instruction that is issued.
+// Metrics under ncu's names. If two have the same key, the first one that the GPU has is taken. The
+// wavefronts of loads and stores beyond one for each instruction are a difference of two metrics,
+// since ncu's own metric of conflicts also counts waiting for the data pipe. Stalls are cycles that
+// a warp waits for each issued instruction.
 static const struct {
     const char *metric, *key;
 } ncu_metrics[] = {
@@ -79,7 +79,7 @@ static const struct {
 };
 enum { NCU_METRICS = sizeof ncu_metrics / sizeof ncu_metrics[0], CSV_FIELDS = 64 };
 
-// Splits a line of CSV with every field in double quotes, in place.
+// Splits a CSV line in place; every field is in double quotes.
 static int split_csv(char *line, char *fields[CSV_FIELDS])
 {
     int count = 0;
@@ -103,7 +103,7 @@ static int column(char *const fields[], int count, const char *title)
     return -1;
 }
 
-// "1,234.5" -> 1234.5
+// The number of a field such as "1,234.5".
 static double number(const char *field)
 {
     char digits[64];
@@ -164,7 +164,7 @@ static const char *ncu_path(void)
     return found[0] ? found : NULL;
 }
 
-// True if ncu complains that it cannot find a metric.
+// Whether ncu complains that it cannot find this metric.
 static bool unknown_metric(const struct output *output, const char *metric)
 {
     const char *where = strstr(output->out, "Failed to find metric");
@@ -182,7 +182,7 @@ json_t *ncu_read(char *const argv[], char *const env[], int skip, char **why)
     bool left_out[NCU_METRICS] = {false};
     struct output output;
     for (const char *missing = "";
-         missing;) { // asks again without each metric that it does not know
+         missing;) { // calls ncu again without the metrics that it does not know
         char metrics[4096] = "";
         for (int i = 0; i < NCU_METRICS; ++i) {
             left_out[i] = left_out[i] || strcmp(ncu_metrics[i].metric, missing) == 0;

@@ -24,7 +24,7 @@ void colours(void)
     PLAIN = "\033[0m";
 }
 
-static int kept = -1; // stdout, while it is hushed
+static int kept = -1; // a duplicate of stdout, while it is hushed; otherwise -1
 
 void hush(void)
 {
@@ -74,8 +74,8 @@ void wrap(const char *words, int used, int indent)
     bool space = used > indent;
     for (; *words; space = true) {
         int length = strcspn(words, " "), columns = 0;
-        bool ink = false;                  // an escape sequence, which ends with m
-        for (int i = 0; i < length; ++i) { // count only the first byte of each UTF-8 character
+        bool ink = false;                  // within an escape sequence, which ends with m
+        for (int i = 0; i < length; ++i) { // counts only the first byte of each UTF-8 character
             ink |= words[i] == '\033';
             columns += !ink && ((unsigned char)words[i] & 0xc0) != 0x80;
             ink &= words[i] != 'm';
@@ -96,7 +96,7 @@ const char *mark(bool pass)
     return pass ? text("%sok%s", GREEN_INK, PLAIN) : text("%sFAIL%s", RED_INK, PLAIN);
 }
 
-// 12345678 -> "12,345,678"; a number below 100 that is not whole has two decimals.
+// Writes "12,345,678" for 12345678; a number below 100 that is not whole gets two decimals.
 const char *grouped(double value)
 {
     char digits[64], out[96];

@@ -1,6 +1,6 @@
-// search.c: a search, judged by what it asks for. The journal of the book's search and drawn
-// landscapes answer it; no GPU is needed, nor a compiler of kernels. labs/replay.h says what is
-// counted, and by which rules.
+// search.c: judges a search by the candidates that it asks for. The journal of the book's search,
+// and drawn landscapes, answer it; it needs no GPU, and no compiler for kernels. labs/replay.h says
+// what is counted, and by which rules.
 #include "lab.h"
 
 #include "../replay.h"
@@ -10,14 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SEARCH_SECONDS = 20, PRACTICE = 14000 }; // the grader draws landscapes of its own
+enum {
+    SEARCH_SECONDS = 20,
+    PRACTICE = 14000
+};  // PRACTICE: seed of the landscapes; the grader
+    // draws its own
 
 static struct game games[REPLAY_SEEDS];
-static int until_elite[SEARCHED]; // median number of candidates
-static char *broken;              // the first rule that was broken, or NULL
-static bool late;                 // a run did not end in time: the others are not started
+static int until_elite[SEARCHED]; // candidates until the elite, median
+static char *broken;              // the first broken rule, or NULL
+static bool late;                 // a run did not end in time, and no other is started
 
-// Runs a program on a landscape, over the game's seed.
+// Runs a program on a landscape, with a seed, and counts in *g.
 static void play(struct game *g, const struct landscape *l, const char *path, int seed)
 {
     char *command[] = {(char *)path, "--replay", "-", "--seed", text("%d", seed), NULL};
@@ -159,7 +163,7 @@ static char *count_said(int count)
     return count < REPLAY_MOST ? text("%d", count) : text("none in %d", REPLAY_MOST);
 }
 
-// Shows how many candidates a search needs. counts: one for each seed, sorted.
+// Shows how many candidates a search needs. counts: one for each seed, in ascending order.
 static void show_yardstick(const char *name, const char *key, const int counts[])
 {
     int found = 0, median = counts[(REPLAY_SEEDS - 1) / 2], most = counts[REPLAY_SEEDS - 1];
@@ -173,7 +177,7 @@ static void show_yardstick(const char *name, const char *key, const int counts[]
             json_pack("{s:i, s:i, s:i}", "median", median, "worst", most, "found", found));
 }
 
-// Shows what the counts are compared with: the book's own search, and random choice.
+// Shows for comparison the counts of the book's own search, and of random choice.
 static void show_yardsticks(const struct landscape *l, const char *own)
 {
     int counts[REPLAY_SEEDS];
@@ -217,7 +221,7 @@ void judge_search(void)
     heading("Its rules");
     judge_children(path);
     judge_games("searches on the journal", games, REPLAY_SEEDS, "");
-    after.wrong |= lab.only_search && broken; // the sheet's item `correct`
+    after.wrong |= lab.only_search && broken; // fails the sheet's item `correct`
     judge_drawn(path);
 }
 

@@ -1,4 +1,4 @@
-// sheet.c: the lab's sheet, for whoever works on it: points seen so far, what to look at next,
+// sheet.c: shows the lab's sheet to whoever works on it: points so far, what to look at next,
 // hints. The sheet is the chapter's; `make tangle` writes it to build/labs/labNN.json.
 //
 // This is a rehearsal. The grade comes from labs/grade, which draws inputs of its own.
@@ -14,8 +14,8 @@
 enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 23, WIDE = 43 };
 
 static struct sheet sheet;
-static char *raced; // the first race that only a later schedule showed, or NULL
-static int clean;   // how many of SCHEDULES had no race
+static char *raced; // the first race that only a later schedule showed; or NULL
+static int clean;   // how many of the SCHEDULES had no race
 
 // Reads the sheet; returns whether the lab has one.
 static bool load_sheet(void)
@@ -36,7 +36,7 @@ static char *hints_path(void)
     return text("%s/labs/work/lab%02d/.hints", root, lab.number);
 }
 
-// Reads how many hints of each task have been shown: lines "chunk count".
+// Reads how many hints of each task have been shown, from lines "chunk count".
 static void read_shown(json_t *tasks, int shown[])
 {
     char chunk[128];
@@ -68,7 +68,7 @@ static bool write_shown(json_t *tasks, const int shown[], char *why, size_t size
     return file_write(hints_path(), said, strlen(said), why, size);
 }
 
-// The line of a source file at which a task's gap is still open; 0 if there is none.
+// The line of a source file where a task's gap is still open; 0: it is filled.
 static int open_line(const char *source, json_t *task)
 {
     const char *marker = string_at(task, "marker");
@@ -96,8 +96,8 @@ static void print_hint(json_t *task, int index)
     wrap(json_string_value(json_array_get(hints, index)), used, 4);
 }
 
-// The task that a bare --hint means: one that is open in the working copy and has hints left; else
-// one with hints left; else the last.
+// The task whose hint a bare --hint shows: one that is open in the working copy and has hints left;
+// otherwise any with hints left; otherwise the last.
 static int choose_task(json_t *tasks, const int shown[])
 {
     char *copy = text("%s/labs/work/lab%02d/attention.%s", root, lab.number,
@@ -131,7 +131,7 @@ void show_hint(void)
     json_t *task = json_array_get(tasks, i);
     int hints = json_array_size(at(task, "hints"));
     bool more = shown[i] < hints;
-    int first = more ? shown[i] : 0; // those before it have been shown, here or after a verdict
+    int first = more ? shown[i] : 0; // earlier hints have been shown, here or after a verdict
     char why[512];
     shown[i] += more;
     if (!write_shown(tasks, shown, why, sizeof why))
@@ -147,7 +147,7 @@ void show_hint(void)
 
 enum outcome { UNSEEN, MET, MISSED };
 
-// Runs the program under another interleaving of the warps; returns its first complaint, or NULL.
+// Runs the program with the warps in another order; returns its first complaint, or NULL.
 // *fault_seen: whether the complaint is the simulator's.
 static char *complaint_under(int schedule, const char *shape, double budget, bool *fault_seen)
 {
@@ -172,8 +172,7 @@ static char *complaint_under(int schedule, const char *shape, double budget, boo
     return complaint;
 }
 
-// What is a race in one interleaving of the warps may be none in another: so several are tried, as
-// by the grader.
+// A race may show in one order of the warps only: several are tried, as in the grader.
 static void try_schedules(void)
 {
     bool first = after.kind && strcmp(after.kind, "race") == 0;
@@ -205,7 +204,8 @@ static double value_of(const struct item *item)
     return number_at(counts, item->name);
 }
 
-// Whether the fault ends a kernel whatever its warps do before: an address, a trap.
+// Whether the fault ends the kernel, whatever its warps do in the meantime: a wrong address, a
+// trap.
 static bool fails_anyway(void)
 {
     static const char *const kinds[] = {"out of bounds", "misaligned", "trap", "assert", "endless"};
@@ -218,7 +218,7 @@ static bool fails_anyway(void)
 static enum outcome outcome_of(const struct item *item)
 {
     const char *name = item->name;
-    if (strcmp(name, "correct") == 0) // outputs withheld by a fault are neither right nor wrong
+    if (strcmp(name, "correct") == 0) // outputs withheld because of a fault may be right or wrong
         return after.stopped || fails_anyway() ? MISSED
                : after.fault                   ? UNSEEN
                : after.wrong                   ? MISSED
@@ -255,8 +255,8 @@ static const char *why_unseen(const char *name)
                            : "not seen here";
 }
 
-// The share reached of what an item asks for; for `correct` the lab only sees whether all cases are
-// right.
+// The share of what an item asks for that has been reached. For `correct`, the lab only sees
+// whether all cases are right.
 static double share_of(const struct item *item)
 {
     return is_aim(item)                       ? share_reached(item, value_of(item))
@@ -280,13 +280,14 @@ static struct reached reached_here(void)
     for (int i = 0; i < sheet.count; ++i)
         shares[i] = share_of(&sheet.items[i]);
     bool starter = untouched();
-    // Whether a kernel with a fault is right is not known here. A starter as handed out is not.
+    // Whether a kernel with a fault is right cannot be known here; but a starter as handed out is
+    // not.
     return (struct reached){.correct = !after.wrong && !after.stopped && !(starter && after.fault),
                             .aim = aims_reached(&sheet, shares),
                             .tried = has_aims(&sheet) && !starter};
 }
 
-// Whether the count of an aim is unknown, for instance because nothing ran at its shape: all other
+// Whether the count of an aim is unknown, for example because nothing ran at its shape. All other
 // points depend on it.
 static bool aim_unseen(void)
 {
@@ -318,12 +319,13 @@ static void show_rule(const struct reached *reached)
              printf("  "), 2);
 }
 
-// What an item pays; *open: whether that cannot be seen here.
+// The points paid for an item; *open: they cannot be seen here.
 static double paid(const struct item *item, const struct reached *reached, bool *open)
 {
     // A kernel with a fault may be right or wrong: its points are open.
     bool unsure = after.fault && !after.wrong && !after.stopped;
-    // A starter as handed out has no points, whatever its counts; answers to questions earn theirs.
+    // A starter as handed out has no points, whatever it counts; but answers to questions earn
+    // theirs.
     bool nothing = reached->correct <= 0 && untouched() && strcmp(item->name, "written") != 0;
     enum outcome outcome = outcome_of(item);
     *open = !nothing && (outcome == UNSEEN || ((unsure || aim_unseen()) && outcome == MET));
@@ -356,7 +358,7 @@ void show_points(void)
         bool open;
         double earned = paid(item, &reached, &open);
         const char *what = text("%s%s", name, limit_of(item));
-        if (narrow() && strlen(what) > NARROW) // on a line of its own
+        if (narrow() && strlen(what) > NARROW) // puts what follows on the next line
             what = text("%s\n  %*s", what, NARROW, "");
         printf("  %-*s", narrow() ? NARROW : WIDE, what);
         if (outcome == UNSEEN && !open)
@@ -401,7 +403,7 @@ static const struct item *first_missed(void)
     return NULL;
 }
 
-// Says what is missing for the first item that is not passed.
+// Tells what is missing in the first item that is not passed.
 static void show_cause(const struct item *item)
 {
     const char *name = item->name, *cause = NULL;
@@ -441,7 +443,7 @@ void show_next(void)
     }
     const char *name = item->name;
     show_cause(item);
-    for (int i = 0; i < count && !line; ++i) { // an open task that the item asks for
+    for (int i = 0; i < count && !line; ++i) { // looks for an open task that the item asks for
         json_t *candidate = json_array_get(tasks, i);
         int gap = earns(candidate, name) ? open_line(lab.student, candidate) : 0;
         if (!earns(candidate, name) || (task && !gap))
@@ -450,7 +452,7 @@ void show_next(void)
         line = gap;
         chosen = i;
     }
-    // Names an open task, which may be the cause. Which lines are wrong is not known here.
+    // Names an open task, which may be the cause; which lines are wrong is not known here.
     if (!line) {
         if (task && is_aim(item))
             wrap(text("that is what task %d, \"%s\", is for: ./lab%d --hint %d", chosen + 1,
@@ -462,7 +464,8 @@ void show_next(void)
               lab.student, line),
          printf("  "), 4);
     print_hint(task, shown[chosen] ? shown[chosen] - 1 : 0);
-    if (!shown[chosen]) { // --hint goes on with the next; if that cannot be noted, with this one
+    // --hint continues with the next hint; if that cannot be noted, with this one.
+    if (!shown[chosen]) {
         char why[512];
         shown[chosen] = 1;
         (void)write_shown(tasks, shown, why, sizeof why);
@@ -481,7 +484,7 @@ bool judge_sheet(struct score *score)
     return true;
 }
 
-// Remarks on a kernel that computes in double: it costs no points, but much time.
+// Remarks on a kernel that computes in double, which costs no points, but much time.
 void remark_on_doubles(void)
 {
     const char *shape;

@@ -1,4 +1,4 @@
-// speedup.c: the two programs against each other; recorded runs if there is no GPU.
+// speedup.c: times two programs against each other; shows recorded runs if there is no GPU.
 #include "lab.h"
 
 #include <errno.h>
@@ -35,8 +35,8 @@ static void stop_child(struct process *child, const struct side *side)
     output_free(&output);
 }
 
-// Time of the next batch, its p50 in µs; negative when the program has ended or hangs. Adds what
-// the answer reports of the clock to *clock.
+// The p50 of the next batch, in µs; negative: the program has ended, or hangs. Adds what the answer
+// reports about the clock to *clock.
 static double process_batch(struct process *child, int seconds, struct clock_span *clock)
 {
     json_t *answer = process_ask(child, "batch", seconds);
@@ -46,14 +46,14 @@ static double process_batch(struct process *child, int seconds, struct clock_spa
     return time > 0 ? time : -1;
 }
 
-// Runs the two programs in turn, and again in the other order, so that both suffer equally when the
-// clock drifts; each round gives one ratio. False if a program gave up.
+// Runs the two programs in turn, then in reverse order, so that a drift of the clock affects both
+// equally; each round gives one ratio. False: a program has ended.
 static bool compare(const struct promise *promise, json_t *said)
 {
     struct process children[2];
     struct side *sides[2] = {&before, &after};
     double *times[2], *ratios = calloc(lab.rounds, sizeof *ratios);
-    struct clock_span clock = {0}; // of both: they were timed in turns
+    struct clock_span clock = {0}; // of both programs, which are timed in turns
     bool good = true;
     for (int s = 0; s < 2; ++s) {
         times[s] = calloc(lab.rounds, sizeof **times);
@@ -98,7 +98,7 @@ static bool compare(const struct promise *promise, json_t *said)
     return true;
 }
 
-// Times a program that has no program to be compared with.
+// Times a program that is compared with no other.
 static void measure(void)
 {
     struct process child;
@@ -141,7 +141,7 @@ static void show_speedup(const char *shape, json_t *s, const char *indent)
              printf("%s", indent), 6);
 }
 
-// True if a record was made with today's programs; today's hashes are in build/hashes.tsv.
+// Whether a record was made with today's programs; build/hashes.tsv has their hashes.
 static bool fresh(json_t *hashes)
 {
     char *path = text("%s/build/hashes.tsv", root), line[512], name[256], hash[128];
@@ -159,7 +159,7 @@ static bool fresh(json_t *hashes)
 
 static void label_recorded(json_t *old, json_t *hashes)
 {
-    const char *verdict = json_string_value(at(old, "verdict")); // in a lab's record
+    const char *verdict = json_string_value(at(old, "verdict")); // a lab's record has one
     wrap(text("recorded on %s, %.10s%s:%s%s", string_at(old, "device.name"), string_at(old, "date"),
               fresh(hashes) ? ""
                             : text(" (%sSTALE: of other programs than today's%s)", RED_INK, PLAIN),
@@ -167,7 +167,7 @@ static void label_recorded(json_t *old, json_t *hashes)
          printf("  "), 4);
 }
 
-// Shows the book's recorded runs, each with its GPU, if nothing can be measured here.
+// If nothing can be measured here, shows the book's recorded runs, each with its GPU.
 static void show_recorded(void)
 {
     glob_t found = {0};
@@ -202,7 +202,7 @@ static void show_recorded(void)
     globfree(&found);
 }
 
-// FAST, VALID NEGATIVE or GREEN, for a lab whose gates are kept.
+// Returns FAST, VALID NEGATIVE or GREEN, if all gates are kept.
 const char *judge_speed(void)
 {
     heading(before.name ? "Speedup" : "Time");
@@ -236,7 +236,7 @@ const char *judge_speed(void)
     }
     for (int i = 0; i < lab.goal_count; ++i) {
         double p50 = number_at(said, text("%s.after_p50_us", lab.goals[i].shape));
-        bool good = p50 <= lab.goals[i].ratio; // a shape that was not timed fails
+        bool good = p50 <= lab.goals[i].ratio; // false for a shape that was not timed
         note_gate("goal", lab.goals[i].shape, json_real(p50), text("<= %g us", lab.goals[i].ratio),
                   good);
         printf("  %-9s goal at most %g us: %s\n", lab.goals[i].shape, lab.goals[i].ratio,

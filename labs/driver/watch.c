@@ -21,7 +21,7 @@ static void stop(int signal)
     stopped = signal;
 }
 
-// Waits up to `milliseconds` for the file `name` to be saved; returns whether it was.
+// Waits at most `milliseconds` for file `name` to be saved; returns whether it was.
 static bool saved(int fd, const char *name, int milliseconds)
 {
     char buffer[8192] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -51,7 +51,8 @@ void watch(const char *source)
         fail(EXIT_USAGE, "%s: %s", source, strerror(errno));
     char *name = strrchr(path, '/') + 1;
     char *directory = text("%.*s", (int)(name - path), path);
-    int fd = inotify_init1(IN_CLOEXEC); // watches the folder: editors rename a new file
+    int fd = inotify_init1(IN_CLOEXEC); // watches the folder, since editors rename a new file to
+                                        // the old name
     if (fd < 0 || inotify_add_watch(fd, directory, IN_CLOSE_WRITE | IN_MOVED_TO) < 0)
         fail(EXIT_MACHINE, "cannot watch %s: %s", directory, strerror(errno));
     sigaction(SIGINT, &(struct sigaction){.sa_handler = stop}, NULL);
@@ -60,7 +61,8 @@ void watch(const char *source)
         pid_t pid = fork();
         if (pid < 0)
             fail(EXIT_MACHINE, "cannot start another run: %s", strerror(errno));
-        if (pid == 0) { // judges, in main(); a group of its own can be ended whole
+        // the child returns to main() to judge; its own process group can be ended as a whole.
+        if (pid == 0) {
             setpgid(0, 0);
             signal(SIGINT, SIG_DFL);
             signal(SIGTERM, SIG_DFL);

@@ -1,11 +1,12 @@
-// alike.c: which submissions of a folder have text in common that is neither the starter's nor the
-// book's; and which program of another chapter a submission is.
+// alike.c: finds submissions of a folder that share text which is neither the starter's nor the
+// book's; and finds which program of another chapter a submission is.
 //
 // Winnowing (Schleimer, Wilkerson, Aiken: "Winnowing: Local Algorithms for Document
-// Fingerprinting", SIGMOD 2003). A text, once as it stands and once preprocessed, becomes tokens in
-// which comments, spaces, names and numbers do not count; of each WINDOW consecutive runs of RUN
-// tokens, the one with the least hash is kept, with its line. Two texts that share RUN + WINDOW - 1
-// consecutive tokens share a fingerprint. The result says where to look, not who copied.
+// Fingerprinting", SIGMOD 2003). A text, once unchanged and once preprocessed, becomes tokens;
+// comments, spaces, names and numbers do not count. Each run of RUN tokens has a hash; of WINDOW
+// consecutive runs the one with the least hash is kept as a fingerprint, with its line. Two texts
+// that share RUN + WINDOW - 1 consecutive tokens share a fingerprint. The result tells where to
+// look, not who copied.
 #include "judge.h"
 
 #include <ctype.h>
@@ -27,7 +28,7 @@ struct prints {
 
 // ---- Tokens -------------------------------------------------------------------------------------
 
-static bool is_name(char c) // letters of any alphabet, too
+static bool is_name(char c) // a letter of any alphabet counts
 {
     return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
 }
@@ -96,8 +97,8 @@ static const char *past_token(const char *s, const char *end, uint64_t *kind)
     return *kind = hash, s;
 }
 
-// Reads a line "# 12" of the preprocessor's output: the source's line from which it goes on. 0: not
-// such a line.
+// The number in a line "# 12" of the preprocessor's output: the source line that follows it. 0: the
+// line is no such line.
 static int line_said(const char *s, const char *end)
 {
     int line = 0;
@@ -128,15 +129,16 @@ static void in_order(struct prints *p)
     p->count = kept;
 }
 
-// Whether a token is an empty statement: a semicolon after another, or at either end of a block.
+// Whether a token is an empty statement: a semicolon after another one, or at the beginning or end
+// of a block.
 static bool is_empty(const struct print *tokens, int count, uint64_t kind)
 {
     const uint64_t before = count > 0 ? tokens[count - 1].hash : ';';
     return kind == ';' && (before == ';' || before == '{' || before == '}');
 }
 
-// A text's tokens, each with its line, without empty statements; an array of *count for the caller
-// to free.
+// The tokens of a text, each with its line, without empty statements: an array of *count, for the
+// caller to free.
 static struct print *tokens_of(const struct source *source, bool preprocessed, int *count)
 {
     const char *s = source->text, *end = s + source->bytes;
@@ -145,7 +147,7 @@ static struct print *tokens_of(const struct source *source, bool preprocessed, i
     bool line_begins = true;
 
     *count = 0;
-    if (source->bytes >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) // a byte order mark
+    if (source->bytes >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) // skips a byte order mark
         s += 3;
     while (s < end) {
         const char *next = past_blank(s, end, line_begins);
@@ -187,8 +189,7 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
     int count, last = -1;
     struct print *tokens = tokens_of(source, preprocessed, &count);
     int runs = count - RUN + 1;
-    for (int i = 0; i < runs;
-         ++i) { // turns each token into the hash of the run that begins with it
+    for (int i = 0; i < runs; ++i) { // replaces each token by the hash of the run that begins there
         uint64_t hash = 0;
         for (int j = 0; j < RUN; ++j)
             hash = (hash + tokens[i + j].hash + 1) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
@@ -197,7 +198,7 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
     for (int i = 0; i + WINDOW <= runs; ++i) {
         int least = i;
         for (int j = i; j < i + WINDOW; ++j)
-            if (tokens[j].hash <= tokens[least].hash) // the rightmost of equal ones
+            if (tokens[j].hash <= tokens[least].hash) // of equal ones, the rightmost
                 least = j;
         if (least == last)
             continue;
@@ -208,8 +209,8 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
     free(tokens);
 }
 
-// Adds the prints of a source as it stands and as it is preprocessed: the first shows what a macro
-// hides, the second what definitions elsewhere change.
+// Adds the fingerprints of a source twice: unchanged, which shows what a macro hides; and
+// preprocessed, which shows through definitions made elsewhere.
 static void add_prints(struct prints *p, const struct source *source, const struct source *plain)
 {
     add_prints_of(p, source, false);
@@ -218,7 +219,7 @@ static void add_prints(struct prints *p, const struct source *source, const stru
 
 // ---- Sets ---------------------------------------------------------------------------------------
 
-// The fingerprints that every submission may have: of the book's programs, its starters and planted
+// The fingerprints that any submission may have: those of the book's programs, starters and planted
 // bugs.
 static struct prints of_the_book(void)
 {
@@ -260,7 +261,7 @@ static void subtract(struct prints *p, const struct prints *less)
     p->count = kept;
 }
 
-// The fingerprints that only a submission has.
+// The fingerprints of a submission that the book does not have.
 static struct prints own_prints(const struct entry *e, const struct prints *book)
 {
     const struct source source = {e->source, e->bytes};
@@ -277,7 +278,7 @@ static struct prints own_prints(const struct entry *e, const struct prints *book
 
 struct pair {
     int first, second, shared, percent;
-    int from[2], to[2]; // lines of the texts that they share
+    int from[2], to[2]; // for each text, the first and last line of what they share
 };
 
 static struct pair compare(const struct prints *all, int first, int second)
@@ -372,9 +373,9 @@ static int shared_by(const struct prints *a, const struct prints *b)
     return shared;
 }
 
-// Compares by what is special to a program: what neither the starter nor the lab's own program has.
-// A text that has nearly all of that is taken for the program, whatever else it has; among several
-// such programs, for the one of which it has most.
+// Compares by what is special to a program: the fingerprints that neither the starter nor the lab's
+// own program has. A text that has nearly all of them is taken for that program, whatever else it
+// contains; of several such programs, for the one with most of them in the text.
 char *book_program(const struct source given[2], const struct source own[2],
                    const struct source starter[2])
 {

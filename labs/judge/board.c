@@ -1,6 +1,6 @@
-// board.c: the ranking by speed, if it was timed on a GPU. Only right kernels count, by their ratio
-// to the book's program, which was timed in the same run. Kernels whose 95 % intervals overlap
-// share a place: the order between them is noise.
+// board.c: the ranking by speed, if submissions were timed on a GPU. Only right kernels take part,
+// ranked by their speed relative to the book's program in the same run. Kernels whose 95 %
+// intervals overlap share a place, since the order between them is noise.
 #include "judge.h"
 
 #include <ctype.h>
@@ -20,7 +20,8 @@ static int faster(const void *a, const void *b)
                                 : strcmp(x->name, y->name);
 }
 
-// Gives ranks: the first that does not overlap with the first of a place begins the next place.
+// Gives ranks. The first kernel whose interval does not overlap with that of a place's first begins
+// the next place.
 static void give_ranks(struct place places[], int count)
 {
     int first = 0;
@@ -32,13 +33,13 @@ static void give_ranks(struct place places[], int count)
     }
 }
 
-// Writes a name into a cell of a Markdown table, so that no character of it counts as table, HTML,
-// link or emphasis.
+// Writes a name into a cell of a Markdown table, with all characters escaped that Markdown or HTML
+// would interpret.
 static void write_name(FILE *to, const char *name)
 {
     for (; *name; ++name) {
         if (*name == '<' || *name == '>' ||
-            *name == '&') { // not all readers of Markdown take a backslash before these
+            *name == '&') { // some readers of Markdown take no backslash before these
             fprintf(to, "&#%d;", *name);
             continue;
         }

@@ -1,10 +1,8 @@
-// build.c: compiles a submission in boxes.
-//
-// What is judged is the PTX and the machine code as the device half of the compiler wrote them.
-// They are out of the box, in the judge's memory, before anything of the host half is assembled or
-// linked; that happens in another box, without plugins. So host code cannot touch them, neither by
-// assembly nor by sections of its own. The executable with the host code is run only to see its
-// launches (record.c).
+// build.c: compiles a submission, in boxes. What is judged is the PTX and the machine code as the
+// compiler's device half wrote them. They leave the box for the judge's memory before anything of
+// the host half is assembled or linked, which happens in another box, without plugins. So host code
+// cannot change them, neither by inline assembly nor by sections of its own. The executable with
+// the host code is run only to see its launches (record.c).
 #include "judge.h"
 
 #include <stdlib.h>
@@ -16,10 +14,13 @@
 #error "mk/labs.mk says how kernels are compiled"
 #endif
 
-// Compiling: CPU time of a process; by the clock five times as much.
+// Limits of compiling: CPU time of a process, and five times as much by the clock.
 enum { COMPILE_SECONDS = 120 };
 enum { MADE_BYTES_MAX = 64 << 20 };
-enum { PREPROCESSED_MAX = 20 }; // MB; a longer text that does not compile is not tried twice
+enum {
+    PREPROCESSED_MAX = 20
+}; // MB; a longer text that does not compile is not compiled a second
+    // time
 
 // ---- Compiling ----------------------------------------------------------------------------------
 
@@ -30,7 +31,7 @@ static void problem(struct submission *s, const char *what, const struct boxed *
         s->details = cleaned(b->err.bytes, b->err.size < 3000 ? b->err.size : 3000);
 }
 
-// Runs a shell command that can write in the box's own /tmp; $book is the book's folder there.
+// Runs a shell command that can write to the box's own /tmp; in it, $book is the book's folder.
 static struct boxed compile_box(struct submission *s, char *line)
 {
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = COMPILE_SECONDS};
@@ -60,7 +61,8 @@ static struct boxed compile_box(struct submission *s, char *line)
     return b;
 }
 
-// Whether a file that a PTX text names is the book's or the compiler's: a #line can name anything.
+// Whether a file named in a PTX text is really the book's or the compiler's, since a #line may name
+// any file.
 static bool is_of_the_book(const char *name, size_t length)
 {
     static const char *const below[] = {"/code/", "/build/cuda/"};
@@ -78,7 +80,7 @@ static bool is_of_the_book(const char *name, size_t length)
 }
 
 // Replaces names of files (.file NUMBER "NAME") that are neither the book's nor the compiler's by
-// "attention.cu": a report shows places, and must not quote a submission's words there.
+// "attention.cu", so that places in a report do not quote a submission's words.
 static void name_files(struct submission *s)
 {
     static const char own[] = "attention.cu";
@@ -109,10 +111,10 @@ static void name_files(struct submission *s)
     s->ptx_bytes = strlen(named);
 }
 
-// Compiles the device's half: PTX, machine code, and preprocessed C++ for the host; no host
-// assembler, no linker. The first try leaves out the special functions that <cmath> brings, a sixth
-// of the compiling: a text that does not compile without them may need them, and is compiled again
-// with them.
+// Compiles the device half to PTX, machine code, and preprocessed C++ for the host, without
+// assembling or linking the host part. The first try leaves out the special functions of <cmath>,
+// which take a sixth of the time. A text that does not compile without them may need them, and is
+// compiled again with them.
 static bool compile_device(struct submission *s, char **host, size_t *host_bytes)
 {
     const int arch = JUDGED_GPU->arch;
@@ -157,7 +159,7 @@ static void take_program(struct submission *s, struct boxed *b)
 static void compile_host(struct submission *s)
 {
     int standard = (int)strcspn(strstr(KERNEL_FLAGS, "-std="), " ");
-    // The linker runs without plugins, which would run what the object's sections ask for.
+    // The linker runs without plugins, since sections of the object could make them run commands.
     struct boxed b = compile_box(
         s, text("g++ %.*s -O1 -w -fno-lto -c host.ii -o host.o 3>&-; "
                 "g++ -fno-lto -fno-use-linker-plugin host.o \"$book\"/build/libworkbench.a "
@@ -262,7 +264,7 @@ static const char *past_gap(const char *at, const char *end)
     return at < end ? at : end;
 }
 
-// Whether a line is an #include. A backslash may join its beginning to the next line.
+// Whether a line is an #include, even if a backslash joins its beginning to the next line.
 static bool is_include(const char *line, const char *end)
 {
     static const char *const words[] = {"include", "import"};
@@ -302,8 +304,8 @@ static struct source without_includes(const struct source *source)
     return (struct source){own, (size_t)(to - own)};
 }
 
-// The shell command that preprocesses the texts 0 to count - 1. What the device's compiler defines
-// is defined; a text that expands without end gives only its beginning, or nothing.
+// The shell command that preprocesses the texts numbered 0 to count - 1, with the macros that the
+// device's compiler defines. A text that expands without end gives only its beginning, or nothing.
 static char *preprocess_line(const struct box *box, int count)
 {
     const char *work = box_work(box);

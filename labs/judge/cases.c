@@ -1,5 +1,5 @@
-// cases.c: the inputs of cases, drawn from the secret for each submission, and which answers are
-// right.
+// cases.c: makes the inputs of cases, drawn from the secret for each submission, and decides which
+// answers are right.
 #include "judge.h"
 
 #include "workbench/diagnosis.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *drawn_for = ""; // hash of the submission's text
+static const char *drawn_for = ""; // the hash of a submission's text
 
 const char *secret_draw_for(const char *hash)
 {
@@ -83,7 +83,7 @@ int secret_between(int least, int most, uint64_t drawn)
 
 char *drawn_like(const char *published)
 {
-    enum { TILE = 128, LEAST = 3, MOST = 6 }; // tiles, for a shape that has fewer
+    enum { TILE = 128, LEAST = 3, MOST = 6 }; // tiles drawn for a shape that has fewer than LEAST
     struct shape shape;
     char why[256];
 
@@ -113,8 +113,8 @@ const char *input_name(enum input input)
     return names[input];
 }
 
-// Turns a cache's normal inputs into those of the case's kind: its queries are halves, and each
-// token has scales of its own.
+// Turns a cache's normal inputs into inputs of the case's kind: queries are halves, and each token
+// has its own scales.
 static void reshape_cache(struct grade_case *c)
 {
     struct problem *p = &c->problem;
@@ -136,7 +136,7 @@ static void reshape_cache(struct grade_case *c)
     }
 }
 
-// Makes the grader's own kinds of inputs by changing the codes; the scales stay as they are.
+// Makes inputs of the grader's own kinds by changing the codes; the scales do not change.
 static void reshape_inputs(struct grade_case *c)
 {
     struct problem *p = &c->problem;
@@ -148,12 +148,12 @@ static void reshape_inputs(struct grade_case *c)
     }
     if (c->input == GRADE_FLAT)
         memset(p->q_codes, 0, elements);
-    for (size_t i = 0; c->input == GRADE_OFFSET && i < elements; ++i) { // of codes up to 448
+    for (size_t i = 0; c->input == GRADE_OFFSET && i < elements; ++i) { // codes go up to 448
         p->q_codes[i] = e4m3_from_float(400 + 0.1f * e4m3_to_float(p->q_codes[i]));
         p->k_codes[i] = e4m3_from_float(400 + 0.1f * e4m3_to_float(p->k_codes[i]));
     }
     for (size_t i = 0; c->input == GRADE_RISING && i < elements; ++i) {
-        // Each key has the direction of the head's first query, with growing length.
+        // Each key points in the direction of the head's first query; the lengths grow.
         size_t row = i / HEAD_DIM % (size_t)p->shape.seq_len;
         size_t first = i - row * HEAD_DIM;
         float grown = e4m3_to_float(p->q_codes[first]) * (float)(row + 1) / (float)p->shape.seq_len;
@@ -161,8 +161,8 @@ static void reshape_inputs(struct grade_case *c)
     }
 }
 
-// The rows that the reference in double precision covers: all, or about as many as the book's gates
-// look at, but drawn.
+// The rows that the reference in double precision computes: all, or about as many as the book's
+// gates compare, but drawn at random.
 static struct rows draw_rows(const struct shape *shape, uint64_t seed)
 {
     struct rows rows = reference_rows(shape);
@@ -179,10 +179,10 @@ static struct rows draw_rows(const struct shape *shape, uint64_t seed)
 }
 
 // ---- The second implementation ------------------------------------------------------------------
-// Every row, in single precision and with another order of sums than the reference: a check of the rows that
-// the reference leaves out. Its own error is of the order of 1e-6; what it looks for is rows that
-// were never computed. As in reference.c, what takes the time is written in vectors, compiled for two
-// generations of x86, and the same to the bit in each.
+// Computes every row in single precision, adding in another order than the reference: this checks
+// the rows that the reference leaves out. Its own error is of the order of 1e-6; it is to find rows
+// that were never computed. As in reference.c, what takes time is written in vectors and compiled
+// for two generations of x86, with bit-identical results.
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define FOR_EACH_X86 __attribute__((target_clones("avx2", "default")))
@@ -190,16 +190,16 @@ static struct rows draw_rows(const struct shape *shape, uint64_t seed)
 #define FOR_EACH_X86
 #endif
 
-// A vector is as wide as a register of AVX2, as in reference.c.
+// As in reference.c, a vector is as wide as a register of AVX2.
 enum { LANES = 16, WIDTH = 8, PARTS = LANES / WIDTH, COLUMNS = HEAD_DIM / WIDTH };
 typedef float vec __attribute__((vector_size(WIDTH * sizeof(float))));
 typedef int32_t ivec __attribute__((vector_size(WIDTH * sizeof(int32_t))));
 
-// What one (batch, head) needs: values as they are; keys padded to whole vectors and arranged so
-// that one vector has the same element of several keys.
+// Values and padded keys of one (batch, head); keys are arranged so that a vector holds the same
+// element of several keys.
 struct one_head {
     float *queries; // [seq_len][HEAD_DIM]
-    vec *keys;      // [padded / LANES][HEAD_DIM][PARTS], a lane is a key
+    vec *keys;      // [padded / LANES][HEAD_DIM][PARTS], one key for each lane
     vec *values;    // [padded][COLUMNS]
 };
 
@@ -207,8 +207,9 @@ struct one_head {
 static inline void exponentials(vec *x)
 {
     const float log2_e = 1.44269504f, ln2 = 0.693147181f;
-    const float magic = 0x1.8p23f; // x + magic - magic rounds x; the sum's low bits are the integer
-    ivec kept = *x > -87.0f;       // all bits of a lane; the rest becomes 0
+    const float magic = 0x1.8p23f; // x + magic - magic rounds x; the low bits of x + magic are the
+                                   // integer
+    ivec kept = *x > -87.0f;       // all bits set in lanes to be kept; the others become 0
     vec small = (vec)((ivec)*x & kept);
     vec shifted = small * log2_e + magic;
     vec rest = small - (shifted - magic) * ln2;
@@ -216,7 +217,7 @@ static inline void exponentials(vec *x)
 
     for (int n = 6; n >= 1; --n)
         power = 1 + power * (rest * (1.0f / (float)n));
-    ivec exponent = ((ivec)shifted + 127) << 23; // magic's own bits are shifted out
+    ivec exponent = ((ivec)shifted + 127) << 23; // shifts out the bits of magic itself
     *x = (vec)((ivec)(power * (vec)exponent) & kept);
 }
 
@@ -233,7 +234,7 @@ FOR_EACH_X86 static void one_row(const struct one_head *head, int row, int seen,
         const vec *v = head->values + (size_t)first * COLUMNS;
         vec score[PARTS] = {{0}};
         for (int d = 0; d < HEAD_DIM; ++d)
-#pragma GCC unroll 2 // sums in registers
+#pragma GCC unroll 2 // keeps the sums in registers
             for (int i = 0; i < PARTS; ++i)
                 score[i] += q[d] * k[d * PARTS + i];
         for (int i = 0; i < PARTS; ++i)
@@ -279,7 +280,7 @@ static void take_head(const struct problem *p, int index, const float table[256]
     }
 }
 
-static void *of_vectors(size_t elements) // zeroed
+static void *of_vectors(size_t elements) // zeroed memory
 {
     size_t bytes = elements * sizeof(float);
     void *room = need(aligned_alloc(PARTS * sizeof(vec), bytes));
@@ -310,7 +311,7 @@ static float *every_row(const struct problem *p)
 
 // ---- Cases --------------------------------------------------------------------------------------
 
-// The inputs of a set, one after the other, for the caller to free.
+// The inputs of a set in one piece of memory, for the caller to free.
 static char *joined_inputs(const struct shape *shape, const void *const parts[])
 {
     size_t bytes[INPUTS_MAX];
@@ -322,7 +323,7 @@ static char *joined_inputs(const struct shape *shape, const void *const parts[])
     return inputs;
 }
 
-// Replaces Q, K, or V of a problem by that of another seed, of the same shape.
+// Replaces Q, K or V of a problem by that of another seed, with the same shape.
 static void take_tensor(struct problem *p, enum tensor which, uint64_t seed)
 {
     struct problem other;
@@ -398,7 +399,7 @@ void mixed_seeds(int i, const uint64_t seeds[], uint64_t of[TENSORS])
 
 // ---- A cache ------------------------------------------------------------------------------------
 
-static const struct places *laid_out; // for the functions that the library asks about places
+static const struct places *laid_out; // read by code_place and scale_place, which the library calls
 
 static int code_place(enum cache_tensor tensor, int slot, int d)
 {
@@ -410,21 +411,21 @@ static int scale_place(enum cache_tensor tensor, int slot)
     return laid_out->scales[tensor * laid_out->page + slot];
 }
 
-// Whether a byte means that a slot has no token: NaN as a code, and as a scale.
+// Whether a byte marks a slot without a token: it is NaN both as a code and as a scale.
 static bool is_nobodys(uint8_t byte)
 {
     return byte == 0xff;
 }
 
-// Fills a slot with what an earlier owner of the page might have left, which a kernel cannot tell
-// from a token.
+// Fills a slot without a token with bytes that an earlier owner of the page might have left; a
+// kernel cannot tell them from a token.
 static void fill_with_stale(const struct grade_case *c)
 {
     uint64_t state = secret_draw("stale %016llx", (unsigned long long)c->seed);
 
     for (size_t i = 0; i < c->image.bytes; ++i) {
-        state = state * 6364136223846793005 + 1442695040888963407; // Knuth's
-        uint8_t code = (uint8_t)(state >> 56) & 0xf7;              // finite
+        state = state * 6364136223846793005 + 1442695040888963407; // Knuth's generator
+        uint8_t code = (uint8_t)(state >> 56) & 0xf7;              // never NaN
         uint8_t scale = (uint8_t)(112 + (state >> 60));
         uint8_t stale = i < c->image.code_bytes ? code : scale;
         bool before = is_nobodys(c->image.before[i]), then = is_nobodys(c->image.then[i]);
@@ -435,7 +436,7 @@ static void fill_with_stale(const struct grade_case *c)
     }
 }
 
-// `rows` rows of HEAD_DIM as halves; `row` says where each comes from.
+// `rows` rows of HEAD_DIM numbers as halves; `row` tells for each the index of its source.
 static uint16_t *halves_of(const float *values, size_t rows,
                            size_t (*row)(const struct shape *, size_t), const struct shape *shape)
 {
@@ -465,7 +466,7 @@ void case_lay_out(struct grade_case *c, const struct places *places, bool stale)
     size_t jobs = (size_t)(shape->batch * shape->heads);
     int *lengths = malloc((size_t)shape->batch * sizeof *lengths);
 
-    cache_image_destroy(&c->image); // of the launch before
+    cache_image_destroy(&c->image); // frees the image of the launch before
     free(c->inputs);
     laid_out = places;
     if (!lengths || !cache_image_create(&c->image, p, code_place, scale_place))
@@ -491,7 +492,7 @@ void case_lay_out(struct grade_case *c, const struct places *places, bool stale)
     free(lengths);
 }
 
-// Counts of bytes of new tokens that are missing, and of other bytes that have changed.
+// Numbers of bytes: of new tokens, that are missing; of all others, that have changed.
 struct strayed {
     size_t missing, changed;
 };
@@ -557,7 +558,7 @@ bool case_right(const struct grade_case *c, const char *answer, double *error, c
     return !s.missing && !s.changed;
 }
 
-// Says what is wrong with the cache if the output is right.
+// Says what is wrong with the bytes of a cache, where the output is right.
 static char *how_strayed(const struct grade_case *c, const char *answer)
 {
     struct strayed s = compare_cache(c, answer);

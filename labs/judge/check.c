@@ -1,11 +1,11 @@
-// check.c: the test of a lab (labs/tools/check-labs). The texts that the book has for a lab are
-// graded as if they had been handed in: the starter earns nothing, the solution everything, and
-// each planted bug loses the items that the sheet names, and no others. The program before is
-// right, and yet earns little: the aims begin at its counts. No planted bug that reaches the aims
-// earns less than it.
+// check.c: tests a lab (labs/tools/check-labs). The book's texts for the lab are graded as if they
+// had been handed in: the starter earns nothing, the solution everything, and each planted bug
+// loses the items that the sheet names, and no others. The program of the chapter before is right
+// and yet earns little, since the aims begin at its counts. No planted bug that reaches the aims
+// earns less than that program.
 //
-// The points are also read from the chapter's text, without Pandoc: if a sheet says one thing and a
-// grader gives another, it is noticed here.
+// The points are also read from the chapter's text, without Pandoc, so that a sheet and a grader
+// that disagree are noticed here.
 #include "judge.h"
 
 #include <math.h>
@@ -15,13 +15,13 @@
 
 enum { ENTRIES_MAX = 64, ROWS_MAX = 32 };
 
-static const double FLOOR = 0; // points of a starter as it was handed out
+static const double FLOOR = 0; // the points of a starter as handed out
 
-static struct expected { // parallel to the entries
+static struct expected { // by the index of the entry
     enum { STARTER, SOLUTION, MUTANT, BEFORE } kind;
-    const json_t *loses; // for a mutant: names of the items it loses
-    double costs;        // for a mutant: the most points that it costs
-    bool other;          // the program is not the lab's
+    const json_t *loses; // for a planted bug: the items it loses, by name
+    double costs;        // for a planted bug: the most points that it loses
+    bool other;          // it is planted in another program than the lab's
 } expected[ENTRIES_MAX];
 static struct entry entries[ENTRIES_MAX];
 static int count, failures;
@@ -46,7 +46,8 @@ struct row {
     int points;
 };
 
-// Reads "barriers <= 1536 @ small 5 # words": the first word, and the last number before the words.
+// Reads a row such as "barriers <= 1536 @ small 5 # words": its first word, and the last number
+// before the words.
 static bool read_row(const char *line, struct row *row)
 {
     char *cut = text("%.*s", (int)strcspn(line, "#\n"), line), *rest = NULL, *last = NULL;
@@ -62,7 +63,7 @@ static bool read_row(const char *line, struct row *row)
     return words > 0;
 }
 
-// Reads the points in the chapter, those of all questions as the last row.
+// Reads the points from the chapter; the last row is for all questions together.
 static int read_chapter(struct row rows[ROWS_MAX])
 {
     char *path = text("%s/%s", root, string_or(sheet.json, "chapter", "")), *rest = NULL;
@@ -162,8 +163,8 @@ static void enter_all(void)
               text("%s/code/%s.cu", root, before));
 }
 
-// The quick test grades one text of each lab, a different kind from lab to lab, and otherwise uses
-// results kept of a whole test: of the same texts, sheets and grader.
+// The quick test grades one text of each lab, of a kind that differs from lab to lab. For the
+// others it uses kept results of a whole test with the same texts, sheets and grader.
 static int leave_out(void)
 {
     int chosen = sheet.number % count, left = 0;
@@ -179,7 +180,7 @@ static int leave_out(void)
     return out;
 }
 
-// ---- What came of it ----------------------------------------------------------------------------
+// ---- The results --------------------------------------------------------------------------------
 
 static bool is_named(const json_t *names, const char *name)
 {
@@ -191,8 +192,9 @@ static bool is_named(const json_t *names, const char *name)
     return false;
 }
 
-// Names of the judged items that were not passed, and whether they are those that should be lost.
-// Limits belong to the lab's program (`limits`), and a wrong kernel's counts do not matter.
+// The names of the judged items that were not passed; returns whether they are those that should be
+// lost. limits: the program is the lab's, whose limits apply. Counts of a wrong kernel are not
+// compared.
 static bool lost_as_said(const json_t *result, const json_t *loses, bool limits, char **names)
 {
     const json_t *item;
@@ -226,8 +228,8 @@ static char *joined(const json_t *names)
     return *all ? all : "nothing";
 }
 
-// The points of the items that a bug should lose: for items with cases, those of the lost cases;
-// for others all.
+// The points that a bug should lose: for an item with cases, those of its lost cases; for any other
+// item all of its points.
 static double lost_points(const json_t *result, const json_t *loses)
 {
     const json_t *item, *c;
@@ -256,8 +258,8 @@ static double aim_points(void)
     return points;
 }
 
-// The aims must begin exactly at the counts of the program before or, if a lab has none, of the
-// starter.
+// Checks that the aims begin exactly at the counts of the program before; in a lab without one, at
+// the starter's.
 static void check_froms(const struct entry *e)
 {
     const json_t *item;
@@ -288,7 +290,7 @@ static void check_mutant(const struct entry *e, const struct expected *x, double
         wrong("%s earns %g points, not %.1f of %g", e->name, score, left, total);
     if (!right && score > total - aim_points() / 2)
         wrong("%s is wrong and earns %g of %g", e->name, score, total);
-    if (aims && !x->other && score < total - x->costs - 0.1) // points are in tenths
+    if (aims && !x->other && score < total - x->costs - 0.1) // points have one decimal
         wrong("%s costs %g points; the sheet says at most %g", e->name, total - score, x->costs);
     if (aims && has_aims(&sheet) && score < aim_points() / 2)
         wrong("%s has the aim and earns %g: half of it alone is %g", e->name, score,
@@ -325,8 +327,10 @@ static void tell(int ended, int of, const struct entry *e)
 }
 
 // ---- The record ---------------------------------------------------------------------------------
-// What the book's own texts earn, for appendix D's table and for what the book says of planted bugs: of those in
-// the lab's program each one's points, the least and the most. A whole test writes it, the quick one compares.
+//
+// What the book's own texts earn, for appendix D's table and for what the book says about planted
+// bugs: the points of each, and for those in the lab's program the least and the most. A whole test
+// writes the record; the quick one compares with it.
 
 static const char *const kinds[] = {
     [STARTER] = "starter", [SOLUTION] = "solution", [BEFORE] = "before"};
@@ -357,8 +361,8 @@ static json_t *earned(void)
     return all;
 }
 
-// In which hidden cases a planted bug is right depends on the drawn inputs, and so on every change
-// of its text: its points may differ by a few.
+// A planted bug's points may differ by a few: in which hidden cases it is right depends on the
+// drawn inputs, and these change with every change of its text.
 static const double DRAWN = 10;
 
 static bool earned_the_same(const struct entry *e, const struct expected *x, const json_t *kept)

@@ -1,15 +1,15 @@
-// clock.c: the clock for host code that is recorded, in a library that is loaded before all others
-// (LD_PRELOAD). It begins at BOX_CLOCK, in nanoseconds since 1970, and advances with each look at
-// it and with each sleep, which takes no time. Two records are years apart (record.c), so a launch
-// that depends on the clock differs. Host code that reads the machine's clock in another way is not
-// stopped by this.
+// clock.c: the clock for host code that is recorded: a library that is loaded before all others
+// (LD_PRELOAD). The clock begins at BOX_CLOCK, in nanoseconds since 1970, and advances with every
+// look at it and with every sleep, which returns at once. Two records have clocks years apart
+// (record.c), so a launch that depends on the clock differs between them. Host code that reads the
+// machine's clock in another way is not stopped.
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK = 1000 }; // ns that a look takes
+enum { LOOK = 1000 }; // ns by which a look advances the clock
 
 static uint64_t pass(uint64_t ns) // advances the clock; returns its new time
 {

@@ -1,6 +1,6 @@
-// entries.c: submissions graded in processes of their own, several at a time. A result is kept
-// under a hash of what it depends on, so that an interrupted run goes on where it was and a file
-// that comes twice is graded once. Names do not affect a grade.
+// entries.c: grades submissions in processes of their own, several at a time. A result is kept
+// under a hash of all that it depends on: so an interrupted run can be continued, and a file that
+// occurs twice is graded once. Names do not affect a grade.
 #include "judge.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// A result is kept under a hash of all that it depends on: the submission's text, or why there is
-// none; the lab, with its own program; the secret; this grader.
+// The hash covers the submission's text, or the reason why there is none; the lab with its own
+// program; the secret; and this grader.
 void entry_keep(struct entry *e)
 {
     SHA2_CTX s;
@@ -59,7 +59,7 @@ enum status result_status(const json_t *result)
 json_t *kept_result(const struct entry *e)
 {
     json_t *result = json_load_file(e->kept, 0, NULL);
-    if (result) // the same text may have been graded under another name
+    if (result) // the result may be of the same text under another name
         json_object_set_new(result, "name", json_string(e->name));
     return result;
 }
@@ -82,7 +82,8 @@ bool entry_grade(struct entry *e)
                          ? grade_aims(e->name, e->source, e->bytes, all_sheets, sheet_count)
                      : e->source ? grade(e->name, e->source, e->bytes, e->earlier)
                                  : not_graded(e->name, e->why);
-    film_take(result, film_kept(e)); // before its result, which means that everything is there
+    // written before the result: where a result is, its film is, too.
+    film_take(result, film_kept(e));
     char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     bool written = words && write_text(e->kept, text("%s\n", words));
 
@@ -97,7 +98,8 @@ static void start_entry(struct entry *e)
     e->pid = fork();
     if (e->pid < 0)
         fail(EXIT_MACHINE, "cannot start a process: %s", strerror(errno));
-    if (e->pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) // ends with its parent
+    // the process ends when its parent does.
+    if (e->pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
         _exit(entry_grade(e) ? EXIT_GRADED : EXIT_MACHINE);
 }
 
@@ -117,8 +119,9 @@ void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell)
     tell(++*ended, count, e);
 }
 
-// Handles a grading process that was killed, by the kernel where memory is short, or by somebody.
-// It is tried once more; then the entry gets a note instead of a result, which is not kept.
+// Handles a grading process that was killed, by the kernel for lack of memory or by somebody. It is
+// tried once more. If it is killed again, the entry gets a note instead of a result, and the note
+// is not kept.
 static void lost_entry(struct entry *e, int signal, int *ended, int count, tell_entry *tell)
 {
     submission_tidy();
@@ -163,7 +166,7 @@ void grade_entries(struct entry *entries, int count, tell_entry *tell)
                 continue;
             }
             e->pid = -1;
-            for (int j = 0; j < count; ++j) // and those with the same text
+            for (int j = 0; j < count; ++j) // this entry, and others with the same text
                 if (!entries[j].result && (j == i || strcmp(entries[j].kept, e->kept) == 0))
                     entry_finish(&entries[j], &ended, count, tell);
         }

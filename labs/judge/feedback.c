@@ -1,4 +1,4 @@
-// feedback.c: a result as text for people, and for Gradescope.
+// feedback.c: writes a result as a text for people, and for Gradescope.
 #include "judge.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static bool truth(const json_t *object, const char *key)
     return json_is_true(json_object_get(object, key));
 }
 
-static size_t columns_of(const char *s) // of UTF-8 text without wide characters
+static size_t columns_of(const char *s) // columns of a UTF-8 text without wide characters
 {
     size_t n = 0;
     for (; *s; ++s)
@@ -25,8 +25,9 @@ static size_t columns_of(const char *s) // of UTF-8 text without wide characters
 
 struct margin {
     int left;
-    const char *mark; // after the margin: no line of a submission's words passes for the report's
-    int indent, more; // spaces after the mark; and more from the second line on
+    const char *mark; // printed after the margin, so that no words of a submission can pass for the
+                      // report's
+    int indent, more; // spaces after the mark, and further ones from the second line on
 };
 
 static void begin_line(FILE *to, const struct margin *m)
@@ -34,7 +35,7 @@ static void begin_line(FILE *to, const struct margin *m)
     fprintf(to, "%*s%s%*s", m->left, "", m->mark, m->indent, "");
 }
 
-// Prints the words of one line, broken at spaces; a word that is too long is cut.
+// Prints the words of one line, broken at spaces. A word that does not fit on a line is cut.
 static void wrapped_line(FILE *to, struct margin m, const char *words, size_t bytes)
 {
     size_t column = 0, room = (size_t)(COLUMNS - m.left - m.indent) - strlen(m.mark);
@@ -82,9 +83,9 @@ static void wrapped(FILE *to, int left, const char *words)
     }
 }
 
-// Prints what a submission printed, or what a compiler said of it, with marks. Lines keep their
-// indentation, and a long line goes on two columns further in, so that the instances of a template
-// stay apart.
+// Prints, with marks, what a submission printed or a compiler said about it. Lines keep their
+// indentation, and a long line continues two columns further to the right, so that nested instances
+// of templates can be told apart.
 static void quoted_lines(FILE *to, int left, const char *lines)
 {
     enum { DEEPEST = 20 };
@@ -98,12 +99,12 @@ static void quoted_lines(FILE *to, int left, const char *lines)
     }
 }
 
-static char *points(double value) // 7.5, 30
+static char *points(double value) // 7.5 or 30
 {
     return value == floor(value) ? text("%.0f", value) : text("%.1f", value);
 }
 
-static char *title(const json_t *item) // barriers <= 1536 @ small
+static char *title(const json_t *item) // "barriers <= 1536 @ small"
 {
     const char *limit = string_or(item, "limit", "");
     return text("%s%s%s", string_or(item, "name", ""), *limit ? " " : "", limit);
@@ -122,7 +123,7 @@ static const char *mark(const json_t *item)
                                                              : "FAIL";
 }
 
-// Why items are paid less than what they have reached: the parts of the rule of points that took
+// Why items are paid less than the shares they reached: the parts of the rule of points that had an
 // effect.
 static char *rule_applied(const json_t *result)
 {
@@ -142,7 +143,8 @@ static char *rule_applied(const json_t *result)
     return words;
 }
 
-// Prints the failed cases of an item, if they may be told, each with the line that repeats it.
+// Prints those failed cases of an item that may be told, each with the command line that repeats
+// it.
 static void failed_cases(const json_t *result, const char *item, FILE *to)
 {
     const json_t *c;
@@ -152,7 +154,7 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
         if (strcmp(string_or(c, "item", ""), item) != 0 || truth(c, "pass") ||
             strcmp(item, "correct") != 0)
             continue;
-        if (*string_or(c, "what", "")) { // a search's case says itself what to type
+        if (*string_or(c, "what", "")) { // the case of a search tells itself how to repeat it
             wrapped(to, 6, text("%s: %s", string_or(c, "what", ""), string_or(c, "why", "")));
             if (*string_or(c, "again", ""))
                 wrapped(to, 8,
@@ -175,7 +177,7 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
     }
 }
 
-// Says whether these are all points that can be had, and what they leave out.
+// Says whether these are all points that can be reached, and what they leave out.
 static char *full_marks(const json_t *result)
 {
     const json_t *item;
@@ -194,17 +196,18 @@ static char *full_marks(const json_t *result)
                 written > 0 ? text(" before somebody reads the answers (%.0f)", written) : "");
 }
 
-// The line by which a student films a submission's first fault.
+// The command line with which a student films a submission's first fault.
 static char *film_again(const json_t *result)
 {
     const char *shape = string_or(result, "film.shape", "");
     bool usual =
-        strcmp(shape, "1x1x96") == 0 || strcmp(shape, "1x1x96q4p16") == 0; // --film's default
+        // the default of --film-shape.
+        strcmp(shape, "1x1x96") == 0 || strcmp(shape, "1x1x96q4p16") == 0;
     return text("./lab%.0f FILE --film film.html%s%s", number_or(result, "lab", 0),
                 usual ? "" : " --film-shape ", usual ? "" : shape);
 }
 
-// Prints the first race or fault, and where its film is.
+// Prints the first race or fault, and the place of its film.
 static void tell_film(const json_t *result, FILE *to)
 {
     const json_t *film = json_object_get(result, "film");
@@ -284,7 +287,7 @@ void feedback_human(const json_t *result, FILE *to)
 
 static const char *const whens[] = {"visible", "hidden", "after_due_date", "after_published"};
 
-// When a student sees an item in Gradescope, as --visibility says.
+// When students see an item in Gradescope, according to --visibility.
 static const char *visibility_of(const char *name)
 {
     const char *at = options.visibility;
@@ -323,7 +326,7 @@ void check_visibility(void)
     }
 }
 
-// The time on a GPU, if it was taken, for a board of those who want to be listed.
+// The speed on a GPU, if it was measured, for a leaderboard that students may choose to join.
 static json_t *leaderboard(const json_t *result)
 {
     const json_t *us = json_object_get(json_object_get(result, "speed"), "us");
@@ -333,7 +336,7 @@ static json_t *leaderboard(const json_t *result)
               : json_array();
 }
 
-// Lines of text, each marked; for the caller to free.
+// Marks each line of a text; for the caller to free.
 static char *quoted(const char *lines)
 {
     char *marked = text("%s", "");
@@ -348,7 +351,7 @@ static char *quoted(const char *lines)
     return marked;
 }
 
-// The format of "Autograder Specifications" in Gradescope's documentation, results.json.
+// As Gradescope's documentation, "Autograder Specifications", describes results.json.
 json_t *feedback_gradescope(const json_t *result)
 {
     json_t *tests = json_array(), *item;

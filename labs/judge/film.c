@@ -1,17 +1,18 @@
-// film.c: the first race or fault of a wrong submission as a page to watch (code/film/).
+// film.c: makes a page to watch (code/film/) of the first race or fault of a wrong submission.
 //
 // The fault is searched and filmed at public shapes and on the inputs of seed 0, as by ./labN FILE
-// --film: nothing of it was drawn from the secret, and everybody can make it again. It does not
-// affect points. The kernels run in the runner's box, as for every case; the page is made in a
-// compiler's box, which has only the submission and the page's own parts: a #line of the submission
-// may name any file, but finds none. If anything fails, the report says one word.
+// --film: nothing is drawn from the secret, and everybody can repeat it. It does not affect points.
+// The kernels run in the runner's box, as for every case. The page is made in a box of the
+// compiler's kind, which contains only the submission and the page's own parts: a #line of the
+// submission may name any file, but finds none. If anything fails, the report says so in a few
+// words.
 #include "judge.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// CPU seconds of each run, and of making the page; warp instructions of a launch (the longest
-// kernel, chapter 2's, takes 1.3 million at the largest of these shapes); bytes of a page.
+// Limits: CPU seconds of each run, and of making the page; warp instructions of a launch (the
+// longest kernel, chapter 2's, takes 1.3 million at the largest of these shapes); bytes of a page.
 enum { FILM_SECONDS = 20, FILM_BUDGET = 4000000, PAGE_BYTES_MAX = 2 << 20 };
 
 enum { SHAPES = 4 };
@@ -19,7 +20,7 @@ static const char *const usual_shapes[SHAPES] = {"1x1x96", "1x1x97", "1x1x128", 
 static const char *const cache_shapes[SHAPES] = {"1x1x96q4p16", "1x2x97q4p32", "1x1x300q12p64",
                                                  "1x2x512q4p16"};
 
-// Finds the block that a fault's words name.
+// Finds the number of the block that the words of a fault name.
 static bool block_of(const char *words, unsigned cta[3])
 {
     const char *block = strstr(words, ", block (");
@@ -42,8 +43,8 @@ static bool ask(struct submission *s, enum verb verb, struct run_request *r, con
 }
 
 struct found {
-    char *words; // the fault's, in a run without a film; NULL: no fault
-    char *film;  // JSON; NULL: it could not be made
+    char *words; // of the fault, from a run without a film; NULL: there was no fault
+    char *film;  // as JSON; NULL: it could not be made
     size_t bytes;
 };
 
@@ -75,13 +76,14 @@ static struct found look(struct submission *s, const char *shape)
         const char *words = reply.races                                             ? reply.race
                             : reply.verdict == FAULTED && reply.fault != FAULT_NONE ? reply.text
                                                                                     : NULL;
-        const char *ours = words ? strstr(words, " (PTXSIM_") : NULL; // of no use to the reader
+        const char *ours = words ? strstr(words, " (PTXSIM_") : NULL; // hints about settings are of
+                                                                      // no use to the reader
         if (words)
             found.words = cleaned(words, ours ? (size_t)(ours - words) : strlen(words));
     }
     free(out);
     if (found.words) {
-        block_of(found.words, r.cta); // if the words name none: the first block
+        block_of(found.words, r.cta); // if the words name no block, the first one stays
         if (ask(s, VERB_FILM, &r, known.steps, &c, &reply, &out) && reply.bytes > 0) {
             found.film = out;
             found.bytes = reply.bytes;
@@ -95,8 +97,8 @@ static struct found look(struct submission *s, const char *shape)
     return found;
 }
 
-// Makes the page of a film, and reads what that prints: the fault at which the film opens, in the
-// simulator's words and in a sentence. For a stopped loop there is no sentence.
+// Makes the page of a film. *sentence: what making it prints about the fault at which the film
+// opens, in the simulator's words and in a sentence; a stopped loop has no sentence.
 static bool make_page(struct submission *s, const struct found *found, char **sentence, char **page)
 {
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = FILM_SECONDS};

@@ -1,5 +1,5 @@
-// flags.c: what a teacher may want to look at in a submission. Flags cost no points: each has
-// honest uses, and the sandbox stops what could do harm.
+// flags.c: flags what a teacher may want to look at in a submission. Flags cost no points: each can
+// be honest, and the sandbox stops what could do harm.
 #include "judge.h"
 
 #include <ctype.h>
@@ -11,8 +11,8 @@ static bool is_name(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$';
 }
 
-// Whether a text has this word, not only as a part of another. A word may end in a bracket or begin
-// with a dot.
+// Whether a text contains this word, not only as part of a longer one. The word may end in a
+// bracket or begin with a dot.
 static bool has_word(const struct source *in, const char *word, size_t length)
 {
     const char *words = in->text, *end = words + in->bytes;
@@ -32,7 +32,8 @@ static size_t blanks(const char *at, const char *end)
     return (size_t)(at - start);
 }
 
-static size_t comment(const char *at, const char *end) // the length of a comment; 0: no comment
+static size_t comment(const char *at, const char *end) // length of a comment; 0: there is none at
+                                                       // `at`
 {
     bool line = end - at >= 2 && memcmp(at, "//", 2) == 0;
     bool block = end - at >= 2 && memcmp(at, "/*", 2) == 0;
@@ -42,7 +43,7 @@ static size_t comment(const char *at, const char *end) // the length of a commen
     return (size_t)((stop ? stop + (block ? 2 : 0) : end) - at);
 }
 
-// Appends a source without comments, and without spaces before brackets.
+// Appends a source without its comments, and without spaces before brackets.
 static char *squeeze(char *to, const struct source *source)
 {
     const char *end = source->text + source->bytes;
@@ -58,8 +59,8 @@ static char *squeeze(char *to, const struct source *source)
     return to;
 }
 
-// A source as it is, followed by the source preprocessed, since a macro may make a word, or hide it
-// from the preprocessor; for the caller to free.
+// A source unchanged, followed by the source preprocessed: a macro may make a word, or hide it from
+// the preprocessor. For the caller to free.
 static struct source squeezed(const struct source source[2])
 {
     char *words = need(malloc(source[0].bytes + source[1].bytes + 3));
@@ -69,7 +70,7 @@ static struct source squeezed(const struct source source[2])
     return (struct source){words, (size_t)(to - words)};
 }
 
-// Adds a name to a list in words: "a, b, c and more".
+// Adds a name to a list in words, such as "a, b, c and more".
 static void add_name(char **names, int *count, const char *name, size_t length)
 {
     enum { NAMES_MAX = 4 };
@@ -87,8 +88,8 @@ static void add_flag(json_t *flags, int count, const char *what, const char *nam
         json_array_append_new(flags, json_sprintf("%s: %s", what, names));
 }
 
-// Whether a variable is one of a library's objects without state: of a namespace of one translation
-// unit, and named by nothing but its declaration.
+// Whether a variable is a library's object without state: local to its translation unit, and named
+// nowhere but in its declaration.
 static bool keeps_nothing(const char *ptx, const char *name, size_t length)
 {
     char *word = text("%.*s", (int)length, name);
@@ -99,8 +100,9 @@ static bool keeps_nothing(const char *ptx, const char *name, size_t length)
     return memmem(name, length, "_INTERNAL_", 10) && named == 1;
 }
 
-// The next declaration of a variable in a memory, ".global", past that word; NULL: there is none.
-// Inline assembly may have it anywhere. In an instruction the word is within a longer one.
+// The place after the next ".global" (or other memory) that declares a variable; NULL: there is
+// none. Inline assembly may have a declaration anywhere. In an instruction the word is part of a
+// longer one.
 static const char *next_variable(const char *ptx, const char *memory)
 {
     for (const char *at = ptx; (at = strstr(at, memory)) != NULL;) {
@@ -131,8 +133,8 @@ static bool has_variable(const struct source *in, const char *name, size_t lengt
     return false;
 }
 
-// Adds the names of a PTX text's variables in a memory, except those of the lab's own program and the
-// strings of printf.
+// Adds the names of a PTX text's variables in a memory; leaves out those of the lab's own program,
+// and strings of printf.
 static void add_variables(char **names, int *count, const char *ptx, const char *memory,
                           const struct source *own)
 {
@@ -148,8 +150,8 @@ static void add_variables(char **names, int *count, const char *ptx, const char 
     }
 }
 
-// Flags variables that outlive a launch: in global memory, and in constant memory where a program
-// asks for generic addresses of that, to which it can store.
+// Flags variables that outlive a launch: those in global memory, and those in constant memory if
+// the program takes their generic addresses, through which it could store.
 static void flag_state(json_t *flags, const char *ptx, const struct source *own)
 {
     char *names = text("%s", "");
@@ -161,7 +163,7 @@ static void flag_state(json_t *flags, const char *ptx, const struct source *own)
     add_flag(flags, count, "state between launches", names);
 }
 
-// Flags words of a source that the lab's own program does not have.
+// Flags words of a source that do not occur in the lab's own program.
 static void flag_words(json_t *flags, const struct source *source, const struct source *own,
                        const char *what, const char *const words[])
 {

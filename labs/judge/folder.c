@@ -1,4 +1,4 @@
-// folder.c: a class's submissions: finding them, and writing their results.
+// folder.c: finds the submissions of a class, and writes their results.
 #include "judge.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ static int by_file(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->file, ((const struct entry *)b)->file);
 }
 
-// Lists every entry of the folder but litter, and prints a line for each file that is litter.
+// Lists every entry of the folder, except for litter; prints a line for each file that is litter.
 static struct entry *list(const char *path, int *count)
 {
     struct entry *entries = NULL;
@@ -47,8 +47,8 @@ static struct entry *list(const char *path, int *count)
     return entries;
 }
 
-// Reads an entry's source, or says why it is not graded: a file in the folder that is no submission
-// has its row in the gradebook, too.
+// Reads an entry's source, or notes why the entry is not graded: even a file that is no submission
+// gets a row in the gradebook.
 static void read_entry(const char *path, struct entry *e)
 {
     struct stat about;
@@ -67,14 +67,15 @@ static void read_entry(const char *path, struct entry *e)
     free(whole);
 }
 
-// ---- What became of one ---------------------------------------------------------------------------
+// ---- The outcome of an entry --------------------------------------------------------------------
 
 static const char *const status_names[] = {
     [STATUS_GRADED] = "graded",   [STATUS_WRONG] = "wrong",
     [STATUS_STOPPED] = "stopped", [STATUS_NO_COMPILE] = "does not compile",
     [STATUS_REFUSED] = "refused", [STATUS_NOT_GRADED] = "not graded"};
 
-// Why a submission has no points; "" if it has some. From a compiler's output, the first error.
+// Why a submission has no points; "" if it has some. For one that does not compile, the compiler's
+// first error.
 static char *why_little(const json_t *result)
 {
     const char *refused = json_string_value(json_object_get(result, "refused"));
@@ -103,7 +104,7 @@ static void progress(int ended, int count, const struct entry *e)
     fflush(stdout);
 }
 
-// ---- What is written ----------------------------------------------------------------------------
+// ---- Output files -------------------------------------------------------------------------------
 
 static char *flags_in_line(const json_t *result)
 {
@@ -116,8 +117,8 @@ static char *flags_in_line(const json_t *result)
     return line;
 }
 
-// A submission's name without its ending, fit to be part of a file's name: only ASCII letters,
-// digits and "._-" are kept, and at most some 40 bytes.
+// A submission's name without its ending, made fit for a file's name: only ASCII letters, digits
+// and "._-" are kept, and about 40 bytes at most.
 static char *name_for_file(const char *name)
 {
     enum { MOST = 40 };
@@ -126,7 +127,7 @@ static char *name_for_file(const char *name)
                         ? (size_t)(dot - name)
                         : strlen(name);
     if (length > MOST)
-        for (length = MOST; (name[length] & 0xc0) == 0x80;) // do not cut within a character
+        for (length = MOST; (name[length] & 0xc0) == 0x80;) // does not cut within a UTF-8 character
             --length;
     char *safe = text("%.*s", (int)length, name);
 
@@ -136,7 +137,8 @@ static char *name_for_file(const char *name)
     return safe;
 }
 
-// The name of a report: the number in the gradebook, the submission's name, a hash of its text.
+// The name of a report: the number of its row in the gradebook, the submission's name, and a hash
+// of its text.
 static char *report_of(const struct entry *e, int index)
 {
     return text("reports/%03d-%s-%.12s", index + 1, name_for_file(e->name),
@@ -184,7 +186,7 @@ static void write_gradebook(const char *path, const char *folder, const struct e
         fail(EXIT_MACHINE, "cannot write %s", path);
 }
 
-// For each item that was graded, how many submissions earned all, some and none of its points.
+// For each graded item, how many submissions earned all, some, and none of its points.
 static void write_summary(const char *out, const struct entry *entries, int count)
 {
     char *path = text("%s/summary.tsv", out);
@@ -210,7 +212,7 @@ static void write_summary(const char *out, const struct entry *entries, int coun
                     some, none);
     }
     fclose(to);
-    char *totals = text("%s/grades.tsv", out); // percent of the points that can be had; enum status
+    char *totals = text("%s/grades.tsv", out); // percent of the reachable points; enum status
     if (!(to = fopen(totals, "we")))
         fail(EXIT_MACHINE, "cannot write %s: %s", totals, strerror(errno));
     for (int j = 0; j < count; ++j)
@@ -240,7 +242,7 @@ static void write_summary(const char *out, const struct entry *entries, int coun
         printf("no chart: gnuplot %s\n", WEXITSTATUS(status) == 127 ? "is not there" : "failed");
 }
 
-// Puts a submission's film beside its report, which then names it.
+// Copies a submission's film to a file beside its report, which names it.
 static void copy_film(const struct entry *e, const char *to)
 {
     json_t *film = json_object_get(e->result, "film");
@@ -250,7 +252,7 @@ static void copy_film(const struct entry *e, const char *to)
     if (page && write_text(to, page))
         json_object_set_new(film, "file", json_string(strrchr(to, '/') + 1));
     else
-        unlink(to); // of an earlier run
+        unlink(to); // removes the film of an earlier run
     free(page);
 }
 
@@ -286,7 +288,7 @@ static void write_class_board(const char *out, const struct entry *entries, int 
         fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
     int timed = write_board(to, results, count);
     fclose(to);
-    if (!timed) // of an earlier run, too
+    if (!timed) // removes the ranking of an earlier run, too
         unlink(path);
     free(results);
 }

@@ -1,4 +1,5 @@
-// footprint.c: the resources of a sheet, from what the runner has measured of a submission's launches.
+// footprint.c: values of a sheet's resources, from what the runner has measured in a submission's
+// launches.
 #include "judge.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
-// gpu.c: the runner on a GPU, by the driver's API, which is looked up when needed, so that the same
-// runner works without a GPU.
+// gpu.c: runs and times kernels on a GPU through the driver's API. The driver is loaded when it is
+// first needed, so that the same runner works without a GPU.
 //
 // Timing: all input sets of a request are different, and each is launched once, in one sequence;
-// the first ones are launched before the clock starts. So a kernel can keep nothing for later, and
-// there is no launch of which it could know that its output will not be checked.
+// the clock starts after the first ones. So a kernel can reuse nothing from an earlier launch, and
+// cannot tell which launches' outputs will not be checked.
 #include "protocol.h"
 
 #include "host/host.h"
@@ -17,7 +17,7 @@
 
 enum { BUFFERS = 7, GUARD_BYTES = 4096, GUARD = 0xa5, POISON = 0xff };
 
-// The functions used, by their names in the library.
+// The functions of the driver that are used.
 #define FUNCTIONS(F)                                                                               \
     F(cuInit, (unsigned))                                                                          \
     F(cuDeviceGet, (CUdevice *, int))                                                              \
@@ -86,11 +86,11 @@ bool gpu_load(const char *ptx, char *why, size_t size)
 }
 
 struct set {
-    CUdeviceptr inputs[6], block; // guard, output, guard
+    CUdeviceptr inputs[6], block; // block: guard, output, guard
     struct attention_args args;
 };
 
-// When a call fails for the first time the reply names it, and the rest is skipped.
+// If a call fails, the first such call is named in the reply, and the rest is skipped.
 #define TRY(call, what)                                                                            \
     do {                                                                                           \
         if (reply->verdict == DONE && failed((call), (what), reply->text, sizeof reply->text)) {   \

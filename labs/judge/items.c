@@ -1,17 +1,17 @@
 // items.c: grades one submission, item by item.
 //
-// Each item has reached a share, from 0 to 1: of cases that are right, of the way to an aim, of a
-// limit that is kept or not, of a speed. The rule of points (rule.h) says what is paid for the
-// shares. The result has both, so that one can see which items a planted bug loses.
+// Each item reaches a share, from 0 to 1: the share of its cases that are right, how far an aim is
+// reached, whether a limit is kept, or how fast the kernel is. The rule of points (rule.h) turns
+// shares into points. The result has both, so that one can see which items a planted bug loses.
 #include "judge.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// CPU time of a case; the largest take some seconds, or half a minute on a slow machine. An endless
-// loop is stopped by its budget of instructions, at the same one everywhere; this limit stops what
-// no budget counts.
+// CPU time of a case. The largest cases take some seconds, on a slow machine half a minute. An
+// endless loop ends with its budget of instructions, which is the same on every machine; this limit
+// stops what no budget counts.
 enum {
     CASE_SECONDS = 120,
     SHAPES_SEEN = 32,
@@ -30,8 +30,8 @@ struct grading {
     struct runner runner;
     struct known_launches shapes[SHAPES_SEEN];
     int shape_count;
-    char *why_not_launched; // usually the same for all shapes
-    struct counted {        // runs that ended
+    char *why_not_launched; // the reason, usually the same for all shapes
+    struct counted {        // a run that ended
         struct shape shape;
         bool right;
         struct counts counts;
@@ -39,17 +39,17 @@ struct grading {
     } counted[RUNS_COUNTED];
     int counted_count;
     json_t *cases, *speed;   // what was measured, or NULL
-    const json_t *earlier;   // the result whose other items stand, or NULL
-    json_t *raced;           // cases of other items with a race, for `races`
+    const json_t *earlier;   // an earlier result, whose other items are kept; or NULL
+    json_t *raced;           // races found in cases of other items, for the item `races`
     char *printed;           // what the kernels printed in the first case
-    struct use used[SPOILS]; // by what was spoiled
-    // The experiment for the current cases, in which no races are looked for; or NULL.
+    struct use used[SPOILS]; // indexed by what was spoiled
+    // The experiment for the current cases; races are not looked for in it. NULL: none.
     const struct experiment *experiment;
-    const char *group;                  // name of the current cases
-    int failed;                         // how many of them failed
-    struct searches searches[SEARCHED]; // for a lab that searches; without cases: not run yet
-    bool wrong_when_timed;              // on a GPU, whatever the simulator said
-    char *first;                        // the group's first failure
+    const char *group;                  // the current group of cases
+    int failed;                         // failed cases of the group
+    struct searches searches[SEARCHED]; // for a lab about searching; cases NULL: not run yet
+    bool wrong_when_timed;              // wrong on a GPU, whatever the simulator said
+    char *first;                        // the first failure in the group
 };
 
 // ---- Running ------------------------------------------------------------------------------------
@@ -76,19 +76,19 @@ static void note_failure(struct grading *g, const char *why)
         g->first = text("%s", why);
 }
 
-// Whether a report may show what the cases of an item were.
+// Whether a report may tell the inputs of an item's cases.
 static bool is_public(const char *item)
 {
     return strcmp(item, "correct") == 0;
 }
 
-// What a case is for: right numbers; right numbers and no report of a race; or only counts, of a
-// kernel that may read memory that nothing has written. Races are looked for in every case and
-// passed to `races`.
+// What a case is to show: right numbers; right numbers without a race; or only its counts, for a
+// kernel that may read memory never written. Races are looked for in every case, and passed to the
+// item `races`.
 enum about { NUMBERS, NUMBERS_AND_RACES, COUNTS };
 
-// The place of the other party in a race's text, " wrote at FILE:LINE with no barrier ..."; NULL if
-// there is none.
+// The part of a race's text about the other access, " wrote at FILE:LINE with no barrier ...";
+// NULL: it has none.
 static char *other_place(const char *race)
 {
     const char *at = strstr(race, " wrote at "), *with = NULL;
@@ -102,8 +102,8 @@ static char *other_place(const char *race)
     return with ? text("%.*s", (int)(with - at), at) : NULL;
 }
 
-// A fault's text for a report. For a drawn shape only what happened, and where in the source: the
-// address, the block and the thread could reveal what was drawn.
+// The text of a fault for a report. For a drawn shape it has only what happened, and where in the
+// source: address, block and thread could reveal what was drawn.
 static char *fault_told(const struct shape *shape, enum fault_kind kind, const char *words)
 {
     static const char *const kinds[FAULT_INTERNAL + 1] = {
@@ -162,7 +162,7 @@ static void note_race(struct grading *g, const struct grade_case *c, unsigned sc
     free(why);
 }
 
-// What a kernel has printed, for a report: cleaned, with one blank for several.
+// What a kernel has printed, for a report: without control characters, and with single blanks.
 static char *printed_text(const struct reply *reply)
 {
     char *clean = cleaned(reply->printed, reply->printed_bytes), *to = clean;
@@ -176,9 +176,9 @@ static char *printed_text(const struct reply *reply)
     return told;
 }
 
-// Warp instructions that a launch may run: a number for each pair of a query and a key (a kernel
-// with a thread for each query takes some twenty), and a margin for warps that poll until others
-// have come so far. An arithmetic loop spends that in seconds.
+// The warp instructions that a launch may run: a number for each pair of a query and a key (a
+// kernel with one thread for each query takes some twenty), and a margin for warps that poll while
+// others catch up. An endless arithmetic loop spends them in seconds.
 static uint64_t budget_of(const struct shape *shape)
 {
     static const double PAIR_BUDGET = 600, LEAST_BUDGET = 200e6;
@@ -186,16 +186,16 @@ static uint64_t budget_of(const struct shape *shape)
     return (uint64_t)fmax(PAIR_BUDGET * pairs, LEAST_BUDGET);
 }
 
-// Whether slots without a token hold what looks like one: in every other hidden case. (In
-// experiments they always do: outputs that are NaN with and without spoiling would show nothing.)
+// Whether slots without a token contain what looks like a token: in every other hidden case. (In
+// experiments always: outputs that are NaN both with and without spoiling would show nothing.)
 static bool is_stale(const struct grading *g, const struct grade_case *c)
 {
     return strcmp(g->group, "hidden") == 0 &&
            secret_draw("is stale %016llx", (unsigned long long)c->seed) % 2;
 }
 
-// Asks the runner to launch one or more cases of a shape in turn; returns whether it ended. If not,
-// one line in *why. *out: for the caller to free.
+// Asks the runner to launch one or more cases of a shape in turn. Returns whether they ended; if
+// not, one line in *why. *out: the outputs, for the caller to free.
 static bool launch_cases(struct grading *g, struct grade_case *c, int count, unsigned schedule,
                          bool unchecked, struct reply *reply, char **out, char **why)
 {
@@ -212,7 +212,8 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
         .unchecked = unchecked || g->experiment,
         .schedule = schedule,
         .budget = budget_of(&c->shape),
-        .threads = 1, // which CTA gets what from a queue must not depend on the machine
+        // results must not depend on the machine, as what a CTA gets from a queue otherwise would.
+        .threads = 1,
         .sets = count,
         .scratch = k->scratch,
         .steps_bytes = k->steps_bytes,
@@ -232,7 +233,7 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
     if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2 + count, CASE_SECONDS, reply, out,
                     why))
         return false;
-    if (reply->raced_out) { // the races are noted; another item judges the numbers
+    if (reply->raced_out) { // the races are noted, and another item judges the numbers
         struct reply raced = *reply;
         free(*out);
         r.races = false;
@@ -250,7 +251,7 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
     return reply->verdict == DONE;
 }
 
-// Runs one case and notes the result in the current group.
+// Runs one case, and adds its result to the current group.
 static void run_case(struct grading *g, const char *shape, float scale, enum input input,
                      uint64_t seed, enum about about, unsigned schedule)
 {
@@ -288,9 +289,9 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
     case_free(&c);
 }
 
-// Several launches on different inputs, some of which share Q, K or V: a kernel that keeps
-// something from one launch to the next, gives up, or does not reset its counters is wrong in one
-// of them.
+// Several launches on different inputs, of which some share Q, K or V. A kernel is wrong in one of
+// them if it keeps something from one launch to the next, does not always compute, or does not
+// reset its counters.
 static void run_again(struct grading *g, const char *shape, const char *of)
 {
     const int count = secret_between(AGAIN_LEAST, AGAIN_MOST, public_draw("%s launches", of));
@@ -391,7 +392,7 @@ static unsigned draw_schedule(const char *of)
     return (unsigned)secret_between(1, FIRST_SCHEDULES, secret_draw("%s schedule", of));
 }
 
-// The shape for repeated launches: small, or the last cache, where CTAs pass on parts.
+// The shape for repeated launches: small; or the last cache, at which CTAs pass parts on to others.
 static const char *repeated_shape(void)
 {
     return sheet.shapes[sheet.cache ? sheet.shape_count - 1 : 0];
@@ -403,8 +404,8 @@ static int at_most(int value, int most)
 }
 
 // Runs all public shapes, or the one that the sheet names. A report tells shape and seed of a wrong
-// case, so neither is drawn from the secret; the schedules, which it does not tell, are. Counts
-// come from the first schedule, which is the same for all.
+// case, so neither is drawn from the secret; a schedule is drawn, since no report tells it. Counts
+// come from the first schedule, which is the same for all submissions.
 static void run_correct(struct grading *g)
 {
     const struct item *item = item_named("correct");
@@ -416,9 +417,9 @@ static void run_correct(struct grading *g)
             run_case(g, only ? only : sheet.shapes[i], SOFTMAX_SCALE, (enum input)seed,
                      public_draw("%s", of), NUMBERS, seed ? draw_schedule(of) : 0);
         }
-    // A long shape finds a kernel that leaves out work at large shapes. Its tiles are whole: ragged
-    // sizes belong to the item `hidden`. A cache is longer still: its keys are divided among more
-    // CTAs than are merged at once.
+    // A long shape finds a kernel that leaves out work at large shapes. It consists of whole tiles,
+    // since sizes that are no multiple of a tile belong to the item `hidden`. A cache is longer
+    // still: its keys are divided among more CTAs than are merged at once.
     int tiles = secret_between(9, 18, public_draw("lab %d correct long", sheet.number));
     int keys = at_most(128 * (sheet.cache ? tiles + 56 : tiles), sheet.longest);
     run_case(g, text("1x1x%d%s", keys, sheet.cache ? "q4p64" : ""), SOFTMAX_SCALE, GRADE_NORMAL,
@@ -426,7 +427,7 @@ static void run_correct(struct grading *g)
     run_again(g, repeated_shape(), text("lab %d correct again", sheet.number));
 }
 
-// Draws an order of 0 to count - 1.
+// Draws a random order of the numbers 0 to count - 1.
 static void draw_order(int order[], int count)
 {
     for (int i = 0; i < count; ++i) {
@@ -436,15 +437,15 @@ static void draw_order(int order[], int count)
     }
 }
 
-// Hidden cases of a lab with a cache: any number of sequences, heads and queries, any page, any
-// scale of the softmax, as the sheet promises; and every way in which a sequence can end in its
-// last page. At least `few_pages` pages.
+// Hidden cases of a lab with a cache: any number of sequences, heads and queries, any page size,
+// any scale of the softmax, as the sheet promises; and sequences that end in every way in their
+// last page, with at least `few_pages` pages.
 static void run_hidden_caches(struct grading *g)
 {
-    enum end { ALONE, FIRST, MIDDLE, LAST, RAGGED }; // the newest token's place in its page
+    enum end { ALONE, FIRST, MIDDLE, LAST, RAGGED }; // the place of the newest token in its page
     static const struct kind {
         enum end end;
-        int few_pages, most_pages, page; // page 0: the size is drawn
+        int few_pages, most_pages, page; // page 0: its size is drawn
         int few_queries, most_queries, most_batches, most_heads;
         enum input input;
     } kinds[] = {
@@ -453,14 +454,13 @@ static void run_hidden_caches(struct grading *g)
         {FIRST, 2, 6, 16, 9, 16, 2, 2, GRADE_RISING},
         {MIDDLE, 1, 1, 0, 1, 1, 3, 3, GRADE_PEAKY},
         {MIDDLE, 2, 4, 256, 9, 16, 2, 2, GRADE_PEAKY},
-        {MIDDLE, 60, 140, 16, 1, 8, 1, 2,
-         GRADE_NORMAL}, // more pages than a warp keeps in its lanes
+        {MIDDLE, 60, 140, 16, 1, 8, 1, 2, GRADE_NORMAL}, // more pages than the lanes of a warp keep
         {LAST, 1, 5, 0, 1, 16, 2, 3, GRADE_FLAT},
         {RAGGED, 2, 8, 0, 1, 8, 8, 2, GRADE_PEAKY},
         {RAGGED, 8, 20, 32, 9, 16, 4, 1, GRADE_RISING},
         {RAGGED, 1, 3, 16, 1, 8, 16, 16, GRADE_MEAN}, // more heads than an L4 has SMs
         {MIDDLE, 33, 33, 256, 1, 4, 1, 1,
-         GRADE_PEAKY}, // so many CTAs that they are merged in several turns
+         GRADE_PEAKY}, // so many CTAs that they are merged in several rounds
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
     int order[KINDS];
@@ -492,16 +492,16 @@ static void run_hidden_caches(struct grading *g)
     }
 }
 
-// Hidden cases: any batch, any number of heads and of keys, any scale of the softmax, as the sheet
-// promises, in a drawn order. Together the kinds cover all numbers of keys, heads and batches up to
-// the largest: a kernel that is wrong in a range is asked there.
+// Hidden cases, in a drawn order: any number of batches, heads and keys, any scale of the softmax,
+// as the sheet promises. Together, the kinds cover all numbers of keys, heads and batches up to the
+// largest: a kernel that is wrong in some range is tried in that range.
 static void run_hidden(struct grading *g)
 {
     static const struct kind {
-        int least, most, step; // keys
+        int least, most, step; // of keys
         int few_batches, most_batches, few_heads, most_heads;
         enum input input;
-        enum { USUAL, LOW, HIGH } scale; // beside the usual scales
+        enum { USUAL, LOW, HIGH } scale; // relative to the usual scales
     } kinds[] = {
         {1, 15, 1, 1, 3, 1, 3, GRADE_NORMAL, USUAL},
         {17, 63, 1, 1, 3, 1, 3, GRADE_MEAN, USUAL},
@@ -512,8 +512,9 @@ static void run_hidden(struct grading *g)
         {257, 575, 1, 1, 3, 1, 3, GRADE_PEAKY, USUAL},
         {576, 1024, 64, 2, 2, 2, 2, GRADE_NORMAL, USUAL},
         {576, 3299, 1, 1, 1, 1, 1, GRADE_MEAN, USUAL},
-        {3300, 4400, 1, 1, 1, 1, 1, GRADE_NORMAL, USUAL}, // so long that small errors have added up
-        {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL, USUAL}, // more query tiles than CTAs fit on an L4
+        {3300, 4400, 1, 1, 1, 1, 1, GRADE_NORMAL, USUAL}, // long enough for small errors to add up
+        {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL, USUAL}, // more query tiles than an L4 has room
+                                                          // for CTAs
         {20, 80, 1, 4, 12, 4, 16, GRADE_PEAKY, USUAL},
         {17, 60, 1, 1, 3, 17, 256, GRADE_OFFSET, USUAL},
         {1, 40, 1, 1, 1, 257, 300, GRADE_MEAN, USUAL},
@@ -535,9 +536,10 @@ static void run_hidden(struct grading *g)
         int keys =
             at_most(k->least + k->step * secret_between(0, steps, secret_draw("%s keys", of)),
                     sheet.longest);
-        // In 1/1000. For peaky scores at most the usual scale, or a row would depend on one key;
-        // for scores with an offset so much that e to their power overflows a float; for scores
-        // that are all 0, outside the range of the others.
+        // The scale in 1/1000. For peaky scores it is at most the usual one, since otherwise a row
+        // would depend on one key only. For scores with an offset it is large enough for e to their
+        // power to overflow a float. For scores that are all 0 it is outside of the range of the
+        // others.
         const bool flat = k->input == GRADE_FLAT, small = secret_draw("%s side", of) % 2;
         const int least = k->input == GRADE_OFFSET ? 180
                           : flat                   ? (small ? 1 : 201)
@@ -642,8 +644,8 @@ static const char *shape_of(const struct item *item)
 
 // ---- Resources ----------------------------------------------------------------------------------
 
-// A resource of the sm_89 image, the largest over all launches at a shape, which is mission unless
-// the sheet names one. NaN: see *why.
+// A resource in the sm_89 image: the largest value of all launches at a shape, which is `mission`
+// unless the sheet names another. NaN: *why says why there is none.
 static double resource(struct grading *g, const struct item *item, char **why)
 {
     struct run_request r = {.sets = 0};
@@ -670,13 +672,15 @@ static double resource(struct grading *g, const struct item *item, char **why)
 }
 
 // ---- The book's own texts -----------------------------------------------------------------------
-// What one does at a shape is the same for all submissions, and is kept beside results.
+//
+// What a text of the book does at a shape is the same for all submissions: it is kept beside the
+// results.
 
 struct book_run {
     bool ended;
     struct counts counts;
     struct footprint footprint;
-    char out[SHA256_DIGEST_STRING_LENGTH]; // hash of its outputs
+    char out[SHA256_DIGEST_STRING_LENGTH]; // hash of the outputs
 };
 
 // Runs a text of the book on inputs that are the same for everybody.
@@ -700,8 +704,8 @@ static struct book_run run_public(struct grading *g, const char *shape)
     return run;
 }
 
-// Begins grading a text of the book. Its drawn inputs do not depend on the current submission, to
-// which end_book() returns.
+// Begins to grade a text of the book. Its drawn inputs do not depend on the current submission,
+// which end_book() makes current again.
 static const char *begin_book(struct grading *g, const struct source *source)
 {
     submission_build(&g->s, source->text, source->bytes);
@@ -717,7 +721,7 @@ static void end_book(struct grading *g, const char *before)
     submission_free(&g->s);
 }
 
-// The file where a fact about a text of the book is kept, for example its run at a shape.
+// The file that keeps a fact about a text of the book, for example its run at a shape.
 static char *book_path(const struct source *source, const char *of)
 {
     char hex[SHA256_DIGEST_STRING_LENGTH];
@@ -748,7 +752,8 @@ static struct book_run run_of_the_book(const char *folder, const char *shape)
             run = run_public(&of_book, shape);
         end_book(&of_book, before);
         if (!options.unsafe)
-            file_write(path, &run, sizeof run, why, sizeof why); // else the next one runs it
+            // if that fails, the next grading runs it again.
+            file_write(path, &run, sizeof run, why, sizeof why);
     }
     free(kept);
     free(path);
@@ -769,7 +774,8 @@ static bool launch_for_use(void *of, struct grade_case *cases, int count,
     return ended;
 }
 
-// How much of the lab's own program is used, measured as for a submission and kept like its counts.
+// How much of the lab's own program is used: measured as for a submission, and kept like the
+// program's counts.
 static struct use use_of_the_book(enum spoils what)
 {
     struct source source = of_the_lab(&sheet, "code");
@@ -788,7 +794,8 @@ static struct use use_of_the_book(enum spoils what)
             use = use_of(what, launch_for_use, &of_book);
         end_book(&of_book, before);
         if (use.known && !use.why && !options.unsafe)
-            file_write(path, &use, sizeof use, why, sizeof why); // else the next one measures it
+            // if that fails, the next grading measures it again.
+            file_write(path, &use, sizeof use, why, sizeof why);
     }
     free(kept);
     free(path);
@@ -798,13 +805,14 @@ static struct use use_of_the_book(enum spoils what)
 
 // ---- Counts -------------------------------------------------------------------------------------
 
-// Whether a run has stored every output: then a wrong kernel has done at least the lab's work.
+// Whether a run has stored every output. If so, even a wrong kernel has done at least the lab's
+// work.
 static bool stores_all(const struct counted *run)
 {
     return run->counts.global_store_sectors * 32 >= shape_outputs(&run->shape) * sizeof(uint16_t);
 }
 
-// A right run at a shape; with `wrong_too`, else a wrong one that stores every output. NULL if
+// A right run at a shape; otherwise, with `wrong_too`, a wrong run that stores every output. NULL:
 // there is none.
 static const struct counted *counted_at(const struct grading *g, const char *shape, bool wrong_too)
 {
@@ -822,7 +830,7 @@ static const struct counted *counted_at(const struct grading *g, const char *sha
     return found;
 }
 
-// Runs once more, for its counts only, a kernel that may read memory that nothing has written.
+// Runs the kernel once more, only for its counts, and lets it read memory never written.
 static void run_for_counts(struct grading *g, const char *shape, enum about about)
 {
     begin_group(g, "counts");
@@ -844,8 +852,8 @@ static bool does_its_work(struct grading *g)
     return false;
 }
 
-// What is added to a counter of shared-memory loads or stores for atomic operations: doing the same
-// by atomics gains nothing.
+// What atomic operations add to a counter of shared-memory loads or stores, so that it does not
+// help to replace these by atomic operations.
 static uint64_t of_atomics(const struct counts *c, const char *name)
 {
     bool loads_or_stores = strncmp(name, "shared_load_", strlen("shared_load_")) == 0 ||
@@ -856,7 +864,7 @@ static uint64_t of_atomics(const struct counts *c, const char *name)
                                          : c->shared_atomic_conflicts;
 }
 
-// The value of a counter or a resource in a run.
+// The value in a run of the counter or resource that an item names.
 static double counted(const struct counts *counts, const struct footprint *footprint,
                       const struct item *item)
 {
@@ -865,14 +873,14 @@ static double counted(const struct counts *counts, const struct footprint *footp
                : (double)(*counts_find(counts, item->name) + of_atomics(counts, item->name));
 }
 
-// Whether a wrong run is counted, too, if it stores every output. Not for barriers: it may be wrong
-// because one is missing.
+// Whether a wrong run may be counted if it stores every output. Not for barriers: the run may be
+// wrong because a barrier is missing.
 static bool counts_wrong(const struct item *item)
 {
     return is_aim(item) && strcmp(item->name, "barriers") != 0;
 }
 
-// A count at a shape, from a run that was made before, or from a new one.
+// The value of an item's counter at its shape, from an earlier run or a new one.
 static double count_at(struct grading *g, const struct item *item, char **why)
 {
     const char *shape = shape_of(item);
@@ -896,8 +904,9 @@ static double sectors_of(const struct counts *counts)
     return (double)(counts->global_load_sectors + counts->global_atomic_sectors);
 }
 
-// Whether the count is nearer to the aim than the starter's, or it loads less, without which an
-// upper limit is not paid: by a hundredth at least, since counts may depend on inputs.
+// Whether a submission's count is nearer to the aim than the starter's; or whether it loads less,
+// without which an upper limit is not paid. The difference must be at least a hundredth, since
+// counts may depend on inputs.
 static bool has_come_further(const struct grading *g, const struct item *item)
 {
     const struct counted *run = counted_at(g, shape_of(item), true);
@@ -912,8 +921,8 @@ static bool has_come_further(const struct grading *g, const struct item *item)
     return item->limit.relation == AT_MOST ? own < 0.99 * then : own > 1.01 * then;
 }
 
-// Whether a text does just what the starter does, whatever it says: no output differs, no count is
-// nearer to its aim.
+// Whether a text, however it is written, does just what the starter does: no output differs, and no
+// count is nearer to its aim.
 static bool does_as_the_starter(struct grading *g)
 {
     struct book_run starter = run_of_the_book("build/starters", sheet.shapes[0]);
@@ -930,11 +939,11 @@ static bool does_as_the_starter(struct grading *g)
 
 struct outcome {
     bool passed, by_hand, left_out;
-    double share; // share of the points, 0 to 1
+    double share; // from 0 to 1
     char *said;
 };
 
-// Whether an earlier outcome of an item still stands; takes it over.
+// Whether the earlier outcome of an item still holds; if so, takes it over.
 static bool stands(const struct grading *g, const char *name, const char *limit, struct outcome *o)
 {
     const json_t *was = g->earlier ? earlier_item(g->earlier, name, limit) : NULL;
@@ -966,7 +975,8 @@ static struct outcome of_group(struct grading *g, const char *name, void (*group
     return o;
 }
 
-// Judges a group of cases, unless it stands: then its cases are run only to find their races.
+// Judges a group of cases, unless its earlier outcome holds: then its cases are run only to find
+// races.
 static struct outcome of_judged_group(struct grading *g, const char *name,
                                       void (*group)(struct grading *))
 {
@@ -982,7 +992,7 @@ static struct outcome of_judged_group(struct grading *g, const char *name,
     return o;
 }
 
-static char *plain(double value) // 12345, 66.7
+static char *plain(double value) // 12345 or 66.7
 {
     return value == floor(value) && fabs(value) < 1e15 ? text("%.0f", value) : text("%.3g", value);
 }
@@ -998,20 +1008,20 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 
 #define UNSEEN "whether that was used could not be seen:"
 
-// Limits for side work, relative to the lab's own program: the most and the least that is allowed.
+// Limits for work other than what an aim counts, as multiples of the lab's own program: the most,
+// and the least.
 static const double MOST_BESIDE = 1.5, LEAST_BESIDE = 0.75;
 
 enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
 
-// Work that does under another name what an aim limits, and so is counted with it, in the same
-// unit.
+// Work that can replace what an aim limits, under another name, and so is counted with it, in the
+// aim's unit.
 static double stand_ins(const struct counts *c, const struct footprint *f, const char *name)
 {
-    if (strncmp(name, "shared_", strlen("shared_")) ==
-        0) // lane-to-lane moves, local memory, and global memory
+    if (strncmp(name, "shared_", strlen("shared_")) == 0) // shuffles, local memory, global memory
         return (double)(c->classes[CLASS_SHUFFLE] + c->classes[CLASS_LOCAL]) +
                (double)c->global_store_sectors * SECTOR_BYTES / WAVEFRONT_BYTES;
-    if (strcmp(name, "shared") == 0) // bytes of a CTA in local and in global memory
+    if (strcmp(name, "shared") == 0) // bytes for each CTA, in local and in global memory
         return (c->classes[CLASS_LOCAL] ? (double)f->local_bytes * f->threads : 0) +
                (double)c->global_store_bytes / (double)f->all_ctas;
     return strcmp(name, "mufu_threads") == 0 ? (double)c->mufu_substitutes
@@ -1020,7 +1030,7 @@ static double stand_ins(const struct counts *c, const struct footprint *f, const
                                              : 0;
 }
 
-// All that moves through shared memory, counted as if nothing conflicted.
+// Wavefronts of all accesses to shared memory, as if there were no conflicts.
 static double wavefronts_of(const struct counts *c)
 {
     return (double)(c->shared_load_wavefronts - c->shared_load_conflicts +
@@ -1028,8 +1038,9 @@ static double wavefronts_of(const struct counts *c)
                     c->shared_atomic_wavefronts - c->shared_atomic_conflicts);
 }
 
-// Arrivals at meetings of threads other than barriers. They are measured at the shape where use is,
-// and scaled to another shape as the barriers of the lab's own program are.
+// Arrivals at meetings of threads other than barriers, as at mbarriers and flags. They are measured
+// at the shape where use is measured, and scaled to another shape by the ratio of barriers in the
+// lab's own program.
 static double meetings(struct grading *g, const struct book_run *book)
 {
     const struct use own = use_of_the_book(SPOIL_PRODUCTS), *use = use_in(g, SPOIL_PRODUCTS);
@@ -1041,9 +1052,9 @@ static double meetings(struct grading *g, const struct book_run *book)
                : 0;
 }
 
-// Lanes whose loads, atomics and shuffles access other places if the inputs differ: they look
-// something up. Measured at the shape where use is, and scaled to another shape as the products of
-// the lab's own program are.
+// The lanes that look something up: loads, atomic operations and shuffles whose places change with
+// the inputs. They are measured at the shape where use is measured, and scaled to another shape by
+// the ratio of products in the lab's own program.
 static double lookups(struct grading *g, const struct book_run *book)
 {
     const struct worked_on *w = &use_in(g, SPOIL_LOOKUPS)->worked_on;
@@ -1057,14 +1068,14 @@ static double lookups(struct grading *g, const struct book_run *book)
                : 0;
 }
 
-// A count plus its stand-ins, as far as these exceed those of the lab's own program.
+// A count and its stand-ins, where these exceed those of the lab's own program by too much.
 static double with_stand_ins(struct grading *g, const struct item *item, double value,
                              const struct counted *run, const struct book_run *book)
 {
     const double own = stand_ins(&run->counts, &run->footprint, item->name);
     struct footprint as_many = book->footprint;
 
-    if (strcmp(item->name, "shared") == 0) // all bytes that CTAs store, divided by their number
+    if (strcmp(item->name, "shared") == 0) // bytes that all CTAs store, divided by their number
         as_many.all_ctas = run->footprint.all_ctas;
     const double most = MOST_BESIDE * stand_ins(&book->counts, &as_many, item->name);
     if (strncmp(item->name, "shared_", strlen("shared_")) == 0)
@@ -1076,7 +1087,7 @@ static double with_stand_ins(struct grading *g, const struct item *item, double 
     return value + fmax(0, own - most);
 }
 
-// A run at a shape, made before or now; NULL if none there stores every output.
+// An earlier or new run at a shape; NULL: none there stores every output.
 static const struct counted *run_at(struct grading *g, const char *shape)
 {
     if (!counted_at(g, shape, true))
@@ -1084,8 +1095,8 @@ static const struct counted *run_at(struct grading *g, const char *shape)
     return counted_at(g, shape, true);
 }
 
-// A text, for the caller to free, that says that a run loads too much compared with the lab's own
-// program; NULL if it does not.
+// A text, for the caller to free, if a run loads too much compared with the lab's own program;
+// NULL: it does not.
 static char *loads_too_much(const struct counted *run, const struct book_run *book)
 {
     const double sectors = sectors_of(&run->counts), of_book = sectors_of(&book->counts);
@@ -1102,8 +1113,8 @@ static double arithmetic_of(const struct counts *c)
                     c->integer_products);
 }
 
-// A text, for the caller to free, that says that a run computes beside its products what they are
-// for; NULL if it does not.
+// A text, for the caller to free, if a run computes beside its products what the products are for;
+// NULL: it does not.
 static char *computes_too_much(const struct counted *run, const struct book_run *book)
 {
     const double own = arithmetic_of(&run->counts), of_book = arithmetic_of(&book->counts);
@@ -1116,9 +1127,9 @@ static char *computes_too_much(const struct counted *run, const struct book_run 
                : NULL;
 }
 
-// A text, for the caller to free, that says that K or V does not pass through shared memory, where
-// it could cause conflicts, at least once: in loads that affect outputs, of what other threads
-// stored. Measured at the shape where use is. NULL: both pass.
+// A text, for the caller to free, if K or V does not pass at least once through shared memory,
+// where it could cause conflicts: by loads that affect outputs, of bytes that other threads have
+// stored. Measured at the shape where use is measured. NULL: both do.
 static char *passes_by(struct grading *g)
 {
     const struct use *loads = use_in(g, SPOIL_LOADS);
@@ -1141,8 +1152,8 @@ static char *passes_by(struct grading *g)
     return NULL;
 }
 
-// A text, for the caller to free, that says why an upper limit is not paid: the work is missing for
-// which less of the limited resource would do. NULL: it is paid.
+// A text, for the caller to free, if an upper limit is not paid, because work was left out, and
+// with less work less of the limited resource is needed. NULL: the limit is paid.
 static char *work_left_out(struct grading *g, const struct item *item, const struct counted *run,
                            const struct book_run *book)
 {
@@ -1183,8 +1194,8 @@ static char *work_left_out(struct grading *g, const struct item *item, const str
                 plain(round(flops)), plain(round(needed)));
 }
 
-// Pays an aim only as far as what it counts was used, as in the lab's own program; and its outputs
-// must change with Q, with K and with V. An upper limit also holds for the stand-ins.
+// Pays an aim only as far as what it counts is used, compared with the lab's own program; and only
+// if the outputs change with Q, with K and with V. An upper limit also includes the stand-ins.
 static void hold_to_use(struct grading *g, const struct item *item, double value, struct outcome *o)
 {
     enum spoils what = SPOIL_PRODUCTS;
@@ -1223,8 +1234,8 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
                          o->said, plain(used));
 }
 
-// Scales an aim to another shape, in the lab's own program's proportion, plus a tenth. False: that
-// is not possible.
+// Scales an aim to another shape in the proportion of the lab's own program, and adds a tenth.
+// False: that is not possible.
 static bool item_at(const struct item *item, const char *other, const struct book_run *there,
                     struct item *scaled)
 {
@@ -1248,7 +1259,7 @@ static bool item_at(const struct item *item, const char *other, const struct boo
     return !limit_kept(scaled->from, scaled->limit);
 }
 
-// A count must be as good at another shape: an aim is paid at most the share that it reaches there.
+// An aim must be kept at another shape, too: it is paid at most the share that it reaches there.
 static void hold_to_shape(struct grading *g, const struct item *item, const char *other,
                           const char *named, struct outcome *o)
 {
@@ -1276,24 +1287,24 @@ static void hold_to_shape(struct grading *g, const struct item *item, const char
                    o->said, named, 100 * share);
 }
 
-// Checks an aim at the other public shapes, except for caches, which are of different kinds, and at
-// a shape that nobody knew.
+// Checks an aim at the other public shapes, and at a shape that nobody knew; not for caches, which
+// are of different kinds.
 static void hold_to_shapes(struct grading *g, const struct item *item, struct outcome *o)
 {
     for (int i = 0; i < sheet.shape_count && !sheet.cache; ++i)
         if (strcmp(sheet.shapes[i], shape_of(item)) != 0)
             hold_to_shape(g, item, sheet.shapes[i], sheet.shapes[i], o);
     hold_to_shape(g, item, drawn_like(shape_of(item)), "a drawn shape", o);
-    // If there are more tiles than CTAs, a kernel that asks once for all of a CTA's tiles asks
-    // less.
+    // With more tiles than CTAs, a kernel that asks once for all tiles of a CTA makes fewer
+    // requests.
     if (strcmp(item->name, "global_atomic_sectors") == 0)
         hold_to_shape(g, item,
                       text("1x%dx64", secret_between(900, 1000, class_draw("heads of many tiles"))),
                       "a drawn shape of many tiles", o);
 }
 
-// A resource of an aim is the most over the launches of all runs, whatever their shape, except for
-// the number of CTAs, which grows with the shape, and for caches, which are of different kinds.
+// A resource of an aim is the largest value over the launches of all runs, at any shape. Exceptions
+// are the number of CTAs, which grows with the shape, and caches, which are of different kinds.
 static double most_of_runs(const struct grading *g, const struct item *item, double value)
 {
     const bool of_all = is_aim(item) && !sheet.cache && strcmp(item->name, "ctas") != 0;
@@ -1323,8 +1334,8 @@ static struct outcome of_number(struct grading *g, const struct item *item)
         return o;
     if (is_aim(item) && o.share > 0 && on < 0)
         hold_to_use(g, item, value, &o);
-    // A limit on a resource counts the most over all runs; a persistent kernel has the same number
-    // of CTAs for small shapes.
+    // An upper limit on a resource already counts the largest value over all runs; and the number
+    // of CTAs does not scale, since a persistent kernel launches as many at small shapes.
     if (is_aim(item) && o.share > 0 && on < 0 && !(is_resource && item->limit.relation == AT_MOST))
         hold_to_shapes(g, item, &o);
     return o;
@@ -1335,8 +1346,8 @@ static const struct item *speed_item(void)
     return item_named("speed");
 }
 
-// The share for a speed: nothing below the limit, all from `full` on, linear between them, in
-// tenths of a point. The ratio is the upper end of its interval, so that noise costs no points.
+// The share for a speed: nothing below the limit, everything from `full` on, linear between them,
+// in tenths of a point. The ratio is the upper end of its interval, so that noise costs no points.
 static double speed_share(const struct item *item, double ratio)
 {
     double full = isnan(item->full) ? item->limit.value : item->full;
@@ -1347,8 +1358,8 @@ static double speed_share(const struct item *item, double ratio)
     return round(10 * share * item->points) / (10 * item->points);
 }
 
-// Outputs of timed runs are checked, too: a kernel that is wrong there counts as wrong, even if the
-// simulator found it right.
+// Outputs of timed runs are checked as well: a kernel that is wrong in them counts as wrong, even
+// if the simulator found it right.
 static struct outcome of_speed(struct grading *g, const struct item *item, struct outcome *correct)
 {
     struct outcome o = {.left_out = !is_timed()};
@@ -1439,14 +1450,14 @@ static json_t *new_result(const char *name)
                      "cases");
 }
 
-// Adds up the points and rounds the sum: tenths are not exact in binary.
+// Stores the sum of the points, rounded, since tenths are not exact in binary.
 static void add_up(json_t *result, double score, double total)
 {
     json_object_set_new(result, "score", json_real(in_tenths(score)));
     json_object_set_new(result, "total", json_real(total));
 }
 
-static char *limit_of(const struct item *item) // "<= 18688 @ small, from 72704"
+static char *limit_of(const struct item *item) // for example "<= 18688 @ small, from 72704"
 {
     if (item->limit.relation == NO_LIMIT)
         return text("%s", "");
@@ -1492,7 +1503,7 @@ json_t *refused(const char *name, const char *why)
     return result;
 }
 
-// A submission and the texts that it is compared with, each as it is and preprocessed.
+// A submission and the texts that it is compared with, each unchanged and preprocessed.
 enum { HANDED_IN, HANDED_IN_PLAIN, OWN, OWN_PLAIN, STARTER, STARTER_PLAIN, TEXTS };
 
 static void read_texts(struct source texts[TEXTS], const char *source, size_t bytes)
@@ -1510,12 +1521,12 @@ static void read_texts(struct source texts[TEXTS], const char *source, size_t by
 
 static void free_texts(struct source texts[TEXTS])
 {
-    for (int i = 1; i < TEXTS; ++i) // the first text is the caller's
+    for (int i = 1; i < TEXTS; ++i) // the first text belongs to the caller
         free(texts[i].text);
 }
 
-// Whether it is the starter as handed out: all gaps of the sheet are still marked as open, or only
-// their marks were removed.
+// Whether a text is the starter as handed out: all gaps of the sheet are still marked as open, or
+// only the marks were removed.
 static bool is_untouched(const struct source texts[TEXTS])
 {
     const json_t *tasks = json_object_get(sheet.json, "exercises"), *task;
@@ -1531,7 +1542,7 @@ static bool is_untouched(const struct source texts[TEXTS])
     return same || (i > 0 && open == i);
 }
 
-// Grades `correct` first whatever the sheet's order, since the others depend on it.
+// Grades the items: `correct` first, whatever the sheet's order, since the others depend on it.
 static void grade_items(struct grading *g, const struct source texts[TEXTS], json_t *result)
 {
     struct outcome outcomes[ITEMS_MAX];
@@ -1543,7 +1554,7 @@ static void grade_items(struct grading *g, const struct source texts[TEXTS], jso
     struct outcome speed = {0};
     double score = 0, total = 0, shares[ITEMS_MAX];
 
-    if (item_named("hidden")) // before `races`, which takes its races
+    if (item_named("hidden")) // before `races`, which counts the races found here
         hidden = of_judged_group(g, "hidden",
                                  sheet.journal ? run_hidden_searches
                                  : sheet.model ? run_hidden_models
@@ -1592,8 +1603,8 @@ static void grade_items(struct grading *g, const struct source texts[TEXTS], jso
         json_object_set_new(result, "speed", g->speed);
 }
 
-// Remarks on a kernel that computes in double, which costs no points: on an L4 an SM has two lanes
-// for double, 128 for float.
+// Adds a remark for a kernel that computes in double; it costs no points. On an L4 an SM has two
+// lanes for double, and 128 for float.
 static void remark_on_doubles(struct grading *g, json_t *result)
 {
     const struct counted *most = NULL;
@@ -1627,7 +1638,8 @@ static bool went_wrong(const json_t *result)
     return false;
 }
 
-// Adds flags, and whose program it is: "chapter 7's program, ch07_reuse_scores".
+// Adds flags, and the program that the text is, for example "chapter 7's program,
+// ch07_reuse_scores".
 static void add_flags(json_t *result, const struct source texts[TEXTS], const char *ptx)
 {
     json_t *flags = flags_of(&texts[HANDED_IN], &texts[OWN], ptx);
@@ -1675,7 +1687,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
             json_object_set_new(result, "film", film);
     }
     if (g.s.two_ways && !json_is_string(json_object_get(result, "refused"))) {
-        json_decref(result); // a grade for some of the shapes is no grade
+        json_decref(result); // a grade for only some of the shapes is none
         result = refused(name, g.s.two_ways);
     }
     if (wall_over(&g.s))
@@ -1701,16 +1713,16 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
 
 // ---- The aims of several sheets -----------------------------------------------------------------
 
-// A text's runs at the shapes of the current sheet: outputs, which another sheet may judge
-// differently.
+// A text's runs at the shapes of the current sheet. The outputs are kept, since another sheet may
+// judge them differently.
 struct aimed {
     char *out[SHEET_SHAPES_MAX];
     bool cache;
 };
 
-// The share of the sheet's shapes at which a text is right by the sheet's gate. Shapes without a
-// run are run now, into `counted` of the same index. False: a run did not end, with one line in
-// *why.
+// *share: the share of the sheet's shapes at which a text is right by the sheet's gate. Shapes
+// without a run are run now, into the element of `counted` with the same index. False: a run did
+// not end, and *why says so in one line.
 static bool judge_shapes(struct grading *g, struct aimed *a, double *share, char **why)
 {
     *share = 0;
@@ -1737,7 +1749,7 @@ static bool judge_shapes(struct grading *g, struct aimed *a, double *share, char
     return true;
 }
 
-// The points for the aims of the current sheet, with a text for each.
+// The points that a text earns for the aims of the current sheet, with a line for each aim.
 static json_t *pay_aims(struct grading *g, struct aimed *a)
 {
     struct reached reached = {.aim = 1};

@@ -1,13 +1,13 @@
-// kept.c: what was made from a text, kept for the next time that it is graded, in build/grade/kept
+// kept.c: keeps what was made from a text for the next time that it is graded, in build/grade/kept
 // beside the results: HASH.built, compiled; HASH.plain, preprocessed; HASH.launches, how its host
-// code said that it wants to be launched (record.c), which stays: the text is graded by it whenever
-// it comes again. The hash is of all that compiling depends on: the text; this grader, which
-// contains the commands and their flags; the book's header and libraries; the compilers. An entry
-// begins with the hash of its own bytes: a damaged one is made anew.
+// code asked to be launched (record.c). The launches stay: the text is graded with them whenever it
+// comes again. The hash covers all that compiling depends on: the text; this grader, which contains
+// the commands and their flags; the book's header and libraries; the compilers. An entry begins
+// with a hash of its own bytes; a damaged entry is made again.
 //
-// Only the judge writes there, and only what came out of a box; no box has access to that folder. A
-// program that runs without a box could have written anything, so --unsafe-no-sandbox takes and
-// keeps nothing.
+// Only the judge writes to this folder, and only what came out of a box; no box can reach the
+// folder. A program that runs without a box could have written anything, so with
+// --unsafe-no-sandbox nothing is taken from here, and nothing kept.
 #include "judge.h"
 
 #include "workbench/workbench.h"
@@ -19,8 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// The most bytes of all entries together. The least recently used entry is removed first. An entry
-// has a bit less than a megabyte.
+// The most bytes of all entries together. Those that were used longest ago are removed first. An
+// entry takes a little less than a megabyte.
 static const off_t KEPT_BYTES_MAX = 512 << 20;
 
 const char *kept_folder(void)
@@ -44,7 +44,7 @@ static void hash_file(SHA2_CTX *hash, const char *path)
     free(bytes);
 }
 
-static void hash_judge(SHA2_CTX *hash) // reads each file once
+static void hash_judge(SHA2_CTX *hash) // reads each file only once
 {
     static char hex[SHA256_DIGEST_STRING_LENGTH];
     SHA2_CTX own;
@@ -71,7 +71,7 @@ static void hash_tool(SHA2_CTX *hash, const char *path)
     hash_bytes(hash, marks, sizeof marks);
 }
 
-const char *grader_hash(void) // computed once
+const char *grader_hash(void) // computed only once
 {
     static char hex[SHA256_DIGEST_STRING_LENGTH];
     SHA2_CTX s;
@@ -119,7 +119,7 @@ char *built_path(const char *source, size_t bytes)
 
     SHA256Init(&hash);
     hash_bytes(&hash, source, bytes);
-    hash_bytes(&hash, sheet.ending, strlen(sheet.ending)); // which compiler is used
+    hash_bytes(&hash, sheet.ending, strlen(sheet.ending)); // decides which compiler is used
     hash_judge(&hash);
     for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
         char *path = text("%s/%s", root, files[i]);
@@ -147,8 +147,9 @@ char *records_path(const struct submission *s)
 }
 
 // ---- Entries ------------------------------------------------------------------------------------
-// The hash of the rest; then PTX and machine code, if there are kernels, and the program, each as a box
-// hands them out.
+//
+// An entry is a hash of what follows; then PTX and machine code, if there are kernels; then the
+// program; each as a box hands it out.
 
 static bool take_parts(struct submission *s, const struct stream *entry, char **program,
                        size_t *bytes)
@@ -176,7 +177,7 @@ bool built_take(struct submission *s, const char *path)
     bool good = take_parts(s, &entry, &program, &bytes);
     if (good) {
         write_work(s, "program", program, bytes, 0755);
-        utimensat(AT_FDCWD, path, NULL, 0); // marks it as used
+        utimensat(AT_FDCWD, path, NULL, 0); // marks the entry as used
     } else {
         free(s->ptx);
         free(s->cubin);
@@ -203,8 +204,8 @@ static int by_use(const void *a, const void *b)
                                       : 0;
 }
 
-// Removes kept programs and preprocessed texts. Another judge may do so at the same time: a file
-// that is already gone is no fault.
+// Removes entries with programs and preprocessed texts. Another judge may do the same at the same
+// time: it is no error if a file is gone already.
 static void make_room(void)
 {
     char *pattern = text("%s/*.[bp]*[tn]", kept_folder());
@@ -240,7 +241,7 @@ void built_keep(const struct submission *s, const char *path)
     FILE *file = program ? open_memstream(&entry, &size) : NULL;
 
     if (file) {
-        fprintf(file, "%*s", (int)at, ""); // place for its hash, written later
+        fprintf(file, "%*s", (int)at, ""); // room for the hash, which is written last
         if (!sheet.journal) {
             fprintf(file, "%zu\n", s->ptx_bytes);
             fwrite(s->ptx, 1, s->ptx_bytes, file);
@@ -252,7 +253,7 @@ void built_keep(const struct submission *s, const char *path)
         if (fclose(file) == 0) {
             memcpy(entry, SHA256Data((uint8_t *)entry + at, size - at, hex), at);
             if (file_write(path, entry, size, why,
-                           sizeof why)) // if that fails, the next grading compiles it
+                           sizeof why)) // if that fails, the next grading compiles the text again
                 make_room();
         }
     }
@@ -261,8 +262,8 @@ void built_keep(const struct submission *s, const char *path)
     free(own);
 }
 
-// Reads a preprocessed text from its file, which is the SHA-256 of the text followed by the text;
-// false: the file is missing or damaged.
+// Reads a kept preprocessed text; its file is the SHA-256 of the text, then the text. False: the
+// file is missing or damaged.
 bool plain_take(struct source *plain, const char *path)
 {
     const size_t at = SHA256_DIGEST_STRING_LENGTH - 1;
@@ -274,14 +275,14 @@ bool plain_take(struct source *plain, const char *path)
 
     if (good) {
         *plain = (struct source){memmove(entry, entry + at, size - at + 1), size - at};
-        utimensat(AT_FDCWD, path, NULL, 0); // marks it as used
+        utimensat(AT_FDCWD, path, NULL, 0); // marks the entry as used
     } else {
         free(entry);
     }
     return good;
 }
 
-// Does not remove others: the next program that is kept makes room.
+// Removes no other entries: that is done when the next program is kept.
 void plain_keep(const struct source *plain, const char *path)
 {
     const size_t at = SHA256_DIGEST_STRING_LENGTH - 1;
@@ -293,6 +294,7 @@ void plain_keep(const struct source *plain, const char *path)
     SHA256Data((const uint8_t *)plain->text, plain->bytes, hex);
     memcpy(entry, hex, at);
     memcpy(entry + at, plain->text, plain->bytes);
-    file_write(path, entry, at + plain->bytes, why, sizeof why); // if that fails, it is done again
+    // if that fails, the text is preprocessed again.
+    file_write(path, entry, at + plain->bytes, why, sizeof why);
     free(entry);
 }

@@ -1,5 +1,5 @@
 // lab.c: the current lab: its sheet, from build/labs/labNN.json, which is made from the chapter;
-// its program and starter.
+// its program and its starter.
 #include "judge.h"
 
 #include <glob.h>
@@ -70,8 +70,8 @@ void lab_read(void)
     SHA256End(&hash, lab_hash);
 }
 
-// Reads the sheets with aims of labs that the grader runs: a lab with a search has no aims, and
-// some labs are not graded.
+// Reads the sheets of labs that have aims and are graded: a lab with a search has no aims, and some
+// labs are not graded.
 void labs_read(void)
 {
     char *pattern = text("%s/build/labs/lab[0-9][0-9].json", root);

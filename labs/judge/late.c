@@ -1,5 +1,5 @@
-// late.c: the points that a late submission keeps. Grades do not depend on it: the gradebook gets
-// two more columns, whole days late and the points that are left.
+// late.c: how many of its points a late submission keeps. Grades do not change: the gradebook gets
+// two more columns, the whole days late and the points that are left.
 #include "judge.h"
 
 #include <math.h>
@@ -11,10 +11,10 @@
 enum { DAY = 24 * 60 * 60 };
 
 static time_t deadline;
-static char *times; // content of the file of --times; NULL: files' own times count
+static char *times; // contents of the file of --times; NULL: the time of each file counts
 
-// Reads "2026-11-22 23:59", perhaps with T in place of the space and with seconds; local time. -1:
-// not a time.
+// Reads a local time, "2026-11-22 23:59", optionally with T instead of the space and with seconds;
+// -1: it is not a time.
 static time_t read_time(const char *words)
 {
     static const char *const forms[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
@@ -48,8 +48,8 @@ void late_read(void)
         fail(EXIT_USAGE, "--times: cannot read %s", options.times);
 }
 
-// When a submission was handed in: by a line "NAME,TIME" of --times, else when the file was last
-// written.
+// When a submission was handed in: by its line "NAME,TIME" in --times; without one, when the file
+// was last written.
 static time_t came(const char *folder, const struct entry *e)
 {
     size_t length = strlen(e->file);

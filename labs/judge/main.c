@@ -15,7 +15,7 @@ static void take_pairs(const char *option, const char *value)
     options.pairs = value;
 }
 
-// What Slurm runs on a node.
+// The option with which Slurm starts the judge on a node.
 static void take_element(const char *option, const char *value)
 {
     (void)option;
@@ -88,7 +88,8 @@ static const struct option_row rows[] = {
     {"unsafe-no-sandbox", NULL, "run submissions as you: only for your own files",
      .flag = &options.unsafe},
     {"lab-file", "FILE", NULL, .word = &options.lab_file}, // for tests
-    {"check", NULL, NULL, .flag = &options.check}, // for labs/tools/check-labs, like the next three
+    {"check", NULL, NULL, .flag = &options.check},         // this and the next three are for
+                                                           // labs/tools/check-labs
     {"pairs", "FOLDER", NULL, .call = take_pairs},
     {"quick", NULL, NULL, .flag = &options.quick},
     {"record", "FILE", NULL, .word = &options.record},
@@ -117,7 +118,7 @@ static void check_slurm(void)
         fail(EXIT_USAGE, "--no-gpu, or --gres?");
 }
 
-// Returns where in argv the submissions begin.
+// Returns the index in argv at which the submissions begin.
 static int parse(int argc, char **argv)
 {
     options.penalty = -1;
@@ -139,8 +140,8 @@ static int parse(int argc, char **argv)
     return first;
 }
 
-// Reads a number from a file that has nothing else, or after a word at the beginning of a line;
-// returns `none` if there is no number.
+// Reads a number from a file: the only word in it, or what follows `word` at the beginning of a
+// line; `none` if there is no number.
 static double number_in(const char *path, const char *word, double none)
 {
     FILE *file = fopen(path, "re");
@@ -156,7 +157,8 @@ static double number_in(const char *path, const char *word, double none)
     return number;
 }
 
-// Bytes that are free on this machine, and for this process by the control group's limit.
+// The bytes that are free, both on this machine and, for this process, within the limit of its
+// control group.
 static double memory_free(void)
 {
     const char *meminfo = getenv("GRADE_MEMINFO"); // set by a test
@@ -164,16 +166,17 @@ static double memory_free(void)
 
     most = number_in("/sys/fs/cgroup/memory.max", "", most);
     used = number_in("/sys/fs/cgroup/memory.current", "", used) -
-           number_in("/sys/fs/cgroup/memory.stat", "file ", 0); // files' cache, given back
+           // the cache of files, which can be freed.
+           number_in("/sys/fs/cgroup/memory.stat", "file ", 0);
     left = 1024 * number_in(meminfo ? meminfo : "/proc/meminfo", "MemAvailable:", INFINITY);
     return fmin(left, most - used);
 }
 
-// The number of submissions at a time: one for each core, or as many as were asked for; but only as
-// many as there is memory for, if each takes all that it may.
+// How many submissions are graded at a time: one for each core, or as many as were asked for; fewer
+// if they might together need more memory than is free.
 static int jobs_that_fit(int wanted)
 {
-    const double each = 4.25; // GiB: for a compiler, and for the files that it makes
+    const double each = 4.25; // GiB, for a compiler and the files that it makes
     double fit = floor(memory_free() / (each * (1 << 30)));
     int jobs = fit < 1 ? 1 : fit < wanted ? (int)fit : wanted;
 

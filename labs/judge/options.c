@@ -1,5 +1,5 @@
 // options.c: the options, and what follows from them alone: whether submissions are timed, and the
-// keys for drawing inputs.
+// keys from which inputs are drawn.
 #include "judge.h"
 
 #include <crypt.h>
@@ -19,8 +19,8 @@ bool is_timed(void)
     return !options.cpu_only && (options.slurm ? options.gres != NULL : gpu_here());
 }
 
-// Reads a line of random hex digits from a file in build/grade; *made: the file is new. If another
-// judge makes it at the same time, the file still appears whole, and the first one stays.
+// Reads a line of random hex digits from a file in build/grade; *made: the file is new. If two
+// judges make it at the same time, it still appears whole, and the first one stays.
 static char *random_line(const char *name, bool *made)
 {
     char *path = text("%s/build/grade/%s", root, name);
@@ -31,7 +31,7 @@ static char *random_line(const char *name, bool *made)
 
     mkdir(text("%s/build/grade", root), 0700);
     if (access(path, F_OK)) {
-        int fd = mkostemp(fresh, O_CLOEXEC); // readable only by its owner
+        int fd = mkostemp(fresh, O_CLOEXEC); // only its owner can read it
         if (getrandom(random, sizeof random, 0) != sizeof random)
             fail(EXIT_MACHINE, "no random bytes");
         dprintf(fd, "%s\n", SHA256Data(random, sizeof random, hex));
@@ -60,14 +60,14 @@ static char *make_secret(void)
     return secret;
 }
 
-// Derives the key from a secret. Somebody who guesses secrets pays for each guess about 50 ms and
-// 32 MB: yescrypt, which the C library's crypt(3) has for passwords. The salt is the same
-// everywhere, so that a secret gives the same grade everywhere.
+// Derives the key from a secret by yescrypt, which the C library's crypt(3) offers for passwords:
+// each guess at the secret costs about 50 ms and 32 MB. The salt is the same everywhere, so that a
+// secret gives the same grades everywhere.
 static void stretch_secret(const char *secret)
 {
     static const char yescrypt[] = "$y$jAT$AttentionInStages.....";
     struct crypt_data *data = calloc(1, sizeof *data);
-    char hex[SHA256_DIGEST_STRING_LENGTH]; // of fixed length, however long the secret is
+    char hex[SHA256_DIGEST_STRING_LENGTH]; // of the same length for every secret
     SHA2_CTX hash;
 
     SHA256Data((const uint8_t *)secret, strlen(secret), hex);
@@ -107,9 +107,9 @@ static void read_secret(void)
     unsetenv("GRADE_SECRET");
 }
 
-// Reads the key for published seeds. Students see these seeds, so they must tell nothing about the
-// secret, and nobody may know them before. For the book's own texts (--check) they are the same
-// everywhere.
+// Reads the key for published seeds. Students see these seeds, so they must reveal nothing about
+// the secret, and nobody may know them in advance. For the book's own texts (--check) they are the
+// same everywhere.
 static void read_seeds(void)
 {
     bool made;

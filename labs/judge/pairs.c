@@ -1,9 +1,10 @@
-// pairs.c: the test of all sheets (labs/tools/check-labs --pairs). Every text of a folder, among
-// them each program of the book, is judged by every lab's sheet: a text that earns something for an
-// aim must have the lab's idea, as labs/ideas.tsv says.
+// pairs.c: tests all sheets (labs/tools/check-labs --pairs). Every text of a folder, which includes
+// each program of the book, is judged by every lab's sheet. A text that earns points for an aim
+// must have the lab's idea, according to labs/ideas.tsv.
 //
-// A text is built once, and launched once at each shape: counts, and how much of them was used, are
-// the same for all sheets. For `correct` a sheet's own shapes count here, with one input each.
+// A text is compiled once, and run once at each shape: counts, and how much of what they count is
+// used, are the same for all sheets. For `correct`, only the sheet's own shapes count here, with
+// one input each.
 #include "judge.h"
 
 #include <glob.h>
@@ -25,9 +26,9 @@ static double aims_of(const struct sheet *s)
     return points;
 }
 
-// ---- Who has which idea -------------------------------------------------------------------------
+// ---- Which text has which idea ------------------------------------------------------------------
 
-// Whether labs/ideas.tsv lists a lab in the line of a text: "NAME<tab>LAB LAB ...".
+// Whether the line of a text in labs/ideas.tsv, "NAME<tab>LAB LAB ...", lists this lab.
 static bool has_idea(const char *ideas, const char *name, int lab)
 {
     const size_t length = strlen(name);
@@ -61,7 +62,7 @@ static char *read_ideas(void)
     return ideas;
 }
 
-// ---- What came of it ----------------------------------------------------------------------------
+// ---- The results --------------------------------------------------------------------------------
 
 static void tell(int ended, int count, const struct entry *e)
 {
@@ -103,7 +104,7 @@ static void check_pair(const char *ideas, const struct entry *e, const struct sh
     }
 }
 
-// The object of a text in the record, under its name without dots, which references cannot have.
+// The object of a text in the record. Its key has no dots, since a reference could not have them.
 static json_t *points_of(const struct entry *e)
 {
     json_t *points = json_object(), *paid;
@@ -114,7 +115,7 @@ static json_t *points_of(const struct entry *e)
     return points;
 }
 
-// Hashes of the book's programs, as other records have them; texts that are not the book's have no hash.
+// The hashes of the book's programs, as in other records; texts that are not the book's have none.
 static json_t *hashes_of(const json_t *programs)
 {
     char *path = text("%s/build/hashes.tsv", root), *rest = NULL;
@@ -137,7 +138,7 @@ static json_t *hashes_of(const json_t *programs)
     return hashes;
 }
 
-// A sheet's aims, as its chapter has them: they show whether the record is up to date.
+// The aims of a sheet as its chapter has them, by which one sees whether the record is up to date.
 static json_t *aims_said(const struct sheet *s)
 {
     json_t *said = json_array();

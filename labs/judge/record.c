@@ -1,24 +1,24 @@
-// record.c: asks a submission's host code how it wants to be launched.
+// record.c: finds out how a submission's host code launches its kernels.
 //
-// The program runs in a box only to name its launches, with a runtime that runs no kernel. It is
-// asked twice at each shape, and the answers must be the same: a submission has one grade, so no
-// launch may depend on the clock, on chance or on an address. The clock that it sees (clock.c) is
-// different each time, by years; addresses and random numbers are real. The first answer at a shape
-// is what is graded from then on, and it is kept beside what was compiled: the same text is always
-// launched in the same way.
+// The host code runs in a box, with a runtime that runs no kernel and only writes the launches
+// down. It runs twice for each shape, and both answers must be the same: a submission has one
+// grade, so no launch may depend on the clock, on chance or on an address. The two clocks that it
+// sees (clock.c) are years apart; addresses and random numbers are real. From then on, the first
+// answer for a shape is what is graded. It is kept beside the compiled files, so that the same text
+// is always launched in the same way.
 #include "judge.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-// For one record: CPU time, and time by the clock.
+// Limits for one record: CPU time, time by the clock, bytes of text.
 enum { RECORD_CPU_SECONDS = 5, RECORD_SECONDS = 20, RECORD_BYTES_MAX = 256 << 10 };
 enum { RECORDS_CPU_SECONDS = 60 }; // for all records of a submission
 
 // ---- Lines -----------------------------------------------------------------------------------
 
-// Reads a number from a line, up to `most`; for anything else, returns more than that.
+// Reads a number up to `most` from a line; returns more than that if the line has none.
 static uint64_t read_number(char **line, uint64_t most)
 {
     char *end;
@@ -47,8 +47,8 @@ static bool is_name(const char *name, size_t length)
     return true;
 }
 
-// The most CTAs that a launch may have: eight for each row of the output, and as many as an L4 has threads.
-// Each costs the simulator some 40 us, whatever it does.
+// The most CTAs of a launch: eight for each row of the output, and as many as an L4 has threads.
+// Each CTA costs the simulator some 40 us, whatever it does.
 static uint64_t most_ctas(const struct shape *shape)
 {
     enum { L4_THREADS = 58 * 1536, ROW = 8 };
@@ -64,8 +64,8 @@ static bool has_too_many_ctas(const struct recorded *l, const struct shape *shap
     return left == 0;
 }
 
-// Takes one line of what the runtime wrote; the submission may have written lines of its own. A
-// number that no launch could have is replaced by one that no GPU takes.
+// Reads one line of the runtime's output; the submission may have added lines of its own. A number
+// that no launch can have becomes one that no GPU accepts.
 static const char *read_launch(char *line, const struct shape *shape, struct recorded *l)
 {
     static const char head[] = "launch ";
@@ -110,7 +110,7 @@ static const char *read_launch(char *line, const struct shape *shape, struct rec
     return NULL;
 }
 
-// Whether a line is a step, which changes memory; the runner reads it.
+// Whether a line is a step, which changes memory. The runner interprets it.
 static bool is_step(const char *line)
 {
     return strncmp(line, "memory ", 7) == 0 || strncmp(line, "write ", 6) == 0 ||
@@ -145,12 +145,12 @@ static const char *read_record(char *lines, bool ended_well, struct known_launch
     }
     fclose(steps);
     k->steps_bytes = k->count ? k->launches[k->count - 1].steps : 0;
-    // In a program that ends well, a launch may have been refused and then made in another way:
-    // that is no fault.
+    // In a program that ends well, a launch may have been refused and then repeated in another way:
+    // that is no error.
     return !wrong && (k->count == 0 || !ended_well) ? refused : wrong;
 }
 
-// ---- Places -------------------------------------------------------------------------------------
+// ---- Places of a page's elements ----------------------------------------------------------------
 
 void launches_free(struct known_launches *k)
 {
@@ -170,8 +170,8 @@ static bool same_places(const struct places *a, const struct places *b)
                                                    memcmp(a->scales, b->scales, scales) == 0));
 }
 
-// The places of a page's elements: `count` numbers of four hexadecimal digits, a permutation of 0 to count - 1. New
-// array; NULL: the digits are no permutation.
+// Reads the places of a page's elements: `count` numbers of four hexadecimal digits, which must be
+// a permutation of 0 to count - 1. Returns a new array; NULL: they are no permutation.
 static uint16_t *read_order(const char *digits, size_t count)
 {
     uint16_t *order = need(malloc(count * sizeof *order));
@@ -192,8 +192,9 @@ static uint16_t *read_order(const char *digits, size_t count)
     return NULL;
 }
 
-// Reads from the host code's output the line with the bytes of scratch memory and the order of a
-// page's elements. An order is all that this line can pass on; the host code has seen no tokens.
+// Reads the line of the host code's output with the bytes of scratch memory and the order of a
+// page's elements. Such a line can pass on nothing but an order, and the host code has seen no
+// tokens.
 static const char *read_wants(char *printed, struct known_launches *k)
 {
     const int page = k->shape.page;
@@ -221,11 +222,11 @@ static const char *read_wants(char *printed, struct known_launches *k)
 
 // ---- Records ------------------------------------------------------------------------------------
 
-// The answer of one run of the host code at a shape: an object with "lines", its launches, and for
-// a cache "printed", its wants; or with "wrong".
+// Runs the host code once at a shape. Returns an object with "lines", its launches, and for a cache
+// "printed", its wishes; or with "wrong".
 static json_t *record(struct submission *s, const struct shape *shape, int run)
 {
-    // Between the years 2020 and 2084: any date, any time of day.
+    // Any date from 2020 to 2084, at any time of day.
     uint64_t drawn = secret_draw("clock %s %d", shape->name, run) >> 3;
     char *clock = text("%llu", 1577836800000000000ull + (unsigned long long)drawn);
     struct box box = {
@@ -266,7 +267,8 @@ static json_t *record(struct submission *s, const struct shape *shape, int run)
     return said;
 }
 
-// Reads an answer; returns one line if the submission cannot be launched that way.
+// Reads an answer; returns one line if the submission cannot be launched in that way, otherwise
+// NULL.
 static const char *read_said(const json_t *said, struct known_launches *k)
 {
     const char *wrong = json_string_value(json_object_get(said, "wrong"));
@@ -286,7 +288,7 @@ static const char *read_said(const json_t *said, struct known_launches *k)
     return wrong;
 }
 
-// Says in a few words what differs between two answers; NULL: nothing.
+// How two answers differ, in a few words; NULL: they do not.
 static char *difference(const struct known_launches *a, const struct known_launches *b)
 {
     if (a->count != b->count)
@@ -312,15 +314,15 @@ static char *difference(const struct known_launches *a, const struct known_launc
                : NULL;
 }
 
-// Asks the host code twice. A submission that gives two different answers is refused as a whole,
-// and asked no more.
+// Runs the host code twice. If its answers differ, the submission is refused as a whole, and its
+// host code is run no more.
 static json_t *record_twice(struct submission *s, const struct shape *shape)
 {
     struct known_launches k[2] = {{.shape = *shape}, {.shape = *shape}};
     json_t *said[2] = {record(s, shape, 0)};
     const char *wrong = json_string_value(json_object_get(said[0], "wrong"));
 
-    if (wrong) // there is nothing to compare
+    if (wrong) // no answer to compare
         return said[0];
     said[1] = record(s, shape, 1);
     const char *first = read_said(said[0], &k[0]), *second = read_said(said[1], &k[1]);
@@ -354,8 +356,8 @@ static void take_kept(struct submission *s)
     free(path);
 }
 
-// Drops answers that came too late: the machine may have been busy, so they are asked for again the
-// next time.
+// Drops answers that did not come in time: perhaps the machine was busy, so the next grading asks
+// again.
 static void drop_late(json_t *records)
 {
     const char *shape;

@@ -1,5 +1,5 @@
-// regrade.c: --item. Grades one item of the sheet anew for a class; all others keep their earlier
-// outcome for the same text under the same secret.
+// regrade.c: --item: grades one item of the sheet again for a class. All other items keep their
+// earlier outcome, for the same text and the same secret.
 #include "judge.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ void check_item(void)
              sheet.number, options.item, known);
 }
 
-// Whether a file is a complete result for this lab and secret.
+// Whether a file is a complete result of this lab with this secret.
 static bool is_earlier(const json_t *result)
 {
     return json_integer_value(json_object_get(result, "lab")) == sheet.number &&
@@ -30,7 +30,7 @@ static bool is_earlier(const json_t *result)
            strcmp(string_or(result, "drawn_from", ""), secret_name()) == 0;
 }
 
-// Gives an earlier result to every entry with the same text that has no newer one.
+// Gives an earlier result to every entry with the same text, unless the entry has a newer one.
 static void stand_for(json_t *result, double written, struct entry *entries, int count)
 {
     for (int i = 0; i < count; ++i) {
@@ -85,7 +85,7 @@ const json_t *earlier_item(const json_t *earlier, const char *name, const char *
 json_t *joined_cases(const json_t *earlier, const json_t *anew)
 {
     json_t *joined = json_array(), *c;
-    bool first = strcmp(options.item, "correct") == 0; // then its cases come first
+    bool first = strcmp(options.item, "correct") == 0; // the cases of `correct` come first
     size_t i;
 
     for (int turn = 0; turn < 2; ++turn)

@@ -1,9 +1,10 @@
-// runner.c: runs a submission's kernels on inputs that come by a pipe, and sends the outputs back.
+// runner.c: runs a submission's kernels on inputs that it gets through a pipe, and sends back the
+// outputs.
 //
-// Nothing of the submission's host code is in this process. It takes the PTX, launches what was
-// recorded, and knows neither the reference nor the seed. It answers on a descriptor of its own,
-// which a kernel's prints cannot reach. In the simulator a process runs one case and ends, so that
-// no case finds anything that another has left. Two ways to call it:
+// No host code of the submission is in this process. It gets PTX and recorded launches, but neither
+// the reference nor the seed. It answers on its own file descriptor, which a kernel's prints cannot
+// reach. In the simulator, a process runs one case and ends, so that no case finds anything left by
+// another. It is called in two ways:
 //   build/runner       the simulator
 //   build/runner gpu   the GPU, by the driver's API (gpu.c)
 #include "protocol.h"
@@ -38,7 +39,7 @@ static void write_all(const void *from, size_t bytes)
     for (size_t put = 0; put < bytes;) {
         ssize_t n = write(REPLY_FD, (const char *)from + put, bytes - put);
         if (n <= 0)
-            exit(1); // the judge is gone
+            exit(1); // the judge has ended
         put += (size_t)n;
     }
 }
@@ -51,14 +52,14 @@ static void refuse(const char *text)
 
 static void fault(enum fault_kind kind, const char *text)
 {
-    if (reply.verdict != DONE) // only the first failure is reported
+    if (reply.verdict != DONE) // a failure has been reported: only the first one is
         return;
     reply.verdict = FAULTED;
     reply.fault = kind;
     snprintf(reply.text, sizeof reply.text, "%.1023s", text);
 }
 
-// A race does not stop a launch: it is reported beside the numbers.
+// Notes a race: it does not stop a launch, and is reported beside the numbers.
 static void note(const struct fault *found)
 {
     if (found->kind != FAULT_RACE)
@@ -77,9 +78,9 @@ static void print(const char *text, size_t bytes)
     reply.printed_more = reply.printed_more || keep < bytes;
 }
 
-// ---- What a launch takes ------------------------------------------------------------------------
+// ---- What a launch needs ------------------------------------------------------------------------
 
-// Says why the GPU's driver would refuse a launch, by its shape and parameters; NULL if it would
+// Why the GPU's driver would refuse a launch because of its shape or parameters; NULL: it would
 // not.
 static const char *shape_wrong(const struct recorded *l, const struct kernel_info *info,
                                const struct shape *shape)
@@ -100,9 +101,9 @@ static const char *shape_wrong(const struct recorded *l, const struct kernel_inf
     return NULL;
 }
 
-// Bytes of the stack frame in which a kernel passes arguments to printf, 32 at most. A kernel
-// writes them there and never reads them; if anything in the program reads local memory, there is
-// an array in it.
+// Bytes, at most 32, of the stack frame in which a kernel passes arguments to printf. A kernel
+// writes them and never reads them: if the program reads local memory anywhere, the frame contains
+// an array, too.
 static size_t print_frame(const struct kernel_info *info)
 {
     enum { ARGUMENTS_BYTES = 32 * 8 };
@@ -134,8 +135,8 @@ static const char *__attribute__((returns_nonnull)) too_large(uint64_t ctas, uin
                 (unsigned long long)ctas, gpu, (unsigned long long)at_once);
 }
 
-// Measures what a launch takes of JUDGED_GPU, by its machine code; returns a line if that GPU has
-// not so much. Only here are a launch's resources measured and their limits checked.
+// Measures what a launch needs of JUDGED_GPU, by its machine code; returns a line if that is more
+// than this GPU has. All resources of launches are measured, and their limits checked, here.
 static const char *measure(const struct recorded *l, const struct shape *shape, struct footprint *f)
 {
     const struct gpu *gpu = JUDGED_GPU;
@@ -154,7 +155,7 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
     size_t fixed = r.shared_bytes, in_ptx = kernel_info(kernel)->static_shared_bytes;
     fixed = in_ptx > fixed ? in_ptx : fixed;
     if (fixed > gpu->shared_optin ||
-        l->shared > gpu->shared_optin - fixed) // written so that no sum can wrap
+        l->shared > gpu->shared_optin - fixed) // the difference cannot wrap, as a sum could
         return told("more shared memory than a CTA can have (%zu KB)", gpu->shared_optin >> 10);
     const size_t frame = print_frame(kernel_info(kernel));
     int threads = (int)(l->block[0] * l->block[1] * l->block[2]);
@@ -180,7 +181,7 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
     return NULL;
 }
 
-// The most over all launches of each resource; for occupancy the least.
+// Measures all launches: of each resource the largest value, of occupancy the least.
 static bool measure_all(const struct run_request *r)
 {
     struct footprint f, *most = &reply.footprint;
@@ -205,7 +206,7 @@ static bool measure_all(const struct run_request *r)
 
 // ---- The simulator ------------------------------------------------------------------------------
 
-// Memory for the barrier of a cooperative grid, zeroed; 0: there is none left.
+// Zeroed memory for the barrier of a cooperative grid; 0: no memory is left.
 static uint64_t grid_memory(void)
 {
     enum { BYTES = 64 };
@@ -232,7 +233,7 @@ static void *symbol_or_memory(const char *target, size_t *size)
     return (void *)(uintptr_t)address;
 }
 
-// Step "d 0x280000100000 4096": allocates, once for all sets.
+// Step "d 0x280000100000 4096": allocates memory at an address, once for all sets.
 static const char *step_memory(const char *line)
 {
     static uint64_t all;
@@ -279,7 +280,7 @@ static const char *step_store(const char *line, bool fills)
     return NULL;
 }
 
-// Takes the steps that host code does to memory before a launch, one a line.
+// Carries out the steps, one a line, that host code takes before a launch to change memory.
 static void take_steps(char *from, const char *end)
 {
     for (char *next; from < end && reply.verdict == DONE; from = next) {
@@ -296,7 +297,8 @@ static void take_steps(char *from, const char *end)
     }
 }
 
-// The parameters of a launch in their layout: the arguments, and what its host code adds.
+// The parameters of a launch in the kernel's layout: the arguments, and those that its host code
+// adds.
 static const void *params_of(const struct run_request *r, const struct recorded *l,
                              const union kernel_args *args)
 {
@@ -309,10 +311,10 @@ static const void *params_of(const struct run_request *r, const struct recorded 
     return params;
 }
 
-static struct ablation ablation; // over all launches together
-static uint64_t budget;          // warp instructions that a launch may run
+static struct ablation ablation; // for all launches together
+static uint64_t budget;          // warp instructions after which a launch is stopped
 
-// Allocates what the host code allocates before any launch, so that no launch is timed with it.
+// Allocates what the host code allocates, before the first launch, so that it is not timed.
 static void make_memory(const struct run_request *r)
 {
     const char *from = (const char *)(r + 1), *end = from + r->steps_bytes;
@@ -321,7 +323,8 @@ static void make_memory(const struct run_request *r)
         next = memchr(from, '\n', (size_t)(end - from));
         next = next ? next + 1 : end;
         const char *wrong = strncmp(from, "memory ", 7) == 0 ? step_memory(from + 7)
-                                                             : NULL; // sscanf ends at a blank
+                                                             : NULL; // sscanf reads up to the next
+                                                                     // blank
         if (wrong)
             refuse(wrong);
     }
@@ -354,15 +357,16 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .reports = REPORTS_MAX,
             .note = note,
             .print = print,
-            .print_bytes = sizeof reply.printed + 1, // one more, to see that there was more
+            // one byte more than is kept, which shows that there was more.
+            .print_bytes = sizeof reply.printed + 1,
         };
         struct fault first = {0};
         bool good = launch_run(&launch, &reply.counts, &lines, &line_count, &first);
         if (good)
             continue;
         note(&first);
-        // The kind of fault is read from the simulator's words; if they are misread, the only
-        // effect is one more run.
+        // The kind of fault is read from the simulator's words. The only effect of a misreading is
+        // one more run.
         if (first.kind == FAULT_RACE && strstr(first.text, ": stopped: "))
             reply.raced_out = true;
     }
@@ -377,10 +381,10 @@ static void *device_copy(const char *from, size_t bytes)
     return to;
 }
 
-// One set of inputs with its buffers: filled, used by launches, and read.
+// One set of inputs with its buffers, which are filled, used by launches, and read.
 struct set {
     union kernel_args args;
-    void *at[KERNEL_POINTERS]; // the inputs, and after them the output
+    void *at[KERNEL_POINTERS]; // the inputs, then the output
 };
 
 static void set_fill(const struct run_request *r, const char *inputs, struct set *set)
@@ -402,12 +406,13 @@ static bool set_make(const struct run_request *r, const char *inputs, void *scra
     bool room = true;
     for (int i = 0; i < count; inputs += bytes[i++])
         room = (set->at[i] = device_copy(inputs, bytes[i])) && room;
-    room = (set->at[count] = memory_alloc(2 * shape_outputs(&r->shape))) && room; // of NaNs
+    // new memory is filled with NaN.
+    room = (set->at[count] = memory_alloc(2 * shape_outputs(&r->shape))) && room;
     if (!room) {
         refuse("out of memory");
         return false;
     }
-    memory_track(set->at[count]); // it must be written before it is read
+    memory_track(set->at[count]); // so that a read before the first write is reported
     args_for(&set->args, &r->shape);
     memcpy(&set->args, set->at, (size_t)(count + 1) * sizeof *set->at);
     if (r->shape.page) {
@@ -440,7 +445,7 @@ static void set_answer(const struct run_request *r, const struct set *set, const
 
 // ---- Spoiled launches ---------------------------------------------------------------------------
 
-// All memory as it was before the first launch; each spoiled launch begins with it again.
+// The contents of all memory before the first launch. Each spoiled launch begins with them again.
 static struct kept {
     void *to, *bytes;
     size_t size;
@@ -464,10 +469,10 @@ static void keep_memory(void)
     }
 }
 
-struct again { // the first set, for repetitions
+struct again { // the first set, which is launched again and again
     const struct run_request *request;
     struct set set;
-    size_t output; // which of the set's pointers
+    size_t output; // index of the output among the set's pointers
 };
 
 static const uint16_t *launch_again(void *of, const struct ablation *spoils)
@@ -484,8 +489,8 @@ static const uint16_t *launch_again(void *of, const struct ablation *spoils)
     return ended ? again->set.at[again->output] : NULL;
 }
 
-// Watches K and V of a set, for an experiment that asks who loads them; for a cache codes and
-// scales, each of both.
+// Watches the memory of K and V, for an experiment that asks who loads them; for a cache, the codes
+// and scales of both.
 static void watch_parts(const struct run_request *r, const struct set *set)
 {
     size_t bytes[INPUTS_MAX];
@@ -502,11 +507,11 @@ static void watch_parts(const struct run_request *r, const struct set *set)
     }
 }
 
-// Runs the sets in turn and notes their executions; then runs the first one again and again,
-// spoiled.
+// Runs the sets in turn and logs their executions; then runs the first set again and again with
+// spoiled executions.
 static void run_ablated(const struct run_request *r, const char *inputs, void *scratch, char *out)
 {
-    enum { NOTED_MOST = 4 }; // sets; in three of them one tensor differs
+    enum { NOTED_MOST = 4 }; // sets; each of three has another tensor than the first
     size_t bytes[INPUTS_MAX], ends[NOTED_MOST] = {0};
     struct again again = {.request = r, .output = (size_t)input_sizes(&r->shape, bytes)};
     struct set set;
@@ -522,7 +527,8 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
         const char *from = inputs + (size_t)i * input_bytes(&r->shape);
         if (i > 0)
             set_fill(r, from,
-                     &set); // all sets at the same addresses: other addresses then depend on inputs
+                     &set); // all sets use the same addresses: an address that differs depends on
+                            // the inputs
         else if (!set_make(r, from, scratch, &set))
             return;
         if (i == 0) {
@@ -553,12 +559,12 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
                                       .launch = launch_again,
                                       .of = &again};
     reply.worked_on = worked_on_of(&noted, ends, r->sets, &changes);
-    budget = reply.counts.warp_instructions + 100000; // a spoiled launch may never end
+    budget = reply.counts.warp_instructions + 100000; // a spoiled launch might never end
     reply.noticed =
         noted.what == SPOIL_LOADS ? spoil_each(&spoiling, changes) : spoil_all(&spoiling);
 }
 
-// Runs the sets in turn, for a kernel that keeps something from one launch to the next.
+// Runs the sets in turn, in one process, to show what a kernel keeps from one launch to the next.
 static void run(const struct run_request *r, const char *inputs, char *out)
 {
     void *scratch = r->scratch ? memory_alloc(r->scratch) : NULL;
@@ -584,8 +590,8 @@ static void run(const struct run_request *r, const char *inputs, char *out)
     }
 }
 
-// Runs a set and records a film of it. The simulator would write the film to a file, and a box has none
-// to write: so the film is taken from the simulator's memory.
+// Runs a set and records its film. In a box the simulator cannot write to a file, so the film is
+// taken from its memory.
 static char *run_filmed(const struct run_request *r, const char *inputs, char *out)
 {
     char asked[64], *film = NULL;
@@ -606,8 +612,8 @@ static char *run_filmed(const struct run_request *r, const char *inputs, char *o
 
 // ---- Requests -----------------------------------------------------------------------------------
 
-// Functions of the device's runtime that a kernel may call: those that print, stop and allocate. What
-// others do is not counted, and launches by a kernel were not recorded.
+// Whether a kernel may call a function of the device's runtime: those that print, stop and
+// allocate. What others do is not counted, and launches by a kernel were not recorded.
 static bool may_be_extern(const char *name)
 {
     static const char *const known[] = {"vprintf", "__assertfail", "malloc", "free"};
@@ -634,7 +640,7 @@ static void refuse_externs(void)
         }
 }
 
-// Loads PTX, a NUL, machine code, and keeps them.
+// Takes PTX, a NUL, and machine code, and keeps them.
 static void load(char *bytes, size_t size)
 {
     char why[512];
@@ -679,7 +685,7 @@ int main(int argc, char **argv)
 
     on_gpu = argc > 1 && strcmp(argv[1], "gpu") == 0;
     while (read_all(&request, sizeof request)) {
-        char *bytes = calloc(1, request.bytes + 2); // texts end in NUL
+        char *bytes = calloc(1, request.bytes + 2); // two more, for NULs after the texts
         memset(&reply, 0, sizeof reply);
         if (!bytes || !read_all(bytes, request.bytes))
             return 1;

@@ -1,12 +1,12 @@
-// sandbox.c: processes that are isolated from the judge.
+// sandbox.c: runs processes in boxes, isolated from the judge.
 //
-// bubblewrap gives a process its own view of the machine: no network, the system's programs and the
-// few files of the book that it needs, read only, an empty environment, no other process. Where
-// submitted code runs it can write nowhere; the compilers have a /tmp in memory, which is bounded
-// and disappears with them. What they make comes out by a pipe: nothing in a box writes to the
-// host's disk. Memory is bounded (as address space), and so is work, in CPU time, so that a busy
-// machine refuses nobody. A limit by the clock stops what only sleeps. Only the system calls in a
-// list (allowed, below) exist there.
+// bubblewrap gives a process its own view of the machine: no network, no other process, an empty
+// environment, and the system's programs and the few files of the book that it needs, read-only. A
+// box that runs submitted code cannot write anywhere. A compiler's box has a /tmp in memory, which
+// is limited and disappears with it; what the compiler makes leaves the box through a pipe. So
+// nothing in a box writes to the host's disk. Memory is limited (as address space), and so is CPU
+// time, so that a busy machine refuses nobody; a limit by the clock stops what only sleeps. Only
+// listed system calls are possible (`allowed`, below).
 #include "judge.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef SYS_faccessat2 // the same numbers on every processor
+#ifndef SYS_faccessat2 // these numbers are the same on every processor
 #define SYS_faccessat2 439
 #endif
 #ifndef SYS_close_range
@@ -68,7 +68,7 @@ static void set_limits(const struct box *box)
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_CPU, (rlim_t)box->cpu_seconds);
     limit(RLIMIT_MEMLOCK, box->gpu ? RLIM_INFINITY : 0);
-    if (box->gpu) // the GPU's driver maps far more than it uses, and opens many files
+    if (box->gpu) // the GPU's driver maps far more memory than it uses, and opens many files
         return;
     limit(RLIMIT_NOFILE, files[box->kind]);
     // For a compiler: all headers of CUB and Thrust preprocess to 17 MB. A longer text, such as one
@@ -80,8 +80,8 @@ static void set_limits(const struct box *box)
 // ---- System calls -------------------------------------------------------------------------------
 
 // clang-format off
-// What an ordinary program of one thread calls, with files that are there. SYS_open and its like are
-// not on every processor.
+// What an ordinary program with one thread calls, which uses files that exist. Some processors lack
+// SYS_open and similar calls.
 static const int allowed[] = {
 #ifdef SYS_open
     SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_dup2, SYS_arch_prctl, SYS_unlink,
@@ -98,22 +98,22 @@ static const int allowed[] = {
     SYS_prlimit64, SYS_getrlimit, SYS_getrusage, SYS_getrandom, SYS_sched_yield,
     SYS_sched_getaffinity, SYS_uname,
 };
-// Calls that wait. Host code that is asked for its launches has nobody to wait for, and could only
-// waste the grader's time, which no limit of CPU time stops.
+// Calls that wait. Host code that is asked for its launches has nothing to wait for; it could only
+// waste the grader's time, which no limit of CPU time prevents.
 static const int waits[] = {
 #ifdef SYS_pause
     SYS_pause, SYS_poll, SYS_select,
 #endif
     SYS_ppoll, SYS_pselect6, SYS_rt_sigtimedwait, SYS_futex, SYS_nanosleep, SYS_clock_nanosleep,
 };
-// Calls that tell the time, or how long the machine has been up.
+// Calls that tell the time, or how long the machine has been running.
 static const int clocks[] = {
 #ifdef SYS_time
     SYS_time,
 #endif
     SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_times, SYS_sysinfo,
 };
-// Calls by which compilers start one another.
+// Calls with which compilers start one another.
 static const int compilers[] = {
 #ifdef SYS_fork
     SYS_fork, SYS_vfork, SYS_pipe, SYS_chmod, SYS_symlink, SYS_link,
@@ -123,9 +123,9 @@ static const int compilers[] = {
     SYS_copy_file_range, SYS_sendfile, SYS_getgroups, SYS_prctl, SYS_truncate, SYS_fsync,
     SYS_sched_setaffinity,
 };
-// The runner has threads, and the simulator maps a file of NaNs (memory.c).
+// The runner has threads; the simulator maps a file of NaNs (memory.c).
 static const int runner[] = {SYS_memfd_create};
-// Calls that a GPU's driver needs besides.
+// Further calls that a GPU's driver needs.
 static const int drivers[] = {
 #ifdef SYS_pipe
     SYS_pipe, SYS_epoll_create, SYS_epoll_wait,
@@ -153,7 +153,7 @@ static void statement(struct filter *f, unsigned code, unsigned value)
     f->code[f->size++] = (struct sock_filter)BPF_STMT((uint16_t)code, value);
 }
 
-// Skips `yes` instructions if the comparison holds, else `no`.
+// Skips `yes` instructions if the comparison holds, otherwise `no`.
 static void jump(struct filter *f, unsigned compares, unsigned value, uint8_t yes, uint8_t no)
 {
     f->code[f->size++] =
@@ -168,9 +168,9 @@ static void allow(struct filter *f, const int *calls, size_t bytes)
     }
 }
 
-// Allows clone: for processes of the compilers, never with new namespaces; for threads of the
-// runner. Its newer form, whose flags a filter cannot see, does not exist here: the C library then
-// uses the old one.
+// Allows clone: compilers may start processes, without new namespaces; the runner may start
+// threads. clone3, whose flags a filter cannot see, does not exist here, so the C library uses
+// clone.
 static void allow_clone(struct filter *f, const struct box *box)
 {
     bool processes = writes_files(box);
@@ -237,7 +237,7 @@ static void add(struct command *c, const char *first, const char *second, const 
             c->argv[c->count++] = (char *)words[i];
 }
 
-// Adds the system's programs and libraries; /bin and the like are links on most systems.
+// Adds the system's programs and libraries; on most systems /bin and the like are links.
 static void add_system(struct command *c)
 {
     static const char *const folders[] = {"/bin", "/sbin", "/lib", "/lib64", NULL};
@@ -264,7 +264,8 @@ static void add_book(struct command *c, const char *file)
     add(c, "--ro-bind", text("%s/%s", root, file), text("/book/%s", file));
 }
 
-// Slurm assigns one of several GPUs by its device file, by the variable, or by both.
+// Adds the GPU. Slurm assigns one of several by its device file, by the environment variable, or by
+// both.
 static void add_gpu(struct command *c)
 {
     static const char *const names[] = {"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools",
@@ -285,7 +286,7 @@ static void add_gpu(struct command *c)
         add(c, "--setenv", "CUDA_VISIBLE_DEVICES", visible);
 }
 
-// The path of bubblewrap, by the judge's own search path; "bwrap" if it is not found.
+// The path of bubblewrap in the judge's own search path; "bwrap" if it is not found.
 static const char *bubblewrap(void)
 {
     static char found[4096];
@@ -306,7 +307,8 @@ static void add_box(struct command *c, const struct box *box)
 {
     char toolkit[4096];
 
-    // The command is process 1: no process of bubblewrap's in the box can be taken over.
+    // The command is process 1, so the box contains no process of bubblewrap that could be taken
+    // over.
     add(c, bubblewrap(), "--unshare-all", "--die-with-parent");
     add(c, "--as-pid-1", "--new-session", "--clearenv");
     add(c, "--uid", "65534", NULL);
@@ -314,13 +316,14 @@ static void add_box(struct command *c, const struct box *box)
     add(c, "--cap-drop", "ALL", NULL);
     add(c, "--hostname", "box", NULL);
     add_system(c);
-    if (box->kind == BOX_COMPILE) { // else an #include of it would read zeros until memory ends
+    // otherwise an #include of /dev/zero would read until memory ends.
+    if (box->kind == BOX_COMPILE) {
         add(c, "--tmpfs", "/dev", NULL);
         add(c, "--dev-bind", "/dev/null", "/dev/null");
     } else {
         add(c, "--dev", "/dev", NULL);
     }
-    if (box->gpu) // the GPU's driver looks there; it would show the host's command line and mounts
+    if (box->gpu) // the GPU's driver needs it; it would show the host's command line and mounts
         add(c, "--proc", "/proc", NULL);
     if (writes_files(box) || box->gpu) {
         add(c, "--size", "268435456", NULL);
@@ -332,12 +335,12 @@ static void add_box(struct command *c, const struct box *box)
         if (!realpath(text("%s/build/cuda", root), toolkit))
             fail(EXIT_MACHINE, "there is no build/cuda: type make grade first");
         add(c, "--ro-bind", text("%s", toolkit), "/book/build/cuda");
-        add_book(c, "code/workbench/workbench.h"); // but not the chapters' programs
+        add_book(c, "code/workbench/workbench.h"); // but no program of a chapter
         add_book(c, "code/workbench/debug.h");
         add_book(c, "build/libworkbench.a");
-        if (!access(text("%s/build/libjansson.a", root), R_OK)) // for systems without it
+        if (!access(text("%s/build/libjansson.a", root), R_OK)) // for systems without the library
             add_book(c, "build/libjansson.a");
-        add_book(c, "build/ptxsim/ptxsim"); // it makes films
+        add_book(c, "build/ptxsim/ptxsim"); // for films
         add_book(c, "code/film");
         if (sheet.model) {
             add_book(c, "code/model/model.h");
@@ -378,7 +381,7 @@ static void add_box(struct command *c, const struct box *box)
 // ---- Starting -----------------------------------------------------------------------------------
 
 // Closes all other descriptors that the grader, or the process that started it, has open, such as
-// the secret's file.
+// that of the secret's file.
 static void close_others(int last)
 {
     if (syscall(SYS_close_range, (unsigned)last + 1, ~0u, 0) == 0)
@@ -387,7 +390,7 @@ static void close_others(int last)
         close(fd);
 }
 
-// Starts a process whose descriptors 0, 1, 2 and 3 are the given ones.
+// Starts a process with the given descriptors as its 0, 1, 2 and 3.
 static pid_t start(const struct box *box, char *const argv[], int in, int out, int err, int lines)
 {
     struct command c = {0};
@@ -404,7 +407,7 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
     if (pid == 0) {
         setpgid(0, 0);
         signal(SIGPIPE, SIG_DFL);
-        // All of them are above 15, so that none is overwritten before it is moved.
+        // All given descriptors are above 15, so none is overwritten before it is moved.
         dup2(in, STDIN_FILENO);
         dup2(out, STDOUT_FILENO);
         dup2(err, STDERR_FILENO);
@@ -416,7 +419,7 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
         set_limits(box);
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
         char *gpus = visible ? text("%s", visible) : NULL;
-        clearenv(); // for bubblewrap, too, whose environment can be seen in its box
+        clearenv(); // also bubblewrap's, which can be seen in its box
         setenv("PATH", "/usr/bin:/bin", 1);
         if (options.unsafe && box->gpu && gpus)
             setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
@@ -437,7 +440,7 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
     return pid;
 }
 
-static int high(int fd) // moves a descriptor above those that start() hands out
+static int high(int fd) // moves a descriptor out of the way of those that start() hands out
 {
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, 16);
     if (fd < 0 || moved < 0)
@@ -470,8 +473,8 @@ double box_stop(pid_t pid)
     struct rusage used = {0};
     int status;
 
-    // A process that has closed its pipes is about to end; its resource use is known only after
-    // that. bubblewrap must not be killed before: only it reports what its child has used.
+    // A process that has closed its pipes is about to end. Its resource use is known only then, and
+    // bubblewrap must not be killed before, since only it reports what its child has used.
     enum { STEPS = 5000, STEP_NS = 2000000 }; // 10 s
     for (int i = 0; i < STEPS; ++i) {
         if (wait4(pid, &status, WNOHANG, &used) == pid)
@@ -484,7 +487,7 @@ double box_stop(pid_t pid)
     return cpu_seconds(&used);
 }
 
-// Reads what is there; false at the end, or if it was more than the limit.
+// Reads what is available. False: the stream has ended, or exceeded the limit.
 static bool drain(struct stream *s)
 {
     char buffer[65536];
@@ -498,10 +501,10 @@ static bool drain(struct stream *s)
     memcpy(s->bytes + s->size, buffer, keep);
     s->size += keep;
     s->bytes[s->size] = '\0';
-    return !s->over; // a process that writes more than the limit is stopped
+    return !s->over; // a process that exceeds the limit is stopped
 }
 
-// Reads until the streams end; returns whether they did, in time and within the limits.
+// Reads until all streams end; returns whether they did so in time and within the limits.
 static bool drain_all(struct boxed *b, struct stream *const streams[3], double end)
 {
     for (int open_streams = 3; open_streams > 0;) {
@@ -553,7 +556,7 @@ struct boxed box_run(const struct box *box, char *const argv[], double seconds, 
         b.late = now() > end;
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
-    kill(-pid, SIGKILL); // processes that it may have left behind (outside of a box)
+    kill(-pid, SIGKILL); // processes that the command may have left behind, outside of a box
     if (ended != pid) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);

@@ -1,5 +1,5 @@
-// search.c: a lab whose program is a search. It runs in a box and asks by a pipe; the answers and
-// the counting are on this side of the pipe (labs/replay.h).
+// search.c: runs a lab's program that is a search. It runs in a box and asks for candidates through
+// a pipe; answers are given and counted on this side of the pipe (labs/replay.h).
 #include "judge.h"
 
 #include "../replay.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Limits of one search, in CPU time and by the clock; and of all together, in CPU time.
+// Limits of one search: CPU time, and time by the clock; of all searches together: CPU time.
 enum { SEARCH_CPU_SECONDS = 5, SEARCH_SECONDS = 20, SEARCHES_CPU_SECONDS = 120 };
 
 static const char LATE[] = "not run: another one did not end in time";
@@ -20,7 +20,7 @@ struct searching {
     int to, from;
 };
 
-// Starts the program with an option and a seed; its output comes by `from`.
+// Starts the program with an option and a seed; `from` receives its output.
 static struct searching begin(const struct submission *s, const char *option, const char *value,
                               int seed)
 {
@@ -36,15 +36,15 @@ static struct searching begin(const struct submission *s, const char *option, co
                        text("%d", seed),
                        NULL};
 
-    signal(SIGPIPE, SIG_IGN); // a program that has ended asks no more
+    signal(SIGPIPE, SIG_IGN); // a program may have ended before it reads an answer
     run.pid = box_start(&box, command, &run.to, &run.from);
     free(command[3]);
     free(command[7]);
     return run;
 }
 
-// Ends a run, which may have closed its pipes and go on. Returns whether its CPU time, or that of
-// all runs, was used up.
+// Ends a run, even if it has closed its pipes and goes on. Returns whether it, or all runs
+// together, used up their CPU time.
 static bool end(struct submission *s, struct searching *run)
 {
     close(run->to);
@@ -77,7 +77,7 @@ static int seed_of(uint64_t drawn)
     return secret_between(1, 1 << 30, drawn);
 }
 
-static int published_seed(const char *what, int i) // a seed that a report tells
+static int published_seed(const char *what, int i) // a seed that reports tell
 {
     return seed_of(public_draw("lab %d %s seed %d", sheet.number, what, i));
 }
@@ -101,7 +101,7 @@ static void look_at_children(struct submission *s, struct searches *all, bool *l
     }
 }
 
-// Runs one search; returns how many candidates it asked for until the elite.
+// Runs one search; returns how many candidates it asked for until it reached the elite.
 static int search(struct submission *s, const struct landscape *l, int seed, bool *late,
                   struct game *g)
 {

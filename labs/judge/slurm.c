@@ -1,15 +1,16 @@
-// slurm.c: a folder's submissions as elements of a Slurm job array.
+// slurm.c: grades the submissions of a folder as elements of a Slurm job array.
 //
-// The judge that waits writes a spool, a folder of its own (0700) under build/grade/slurm/: every
-// submission's text, the lab's sheet, and a task with the keys under which results are kept. An
-// element of the array is `judge --element SPOOL` on some node; it grades one submission and keeps
+// The waiting judge writes a spool, its own folder (mode 0700) under build/grade/slurm/, with every
+// submission's text, the lab's sheet, and a task that has the keys under which results are kept. An
+// element of the array is `judge --element SPOOL` on some node: it grades one submission, and keeps
 // the result where a local run would. All nodes see the repository under the same path.
 //
-// Slurm shows names and states of jobs to every user, and scripts and environments to an
-// administrator. It learns only the spool's name: neither the secret nor whose submission it is.
+// Slurm shows names and states of jobs to every user, and scripts and environments to
+// administrators. All that it learns is the spool's name: neither the secret nor whose submissions
+// they are.
 //
-// A job is found again by its name, which is its spool's: if a judge was killed between any two
-// steps, the next one finds what it left.
+// A job has its spool's name, and is found by it: if a judge is killed at any point, the next one
+// finds what is left.
 #include "judge.h"
 
 #include <dirent.h>
@@ -23,16 +24,16 @@
 #include <unistd.h>
 
 enum {
-    ARRAY_MAX = 1000,      // Slurm's MaxArraySize is 1001 if nobody changed it
-    UNSEEN_SECONDS = 60,   // until a shared folder surely shows what another machine wrote
-    STALE_SECONDS = 86400, // age of a leftover: a spool whose job this cluster does not know
+    ARRAY_MAX = 1000,      // Slurm's MaxArraySize is 1001 by default
+    UNSEEN_SECONDS = 60,   // after which a shared folder surely shows what another machine wrote
+    STALE_SECONDS = 86400, // age at which a spool without a job on this cluster is a leftover
     SAY_SECONDS = 30,
 };
 
 // ---- Commands -----------------------------------------------------------------------------------
 
-// Runs a command; returns its exit status, and in *said both of its outputs, for the caller to
-// free.
+// Runs a command; returns its exit status. *said: what it wrote to stdout and stderr, for the
+// caller to free.
 static int command(char *const argv[], char **said)
 {
     size_t size = 0;
@@ -66,8 +67,8 @@ static int command(char *const argv[], char **said)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// The last line that begins with a prefix, without the prefix; else the last line that is not
-// empty. For the caller to free.
+// The last line that begins with a prefix, without the prefix; if there is none, the last line that
+// is not empty. For the caller to free.
 static char *named_line(const char *words, const char *prefix)
 {
     const char *found = "", *named = NULL;
@@ -102,9 +103,9 @@ static void remove_folder(const char *folder)
 // ---- Spools -------------------------------------------------------------------------------------
 
 struct element {
-    const char *key;                   // name of the result; NULL: nobody waits for it any more
-    char state[32], node[64], why[64]; // Slurm's last answer; "": Slurm did not mention it
-    double over;                       // when it was first seen as ended; 0: it is not
+    const char *key;                   // of the result; NULL: nobody waits for it any more
+    char state[32], node[64], why[64]; // as Slurm reported last; "": not reported
+    double over;                       // when it was first seen to have ended; 0: it has not
 };
 
 struct spool {
@@ -115,7 +116,7 @@ struct spool {
 
 struct waiting {
     struct entry *entries;
-    char **failed; // for each entry: NULL, or one line
+    char **failed; // for each entry, NULL or one line
     int count, ended;
     tell_entry *tell;
     struct spool *spools;
@@ -140,7 +141,7 @@ static struct spool *add_spool(struct waiting *w, const char *folder, int count)
     return &w->spools[w->spool_count++];
 }
 
-// The element that grades an entry; NULL if there is none.
+// The element that grades an entry; NULL: there is none.
 static struct element *element_of(const struct waiting *w, const struct entry *e,
                                   const struct spool **spool)
 {
@@ -166,7 +167,7 @@ static void write_into(const char *folder, const char *name, const char *bytes, 
     free(path);
 }
 
-static char *doubled(const char *path) // doubles each %: to Slurm %a is a number
+static char *doubled(const char *path) // doubles each %, since Slurm replaces %a by a number
 {
     char *name = need(malloc(2 * strlen(path) + 1)), *at = name;
 
@@ -177,7 +178,7 @@ static char *doubled(const char *path) // doubles each %: to Slurm %a is a numbe
     return name;
 }
 
-static char *quoted(const char *word) // for the shell
+static char *quoted(const char *word) // quotes a word for the shell
 {
     char *quote = need(malloc(4 * strlen(word) + 3)), *at = quote;
 
@@ -200,7 +201,7 @@ static json_t *key_in_hex(const uint8_t key[SHA256_DIGEST_LENGTH])
     return json_string(hex);
 }
 
-// Writes a spool for the entries with the indices `of`.
+// Writes a spool for the entries with these indices.
 static const char *write_spool(const struct waiting *w, const int *of, int count)
 {
     json_t *keys = json_array();
@@ -242,15 +243,15 @@ static void submit(struct waiting *w, const int *of, int count)
     argv[n++] = text("--job-name=%s", strrchr(folder, '/') + 1);
     argv[n++] = options.jobs ? text("--array=0-%d%%%d", count - 1, options.jobs)
                              : text("--array=0-%d", count - 1);
-    argv[n++] = "--export=NIL"; // passes nothing of this environment on
+    argv[n++] = "--export=NIL"; // no variable of this environment is passed on
     argv[n++] = text("--chdir=%s", root);
     argv[n++] = text("--output=%s/%%a.log", doubled(folder));
     argv[n++] = "--open-mode=truncate";
     argv[n++] = "--nodes=1";
     argv[n++] = "--ntasks=1";
     argv[n++] = "--cpus-per-task=1";
-    // More than the sandbox's own limits on memory and time: a submission should meet the sandbox's
-    // limits, which cost it points, before Slurm's, which end the element.
+    // More than the sandbox allows in memory and time: a submission should exceed the sandbox's
+    // limits first, which costs it points, and not Slurm's, which end the element.
     argv[n++] = "--mem=8G";
     argv[n++] = text("--time=%s", options.time_limit ? options.time_limit : "60");
     if (options.partition)
@@ -285,7 +286,7 @@ static void find_sbatch(void)
     free(said);
 }
 
-// ---- What Slurm says ----------------------------------------------------------------------------
+// ---- Slurm's answers ----------------------------------------------------------------------------
 
 static bool is_over(const char *state)
 {
@@ -298,8 +299,8 @@ static bool is_over(const char *state)
     return false;
 }
 
-// Takes one line of squeue: name|element|state|node|reason. A job that was cancelled while it was
-// pending has one line for all its elements, with N/A as the element.
+// Reads one line of squeue, name|element|state|node|reason. A job cancelled while it was pending
+// has one line for all its elements, whose element is N/A.
 static void take_line(struct waiting *w, const char *line)
 {
     char name[64], element[64], state[32], node[64] = "", why[64] = "";
@@ -309,7 +310,7 @@ static void take_line(struct waiting *w, const char *line)
     for (int i = 0; i < 5; ++i) {
         size_t length = strcspn(line, "|\n");
         if (i < 4 && line[length] != '|')
-            return; // not a line about an element
+            return; // the line is not about an element
         snprintf((char *)fields[i], sizes[i], "%.*s", (int)length, line);
         line += length + (line[length] == '|');
     }
@@ -319,7 +320,7 @@ static void take_line(struct waiting *w, const char *line)
             struct element *e = &w->spools[i].elements[k];
             if (strcmp(w->spools[i].name, name) ||
                 (rest ? *e->state || !is_over(state) : atoi(element) != k) ||
-                (*e->state && !is_over(e->state))) // queued again after it ended
+                (*e->state && !is_over(e->state))) // the element is queued again after it ended
                 continue;
             strcpy(e->state, state);
             strcpy(e->node, node);
@@ -327,7 +328,7 @@ static void take_line(struct waiting *w, const char *line)
         }
 }
 
-// Asks Slurm; false if it does not answer, with one line in *why.
+// Asks Slurm for the states; false: it does not answer, and *why says so in one line.
 static bool ask_slurm(struct waiting *w, char **why)
 {
     size_t size = 0;
@@ -358,7 +359,8 @@ static bool ask_slurm(struct waiting *w, char **why)
     for (int s = 0; s < w->spool_count; ++s)
         for (int k = 0; k < w->spools[s].count; ++k)
             w->spools[s].elements[k].state[0] = '\0';
-    // First lines about one element; then a line about a whole job, for elements without a line.
+    // First the lines for single elements; then lines for a whole job, which hold for its other
+    // elements.
     for (int rest = 0; rest < 2; ++rest)
         for (const char *line = said; *line; line += strcspn(line, "\n"), line += *line == '\n') {
             const char *element = strchr(line, '|');
@@ -395,7 +397,7 @@ static bool may_end(const struct element *e)
     return *e->state && !is_over(e->state);
 }
 
-// Takes over what still runs or waits for an earlier judge, and removes the rest.
+// Takes over what is still running or waiting for an earlier judge, and removes other spools.
 static void adopt(struct waiting *w)
 {
     char *why;
@@ -416,7 +418,8 @@ static void adopt(struct waiting *w)
         if (living)
             w->spools[alive++] = *s;
         else if (stat(s->folder, &about) || time(NULL) - about.st_mtime > STALE_SECONDS)
-            remove_folder(s->folder); // a younger one may be another judge's, or cluster's
+            // a newer one may belong to another judge, or to another cluster.
+            remove_folder(s->folder);
     }
     w->spool_count = alive;
     for (int i = 0; i < w->count; ++i) {
@@ -431,7 +434,7 @@ static void adopt(struct waiting *w)
 
 static void collect(struct waiting *w)
 {
-    // Reading a folder makes a network file system look for new files.
+    // Reading the folder makes a network file system look for new files.
     DIR *kept = opendir(text("%s/build/grade/kept", root));
     while (kept && readdir(kept))
         ;
@@ -471,7 +474,7 @@ static char *reason(const struct spool *s, const struct element *e)
                 *line ? line : "it left no result and no word");
 }
 
-// Marks elements that have ended without a result; returns how many may still bring one.
+// Marks the elements that have ended without a result; returns how many others may still bring one.
 static int look_for_failures(struct waiting *w)
 {
     int left = 0;
@@ -481,7 +484,8 @@ static int look_for_failures(struct waiting *w)
         struct element *e = element_of(w, &w->entries[i], &s);
         if (w->entries[i].result || w->failed[i])
             continue;
-        // An element that ended well has written its result, which may not be visible here yet.
+        // An element that ended well has written its result, which may not be visible on this
+        // machine yet.
         bool unseen = strcmp(e->state, "COMPLETED") == 0 || !*e->state;
         e->over = may_end(e) ? 0 : e->over > 0 ? e->over : now();
         if (e->over > 0 && now() - e->over >= (unseen ? UNSEEN_SECONDS : 0))
@@ -531,7 +535,7 @@ static void wait_for_all(struct waiting *w)
                 fprintf(stderr, "grade: Slurm does not answer (%s): waiting\n", why);
             silent = !answers;
             if (answers) {
-                collect(w); // results that came while Slurm was asked
+                collect(w); // results that arrived while Slurm was asked
                 if (look_for_failures(w) == 0)
                     return;
                 if (now() - said > SAY_SECONDS) {
@@ -539,14 +543,15 @@ static void wait_for_all(struct waiting *w)
                     said = now();
                 }
             }
-            between = between < 10 ? 1.5 * between : 15; // squeue is a load on the cluster
+            // waits longer each time, since squeue is a load on the cluster.
+            between = between < 10 ? 1.5 * between : 15;
             ask = now() + between;
         }
         nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     }
 }
 
-// Prints a line for each reason; there is no gradebook then.
+// Prints a line for each reason; without all results there is no gradebook.
 static void report_failures(const struct waiting *w)
 {
     int missing = 0;
@@ -580,8 +585,8 @@ static bool is_kept(const struct element *e)
     return is;
 }
 
-// A job that an earlier judge submitted may have elements that this judge does not wait for. A
-// judge that was killed may have left a spool whose results have all come.
+// Cleans up. A job of an earlier judge may have elements that nobody waits for, and a killed judge
+// may have left a spool whose results are all there.
 static void clear_away(const struct waiting *w)
 {
     struct waiting lying = {0};
@@ -597,7 +602,7 @@ static void clear_away(const struct waiting *w)
     }
     read_spools(&lying);
     for (int i = 0; i < lying.spool_count; ++i) {
-        int missing = lying.spools[i].count == 0; // a new one, of another judge
+        int missing = lying.spools[i].count == 0; // an empty one is new, of another judge
         for (int k = 0; k < lying.spools[i].count; ++k)
             missing += !is_kept(&lying.spools[i].elements[k]);
         if (!missing)
@@ -615,7 +620,7 @@ void slurm_grade(struct entry *entries, int count, tell_entry *tell)
     mkdir(text("%s/build/grade/slurm", root), 0700);
     for (int i = 0; i < count; ++i) {
         if (options.fresh)
-            unlink(entries[i].kept); // so that every result that is found is from this job
+            unlink(entries[i].kept); // so that a result found later is one of this job
         if (!entries[i].source && access(entries[i].kept, R_OK) && !entry_grade(&entries[i]))
             fail(EXIT_MACHINE, "cannot write %s: %s", entries[i].kept, strerror(errno));
     }

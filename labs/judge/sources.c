@@ -1,4 +1,5 @@
-// sources.c: finds the source of a submission, a file or in a folder, and reads it if it is a text.
+// sources.c: finds a submission's source, a file itself or one in a folder, and reads it if it is a
+// text.
 #include "judge.h"
 
 #include <dirent.h>
@@ -18,7 +19,7 @@ static const char *kind_of(mode_t mode)
                             : "a device";
 }
 
-// A control character's name, for somebody who looks for it; "" if it has no well-known name.
+// The usual name of a control character, or "".
 static const char *control_name(unsigned char byte)
 {
     static const char *const names[0x20] = {[0x00] = " (NUL)",         [0x07] = " (a bell)",
@@ -28,8 +29,8 @@ static const char *control_name(unsigned char byte)
     return byte == 0x7f ? " (delete)" : names[byte] ? names[byte] : "";
 }
 
-// Says why bytes are no text, or NULL. A reader may stop at a NUL that the compiler ignores: then
-// others see less than what is compiled. Letters may be in any encoding.
+// Says why bytes are no text; NULL: they are. A reader may stop at a NUL that the compiler ignores:
+// then people would see less than is compiled. Letters may be in any encoding.
 static char *no_text(const char *source, size_t bytes)
 {
     int line = 1;
@@ -48,8 +49,8 @@ static char *no_text(const char *source, size_t bytes)
     return NULL;
 }
 
-// Reads only a file itself: a link could name one of the grader's files, and so could one name
-// among several.
+// Reads a regular file, and follows no link: it could lead to one of the grader's files. Nor does
+// it read a file that has several names.
 static char *read_regular(int folder, const char *name, size_t *bytes, char **why)
 {
     struct stat about;
@@ -84,10 +85,10 @@ static char *read_regular(int folder, const char *name, size_t *bytes, char **wh
         free(source);
         return NULL;
     }
-    return source; // the compilation refuses a source that is too long (build.c)
+    return source; // one that is too long is refused when it is compiled (build.c)
 }
 
-static bool is_folder(int folder, const char *name) // not a link to a folder
+static bool is_folder(int folder, const char *name) // a link to a folder does not count
 {
     struct stat about;
     return fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode);
@@ -109,13 +110,14 @@ const char *litter(const char *name)
                                                   : NULL;
 }
 
-// A folder with programs, found below a submission's: a zip often has one more folder around it.
+// Folders with programs below a submission's own: in a zip there is often one more folder around
+// the files.
 struct found {
-    int folder, count; // the first one's folder; how many there are
+    int folder, count; // of the first one: an open descriptor; how many there are
     char *name;
 };
 
-// Looks for files in the folder first: deeper ones count only if there is none.
+// Looks for programs in this folder first; folders inside it count only if it has none.
 static void find_sources(int folder, int depth, struct found *found)
 {
     enum { DEEPEST = 6 };

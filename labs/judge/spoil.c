@@ -1,11 +1,11 @@
-// spoil.c: a part of the runner: what the executions of a launch work on, and whether outputs
-// depend on those that are drawn.
+// spoil.c: part of the runner: finds out what the executions of a launch work on, and whether
+// outputs depend on executions that are drawn.
 #include "protocol.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// ---- What is worked on --------------------------------------------------------------------------
+// ---- What executions work on --------------------------------------------------------------------
 
 static int compare_words(const void *a, const void *b)
 {
@@ -13,8 +13,8 @@ static int compare_words(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// The hashes of one operand in a set, sorted. The order of executions does not matter: a kernel
-// that leaves some out has another order.
+// The hashes of one operand in all executions of a set, sorted. Their order in the log does not
+// matter: a kernel that leaves some work out has another order.
 static uint64_t *sorted_hashes(const struct execution *log, size_t count, int operand)
 {
     uint64_t *hashes = malloc((count + 1) * sizeof *hashes);
@@ -26,8 +26,8 @@ static uint64_t *sorted_hashes(const struct execution *log, size_t count, int op
     return hashes;
 }
 
-// For each execution of the first set, the other sets in which each of its operands changes, as
-// bits.
+// For each execution of the first set, and one of its operands: the other sets in which the operand
+// changes, as bits.
 static uint8_t *changes_of(const struct execution *log, const size_t ends[], int sets, int operand)
 {
     uint8_t *changes = calloc(ends[0] + 1, 1);
@@ -64,7 +64,7 @@ static int compare_ctas(const void *a, const void *b)
     return (x->cta > y->cta) - (x->cta < y->cta);
 }
 
-// The number of CTAs in executions that are sorted by CTA.
+// How many different CTAs there are among executions sorted by CTA.
 static size_t count_ctas(const struct execution *sorted, size_t count)
 {
     size_t ctas = 0;
@@ -73,9 +73,9 @@ static size_t count_ctas(const struct execution *sorted, size_t count)
     return ctas;
 }
 
-// Where a queue may be, the share of the first set's atomic operations that find what no other has
-// found at the same address. A queue is where half of the CTAs ask, but at least four, or all if
-// there are fewer.
+// Of the first set's atomic operations at addresses that may be a queue's: the share that finds a
+// value which no other has found there. An address may be a queue's if half of the CTAs ask there,
+// but at least four, or all if there are fewer.
 static double share_of_orders(const struct execution *log, size_t count)
 {
     enum { SEVERAL = 4 };
@@ -112,7 +112,7 @@ static int compare_operands(const void *a, const void *b)
     return first ? first : compare_words(&x->of[1], &y->of[1]);
 }
 
-// Pointers to the first set's executions, in the order of their operands; for the caller to free.
+// Pointers to the first set's executions, sorted by their operands; for the caller to free.
 static const struct execution **sorted_by_operands(const struct execution *log, size_t count)
 {
     const struct execution **sorted = malloc((count + 1) * sizeof *sorted);
@@ -132,8 +132,8 @@ static int compare_under_way(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-// Bytes of copies times the instructions until they arrived, without the tenth of the bytes that
-// was under way longest: so many copies may be made only for the count.
+// The sum of bytes of copies times instructions until they arrived, without the tenth of the bytes
+// that was under way longest, since that many copies may be made only for the count.
 static double under_way_of(const struct execution *log, size_t count)
 {
     static const double COUNTED = 0.9;
@@ -159,7 +159,7 @@ struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int
     struct worked_on w = {.executions = (double)ends[0],
                           .orders = share_of_orders(a->log, ends[0])};
 
-    // Repeating a product of the same operands counts once.
+    // Products of the same operands count once.
     for (size_t i = 0; i < ends[0]; ++i) {
         const size_t at = (size_t)(sorted[i] - a->log);
         if (!products || i == 0 || compare_operands(&sorted[i - 1], &sorted[i]) != 0)
@@ -178,7 +178,7 @@ struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int
 
 // ---- Draws --------------------------------------------------------------------------------------
 
-// 64 bits, number i of those that follow from `drawn`.
+// The i-th of the 64-bit numbers that follow from `drawn`.
 static uint64_t drawn_with(uint64_t drawn, uint64_t i)
 {
     uint64_t x = drawn + i * UINT64_C(0x9e3779b97f4a7c15);
@@ -187,7 +187,7 @@ static uint64_t drawn_with(uint64_t drawn, uint64_t i)
     return x ^ x >> 31;
 }
 
-// Describes an execution by its place within its CTA.
+// Names an execution by its CTA and its place among the CTA's executions.
 static struct chosen choose(const struct spoiling *s, size_t execution)
 {
     struct chosen chosen = {.cta = s->log[execution].cta};
@@ -196,8 +196,8 @@ static struct chosen choose(const struct spoiling *s, size_t execution)
     return chosen;
 }
 
-// Adds what a draw spoils to `a`; returns false if it spoils nothing, or something of a CTA that is
-// spoiled already.
+// Adds the executions that a draw spoils to `a`. False: there are none, or their CTA is spoiled
+// already.
 static bool take_draw(const struct spoiling *s, int draw, struct ablation *a)
 {
     const struct experiment *e = s->experiment;
@@ -219,8 +219,8 @@ static bool take_draw(const struct spoiling *s, int draw, struct ablation *a)
     return of > 0;
 }
 
-// The number of spoiled CTAs that have stored a changed output; -1: also a CTA without spoiling
-// has, or the launch did not end.
+// How many spoiled CTAs have stored a changed output; -1: a CTA without a spoiled execution has,
+// too, or the launch did not end.
 static int noticed_by(const struct spoiling *s, const struct ablation *a, const uint16_t *now)
 {
     bool noticed[SPOILED_MOST] = {false};
@@ -240,9 +240,9 @@ static int noticed_by(const struct spoiling *s, const struct ablation *a, const 
     return count;
 }
 
-// A launch is spoiled in up to half of its CTAs, in one execution each: a CTA whose outputs change
-// has noticed its own. If a CTA without spoiling changes, too, or a launch does not end, then each
-// draw gets a launch of its own, and any change counts as noticed.
+// In one launch, up to half of the CTAs have a spoiled execution, one each: if a CTA's outputs
+// change, it has noticed its own. If a CTA without one also changes, or a launch does not end, each
+// draw gets its own launch, and any change counts as noticed.
 struct noticed spoil_all(const struct spoiling *s)
 {
     const struct experiment *e = s->experiment;
@@ -257,7 +257,7 @@ struct noticed spoil_all(const struct spoiling *s)
         int taken = 0;
         while (next + taken < stage && taken < (apart ? most : 1) && take_draw(s, next + taken, &a))
             ++taken;
-        if (taken == 0) { // when there are fewer CTAs than draws
+        if (taken == 0) { // there are fewer CTAs than draws
             ++next;
             continue;
         }

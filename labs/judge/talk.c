@@ -1,4 +1,4 @@
-// talk.c: the judge's end of the runner's pipes.
+// talk.c: the judge's end of the pipes to the runner.
 #include "judge.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Moves bytes until the deadline; false when the other end is gone or too slow.
+// Moves bytes until the deadline. False: the other end is gone, or too slow.
 static bool move(int fd, char *bytes, size_t count, bool writes, double end)
 {
     while (count > 0) {
@@ -53,7 +53,7 @@ static bool send_request(struct runner *r, const struct request *request, const 
     return sent;
 }
 
-// Takes a reply, which is followed by `least` bytes; for a film by up to `most`.
+// Reads a reply and the bytes after it: `least` of them or, for a film, up to `most`.
 static bool take_reply(struct runner *r, size_t least, size_t most, struct reply *reply, char **out,
                        double end)
 {
@@ -70,8 +70,8 @@ static bool take_reply(struct runner *r, size_t least, size_t most, struct reply
     return move(r->from, *out, reply->bytes, false, end);
 }
 
-// Starts a runner that has the submission's kernels, with a limit of CPU time. The limit by the
-// clock is ten times as long, since others may use the machine.
+// Starts a runner with the submission's kernels and a limit of CPU time. The limit by the clock is
+// ten times as long, since the machine may be shared.
 static bool begin(struct runner *r, const struct submission *s, int seconds, char **why)
 {
     char *command[] = {text("%s/build/runner", box_book()), r->box.gpu ? "gpu" : NULL, NULL};
@@ -115,7 +115,7 @@ bool runner_ask(struct runner *r, const struct submission *s, const struct reque
                 struct reply *reply, char **out, char **why)
 {
     struct request sent = *request;
-    bool last = sent.verb != VERB_TIME; // only timing goes on in the same process
+    bool last = sent.verb != VERB_TIME; // only timing continues in the same process
 
     sent.bytes = 0;
     for (int i = 0; i < part_count; ++i)

@@ -1,10 +1,10 @@
-// texts.c: text from submissions, made fit for a report, a spreadsheet, a file, a hash.
+// texts.c: makes texts from submissions fit for a report, a spreadsheet, a file, a hash.
 #include "judge.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Bytes of the UTF-8 character at `s`; 0: not one.
+// Bytes of the UTF-8 character at `s`; 0: there is none.
 static size_t utf8(const unsigned char *s, size_t left)
 {
     size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 ? 3 : 2;
@@ -19,7 +19,7 @@ static size_t utf8(const unsigned char *s, size_t left)
     return n;
 }
 
-// The character at `s`, of n bytes.
+// The code point of the character at `s`, which has n bytes.
 static unsigned code_point(const unsigned char *s, size_t n)
 {
     unsigned code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
@@ -28,8 +28,8 @@ static unsigned code_point(const unsigned char *s, size_t n)
     return code;
 }
 
-// Unicode's format characters and line separators: they change the order, the place or the looks of
-// what is around them, or are invisible.
+// Whether a character is one of Unicode's format characters and line separators, which are
+// invisible, or change the order, place or looks of others.
 static bool is_disguise(unsigned code)
 {
     static const unsigned ranges[][2] = {
@@ -83,8 +83,8 @@ char *clean_name(const char *name)
     return clean;
 }
 
-// Whether a spreadsheet may take a field for a formula: it looks at the first character after
-// blanks, in ASCII or full width.
+// Whether a spreadsheet may take a field for a formula: the first character after blanks decides,
+// in ASCII or in full width.
 static bool is_formula(const char *field)
 {
     static const char *const signs[] = {"=", "+", "-", "@", "＝", "＋", "－", "＠"};
@@ -98,7 +98,7 @@ static bool is_formula(const char *field)
     return false;
 }
 
-// Writes a field of a CSV file (RFC 4180) so that it is no formula.
+// Writes a field of a CSV file (RFC 4180) in a form that is no formula.
 void write_csv(FILE *to, const char *field)
 {
     fputc('"', to);

@@ -1,11 +1,11 @@
-// timing.c: times the submission against the reference on a GPU, in the same run.
+// timing.c: times a submission against the lab's own program (the reference) on a GPU, in one run.
 //
-// Both are processes of the same kind: a runner with a kernel's PTX and nothing else, each with its
-// own context. They are timed in turn. Every launch has inputs that no launch had before: a few
-// problems are drawn, and each set is one of them with its query rows rotated, and its keys rotated
-// with their values, by its own amounts. Attention keeps its values: the output's rows rotate with
-// the queries. So the reference is known without being computed again, and every output of every
-// timed launch is compared with it.
+// Both run in processes of the same kind: a runner with a kernel's PTX and nothing else, and its
+// own context. They are timed in turn. Every launch has new inputs. A few problems are drawn; each
+// set is one of them with its query rows rotated, and its keys rotated together with their values,
+// both by the set's own amounts. Rotating keys with values does not change attention, and rotating
+// queries rotates the output's rows. So the right output is known without computing it again, and
+// every output of every timed launch is compared with it.
 #include "judge.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 
 enum { ROUNDS = 12, SETS = 24, WARM = 8, PROBLEMS = 3, ROUND_SECONDS = 120 };
 
-struct turned { // one input set
+struct turned { // an input set, made from a problem
     const struct grade_case *of;
-    int queries, keys; // amounts of rotation
+    int queries, keys; // rows that queries, and keys, are rotated by
 };
 
 struct side {
@@ -29,10 +29,10 @@ struct side {
     struct runner runner;
     struct known_launches known;
     bool wrong;
-    double by_events, by_host; // µs a launch, summed over the rounds
+    double by_events, by_host; // µs for each launch, summed over the rounds
 };
 
-// Rotates the rows of each (batch, head) by `by`: the last ones come to the front.
+// Rotates the rows of each (batch, head) by `by`: the last `by` rows come to the front.
 static void turn(char *to, const char *from, const struct shape *shape, size_t row_bytes, int by)
 {
     size_t head = (size_t)shape->seq_len * row_bytes, moved = (size_t)by * row_bytes;
@@ -74,7 +74,7 @@ static bool turned_right(const struct turned *t, const uint16_t *out, char **why
     return right;
 }
 
-// µs a launch in one round; NaN with *why.
+// Times one round; returns µs for each launch, or NaN with *why.
 static double time_round(struct side *side, const struct shape *shape, const struct turned *sets,
                          const char *inputs, char **why)
 {
@@ -118,7 +118,8 @@ static bool prepare(struct side *side, const struct shape *shape, char **why)
     return submission_launches(&side->s, shape, &side->known, why);
 }
 
-// Whether steps write to memory: only the simulator can map the addresses that host code saw.
+// Whether the host code's steps write to memory: only the simulator can provide the addresses that
+// the host code saw.
 static bool gives_memory(const struct known_launches *k)
 {
     bool gives = k->steps_bytes > 0;
@@ -142,7 +143,8 @@ static void build_reference(struct side *side)
     free(source);
 }
 
-// One submission is timed at a time, however many are graded: the one that has locked this file.
+// Locks the GPU: however many submissions are graded, only the process with the lock on this file
+// times.
 static int take_gpu(void)
 {
     mkdir(text("%s/build/grade", root), 0700);
@@ -181,14 +183,14 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
     s->two_ways = submitted.s.two_ways;
     double asked = now();
     int lock = take_gpu();
-    s->end += now() - asked; // waiting for the GPU does not count
+    s->end += now() - asked; // waiting for the GPU takes nothing of the submission's time
     submitted.s.end = reference.s.end = s->end;
-    // The first round is checked and not counted: the driver loads code at the first launch.
+    // The first round is checked but not counted, since the driver loads code at the first launch.
     for (int round = -1; round < ROUNDS && !speed->why; ++round) {
         struct turned sets[SETS];
         for (int i = 0; i < SETS; ++i)
             sets[i] = make_turned(cases, round, i, inputs + (size_t)i * input_bytes(shape));
-        // The reference first: if it cannot be timed, the submission is not to blame.
+        // The reference comes first: if it cannot be timed, the submission is not to blame.
         double ours = time_round(&reference, shape, sets, inputs, &own);
         if (own)
             fail(EXIT_MACHINE,
@@ -201,7 +203,7 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
             times[round] = theirs;
         }
     }
-    // A kernel could overwrite the GPU's time stamps, but not the host's clock.
+    // A kernel could overwrite the GPU's time stamps, but it cannot reach the host's clock.
     if (!speed->why && submitted.by_host > 3 * submitted.by_events + 200 * ROUNDS)
         speed->why = text("the GPU's clock and the host's do not agree");
     speed->wrong = submitted.wrong;

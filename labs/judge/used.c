@@ -1,16 +1,16 @@
-// used.c: whether what an aim counts was used. Some of the counted executions are spoiled, in
-// launches made for that, and the outputs must change; for an upper limit, the side work is counted
-// and compared with the lab's own program's.
+// used.c: finds out whether what an aim counts is used. Some of the counted executions are spoiled,
+// in additional launches, and the outputs must change. For an upper limit, other work is counted,
+// too, and compared with that of the lab's own program.
 #include "judge.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// How executions are spoiled. A share is measured by spoiling executions one at a time: if half are
-// used, spoiling four at once is noticed in fifteen of sixteen draws. Of a queue's requests, many
-// come from CTAs that find it empty. CTAs are few, so each draw takes one from its own part of the
-// grid.
+// How executions are spoiled. To measure a share, executions are spoiled one at a time: if half of
+// them are used, spoiling four at once would be noticed in fifteen of sixteen draws. Many requests
+// to a queue are by CTAs that find it empty, so half of them are spoiled at once. There are few
+// CTAs, so each draw takes one from its own part of the grid.
 static const struct experiment experiments[SPOILS] = {
     {.what = SPOIL_PRODUCTS, .draws = 24, .enough = 8},
     {.what = SPOIL_COPIES, .draws = 24, .enough = 8},
@@ -48,7 +48,7 @@ bool falls_with_tiles(const char *name)
 
 // ---- Ablation -----------------------------------------------------------------------------------
 
-// Makes cases; the first of them is spoiled afterwards.
+// Makes the cases; the first one is launched again with spoiled executions.
 static void make_cases(struct grade_case c[CASES_MIXED])
 {
     char *shape = drawn_like(sheet.shapes[sheet.cache ? sheet.shape_count - 1 : 0]);
@@ -100,18 +100,18 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of)
     return use;
 }
 
-// ---- Beside the lab's own program ---------------------------------------------------------------
+// ---- Compared with the lab's own program --------------------------------------------------------
 
 double work_in_common(const struct use *use, double share, const struct use *own)
 {
     double common = 0;
 
-    for (int i = 1; i < CHANGES; ++i) // on what changes with some input
+    for (int i = 1; i < CHANGES; ++i) // on operands that change with some input
         common += fmin(use->worked_on.work[i], own->worked_on.work[i]);
     return fmin(common, fmax(0, fmin(1, share)) * use->work);
 }
 
-// How much there is of one, relative to the other: 0 to 1.
+// How much there is of one compared with another, from 0 to 1.
 static double share_of(double one, double other)
 {
     return other > 0 ? fmin(1, one / other) : 1;
@@ -119,8 +119,9 @@ static double share_of(double one, double other)
 
 double share_as_by(enum spoils what, const struct use *use, const struct use *own)
 {
-    static const double LEAST_OF_COPIES = 0.9; // with less, copies serve only the count
-    const double seen = fmin(1, use->share + use->deviation); // in doubt for the submission
+    static const double LEAST_OF_COPIES = 0.9; // below this, copies are made only for the count
+    const double seen = fmin(1, use->share + use->deviation); // the doubt counts in favour of the
+                                                              // submission
     const double common = share_of(work_in_common(use, seen, own), use->work);
 
     switch (what) {

@@ -1,4 +1,4 @@
-// work.c: the folder in which a submission is compiled and run, and the time that it may take.
+// work.c: a submission's folder, in which it is compiled and run, and the time that it may take.
 #include "judge.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 
 // ---- Time by the clock --------------------------------------------------------------------------
 
-// Seconds by the clock: three times the CPU time that the kernels may use, multiplied by the number
-// of processes that share a core now.
+// Seconds by the clock: three times the CPU time that the kernels may use, times the number of
+// processes that share a core at present.
 static int wall_seconds(void)
 {
     double load = 0, cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
@@ -49,9 +49,9 @@ char *wall_told(const struct submission *s)
 
 // ---- Folders ------------------------------------------------------------------------------------
 
-#define FOLDERS "/tmp/grade." // then six characters
+#define FOLDERS "/tmp/grade." // with six characters after it
 
-// Removes the folder, which has no folders in it; what is in a box cannot reach outside.
+// Removes the folder, which contains no other folders; nothing in a box can reach outside of it.
 static void remove_folder(char *folder)
 {
     char *command[] = {"rm", "-rf", "--", folder, NULL};
@@ -75,7 +75,7 @@ void work_make(struct submission *s)
             s->folder = text("%s", folder);
             return;
         }
-        if (s->lock >= 0) // another judge removed it first, as a killed judge's
+        if (s->lock >= 0) // another judge has removed it, taking it for a killed judge's
             close(s->lock);
     }
 }

@@ -1,11 +1,12 @@
-// facts.c: what a sheet says besides its items: the program, how P may be rounded, the mask, the shapes.
+// facts.c: reads what a sheet says apart from its items: the program, how P may be rounded, the
+// mask, the shapes.
 #include "sheet.h"
 
 #include <math.h>
 #include <string.h>
 
-// Reads how kernels may round P, as the sheet says. A submission is not asked: its claim would
-// widen its gate.
+// Reads how kernels may round P, which the sheet says: a submission's own claim could widen its
+// gate.
 static char *read_p(const json_t *json, struct p_rounding *p)
 {
     if (!json)
@@ -28,8 +29,8 @@ static char *read_p(const json_t *json, struct p_rounding *p)
     return NULL;
 }
 
-// Reads the public shapes: small and mission, unless the sheet names its own. All are caches, or
-// none is.
+// Reads the public shapes: small and mission, unless the sheet names others. Either all of them are
+// caches, or none.
 static char *read_shapes(const json_t *json, struct sheet *sheet)
 {
     static const char *const usual[] = {"small", "mission"};
@@ -52,8 +53,8 @@ static char *read_shapes(const json_t *json, struct sheet *sheet)
     return NULL;
 }
 
-// Reads "longest": no drawn case has more keys, so that a sheet is graded in less time. Whole
-// tiles, and no fewer than the ragged cases have.
+// Reads "longest": no drawn case has more keys, which shortens grading. It is a multiple of a tile,
+// and not less than what ragged cases have.
 static char *read_longest(const json_t *json, struct sheet *sheet)
 {
     enum { LEAST = 512, MOST = 1 << 20, TILE = 128 };

@@ -7,28 +7,30 @@
 
 enum pays_for {
     PAYS_CASES, // correct, hidden, races: paid case by case
-    PAYS_AIM,   // a count that has to improve on the program before
+    PAYS_AIM,   // a count that has to improve on that of the program before
     PAYS_LIMIT, // another limit, or speed
 };
 
-// What a submission has reached in a lab, each from 0 to 1.
+// What a submission has reached in a lab, from 0 to 1 each.
 struct reached {
     double correct; // the share of the cases of `correct` that are right
-    double aim;     // how far it has come to the aims; 1 if the lab has none
-    bool tried;     // a gap is filled, and a run has stored all outputs, other than the starter's
+    double aim;     // how far it has come towards the aims; 1: the lab has none
+    bool tried;     // a gap is filled, and a run has stored all outputs, which differ from the
+                    // starter's
 };
 
-// The share, from 0 to 1, of its points that an item is paid which has reached a share of what it
-// asks for.
+// How much of its points an item is paid, from 0 to 1, when it has reached `share` of what it asks
+// for.
 //
 // 1. `correct`, `hidden` and `races` pay for each of their cases.
-// 2. An aim pays by how far it has come from the program before, for a kernel from a fifth of the
-// way on. While a
-//    case of `correct` is wrong, it pays half of that, and limits and speed pay nothing.
+//
+// 2. An aim pays by how far a kernel has come from the program before, from a fifth of the way on.
+// While a case of `correct` is wrong, it pays half of that, and limits and speed pay nothing.
+//
 // 3. Everything but the aim grows with it, from nothing to the whole.
 //
-// So the program before gets nothing, and nobody gains by not trying. Nor does a starter, whose
-// aims may be met by what is printed in it: they count once a case is right or a gap is filled.
+// So the program before gets nothing, and it pays nobody not to try. A starter gets nothing either,
+// although its text may meet an aim: aims count once a case is right or a gap is filled.
 static inline double share_paid(enum pays_for what, double share, const struct reached *reached)
 {
     bool right = reached->correct >= 1, never_right = reached->correct <= 0;

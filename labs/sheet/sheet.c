@@ -1,4 +1,4 @@
-// sheet.c: the items of a sheet, and how much of them is reached.
+// sheet.c: the items of a sheet, and how much of them has been reached.
 #include "sheet.h"
 
 #include <math.h>
@@ -86,8 +86,8 @@ enum pays_for pays_for(const struct item *item)
     return is_aim(item) ? PAYS_AIM : item->limit.relation != NO_LIMIT ? PAYS_LIMIT : PAYS_CASES;
 }
 
-// Larger tiles, or padding, move many counts by a tenth or two: so a kernel that has not come a
-// fifth of the way to its aim counts as not begun.
+// Larger tiles, or padding, change many counts by a tenth or two: so a kernel that has come less
+// than a fifth of the way to its aim has not begun.
 static const double BEGUN = 0.2;
 
 double share_reached(const struct item *item, double value)
@@ -112,7 +112,7 @@ double aims_reached(const struct sheet *sheet, const double shares[])
     return points > 0 ? reached / points : 1;
 }
 
-// Students add up a report's numbers, so points are in tenths.
+// Points are in tenths, so that the numbers in a report add up.
 double in_tenths(double points)
 {
     return round(10 * points) / 10;
