@@ -10,11 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    SEARCH_SECONDS = 20,
-    PRACTICE = 14000
-};  // PRACTICE: seed of the landscapes; the grader
-    // draws its own
+// PRACTICE: seed of the landscapes; the grader draws its own.
+enum { SEARCH_SECONDS = 20, PRACTICE = 14000 };
 
 static struct game games[REPLAY_SEEDS];
 static int until_elite[SEARCHED]; // candidates until the elite, median

@@ -17,10 +17,8 @@
 // Limits of compiling: CPU time of a process, and five times as much by the clock.
 enum { COMPILE_SECONDS = 120 };
 enum { MADE_BYTES_MAX = 64 << 20 };
-enum {
-    PREPROCESSED_MAX = 20
-}; // MB; a longer text that does not compile is not compiled a second
-    // time
+// In MB. A longer text that does not compile is not compiled a second time.
+enum { PREPROCESSED_MAX = 20 };
 
 // ---- Compiling ----------------------------------------------------------------------------------
 

@@ -17,10 +17,8 @@
 
 enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
 enum { FILM_BYTES_MAX = 32 << 20 }; // of a film's JSON; no larger film is made
-enum {
-    SCRATCH_MOST = 64 << 20
-};  // bytes of a cache's scratch memory, or of host code's
-    // allocations
+// Bytes of a cache's scratch memory, or of host code's allocations.
+enum { SCRATCH_MOST = 64 << 20 };
 enum { MORE_MAX = 256 };
 enum { REPORTS_MAX = 10000 }; // races and the like, after which a launch is stopped
 

@@ -51,12 +51,8 @@ enum control {
 // What an instruction does with its first operand, unless that is an address.
 enum result { RESULT_READS, RESULT_WRITES, RESULT_UPDATES };
 
-enum {
-    CLASS_BY_TYPE = CLASSES,
-    CLASS_LOAD,
-    CLASS_STORE
-}; // classes in opcodes.def that depend on
-    // type or space
+// Classes in opcodes.def that depend on type or space.
+enum { CLASS_BY_TYPE = CLASSES, CLASS_LOAD, CLASS_STORE };
 
 // Decodes an instruction to operations; fails if the instruction is invalid or unsupported.
 typedef void decode_fn(struct decoder *d);

@@ -282,11 +282,8 @@ op_fn copy_group_op; // imm: how many groups a wait may leave, -1: commit; open_
 op_fn mbarrier_op;   // operands: a struct mbarrier_operands; mbarrier
 op_fn mbarrier_pending_op;
 op_fn fence_op, proxy_fence_op, nanosleep_op;
-enum {
-    PROXY_FENCE_SHARED = 1,
-    PROXY_FENCE_GLOBAL = 2
-}; // bits of imm of the fence: for which
-    // memory it is
+// Bits of imm of the fence: for which memory it is.
+enum { PROXY_FENCE_SHARED = 1, PROXY_FENCE_GLOBAL = 2 };
 
 struct copy_operands {
     uint32_t to, from, size, ignore; // registers; size and ignore may be NO_REGISTER

@@ -220,12 +220,8 @@ static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k
     return swizzled(l, at);
 }
 
-enum stage {
-    ISSUE,
-    OTHERS_WAIT,
-    WAIT
-}; // OTHERS_WAIT: at another warp's wait for a product of
-    // this one
+// OTHERS_WAIT: at another warp's wait for a product of this one.
+enum stage { ISSUE, OTHERS_WAIT, WAIT };
 
 // Checks 16 bytes of an operand and, unless `to` is NULL, copies them there. *proxy: whether fences
 // are still to be checked.

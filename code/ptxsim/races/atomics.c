@@ -155,10 +155,8 @@ bool race_told_fenced(struct worker *worker, const struct party *p)
 // this CTA's last barrier, and those that this CTA itself knows to be complete.
 static void tell_completed(struct warp *w, int lane, uint64_t at)
 {
-    enum {
-        ENOUGH = 1 << 16
-    }; // places; beyond that they are an array of volatile elements, not
-        // flags
+    // More places than this are an array of volatile elements, not flags.
+    enum { ENOUGH = 1 << 16 };
     struct races *s = w->cta->races;
     struct worker *worker = w->cta->worker;
     struct global_races *g = worker->global_races;

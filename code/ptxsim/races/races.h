@@ -124,13 +124,8 @@ struct proxy_fences {
 // mbarrier. But the thread that issued a cp.async may also wait for it itself; threads that synchronise with it
 // afterwards know of the copy by that thread's index. If a CTA has more than LOAD_SOURCES mbarriers, some share a
 // source.
-enum {
-    SEVERAL = WARP,
-    LOADS,
-    LOAD_SOURCES = 32,
-    SOURCES = 128
-}; // LOAD_SOURCES: as many as a word
-    // has bits
+// LOAD_SOURCES: as many as a word has bits.
+enum { SEVERAL = WARP, LOADS, LOAD_SOURCES = 32, SOURCES = 128 };
 
 // The current series of a warp's loads of global memory (cells.h). A load has the place: its instruction's number %
 // SERIES_PLACES.
