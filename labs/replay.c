@@ -1,4 +1,4 @@
-// replay.c: landscapes, and games on them.
+// replay.c: landscapes, and games: searches on them whose questions are answered and counted.
 #include "replay.h"
 
 #include "host/host.h"
@@ -17,7 +17,7 @@
 
 enum { BLOCK_M, BLOCK_N, WARPS_N, STAGES, PRODUCERS, PERSISTENT, FAST_EXP, SWIZZLE };
 
-// As in ch14_search.c; so is fits() there, by the name of valid().
+// The knobs as in ch14_search.c; fits() below is valid() there.
 static const struct {
     const char *name;
     int count, values[4];
@@ -36,7 +36,8 @@ static bool fits(const int knob[REPLAY_KNOBS])
            warps + knob[PRODUCERS] <= 32;
 }
 
-static int place_of_value(int k, int value) // among the knob's values; -1: not one of them
+static int place_of_value(int k, int value) // the index of a value among the knob's values; -1: it
+                                            // is none of them
 {
     for (int v = 0; v < space[k].count; ++v)
         if (space[k].values[v] == value)
@@ -44,7 +45,7 @@ static int place_of_value(int k, int value) // among the knob's values; -1: not 
     return -1;
 }
 
-// The values' places as one number, the last knob's the fastest to change.
+// The number of a setting: its values' places as digits, the last knob's as the lowest.
 static int setting_of(const int place[REPLAY_KNOBS])
 {
     int setting = 0;
@@ -78,7 +79,7 @@ static bool read_knobs(const char *text, int knob[REPLAY_KNOBS])
            !text[end];
 }
 
-// The setting with these knobs; -1 if a knob does not have its value, and *odd is then that knob.
+// The setting with these knobs; -1: *odd is a knob whose value it does not have.
 static int find_setting(const int knob[REPLAY_KNOBS], int *odd)
 {
     int place[REPLAY_KNOBS];
@@ -152,7 +153,7 @@ static uint64_t draw(uint64_t *state) // splitmix64
     return z ^ z >> 31;
 }
 
-// From -1 to 1, more often near 0.
+// A number from -1 to 1, more often near 0.
 static double draw_part(uint64_t *state)
 {
     double sum = 0;
@@ -161,8 +162,8 @@ static double draw_part(uint64_t *state)
     return sum / 1.5 - 1;
 }
 
-// How much the values of one knob, and of two together, contribute to the logarithm of a score; and
-// the share of fitting settings that is refused, as among the book's candidates.
+// How much the value of one knob, and of two together, contributes to the logarithm of a score; and
+// the share of valid settings that is refused, as among the book's candidates.
 static const double ALONE = 0.45, TOGETHER = 0.04, REFUSED = 1.0 / 3;
 
 static int by_value(const void *a, const void *b)
@@ -210,8 +211,8 @@ static void draw_once(struct landscape *l, uint64_t *state)
     find_best(l);
 }
 
-// A landscape is no task if it refuses most of generation 0 of the book's search, or has its best
-// there.
+// Whether a landscape makes a task: not if it refuses most of generation 0 of the book's search, or
+// if its best setting is in generation 0.
 static bool is_task(const struct landscape *l)
 {
     static const char *const first[] = {
@@ -246,7 +247,7 @@ enum { TALK_MOST = 1 << 20 }; // bytes that a program may write
 
 struct talk {
     int from;
-    double end; // when the program's time is up
+    double end; // time at which the program has to have ended
     size_t heard, held;
     char bytes[4096];
 };
@@ -256,7 +257,7 @@ static struct talk talk_begin(int from, int seconds)
     return (struct talk){.from = from, .end = now() + seconds};
 }
 
-// Takes the first complete line; a line that is too long is cut.
+// Takes the first complete line of what was read; a line that is too long is cut.
 static bool take_line(struct talk *t, char line[128])
 {
     char *newline = memchr(t->bytes, '\n', t->held);
@@ -270,7 +271,8 @@ static bool take_line(struct talk *t, char line[128])
     return true;
 }
 
-// Waits for the next line; false at the end, or, with one line in wrong, if the output has no end.
+// Waits for the next line. False: the output has ended; or it has no end, and `wrong` says so in
+// one line.
 static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
 {
     while (!take_line(t, line)) {
@@ -291,7 +293,7 @@ static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
     return true;
 }
 
-// Writes an answer to a search that may not read it; false if the search's time is up, or it has
+// Writes an answer to a search, which may not read it. False: the search's time is up, or it has
 // ended.
 static bool give_answer(const struct talk *t, int to, const char *answer, size_t bytes)
 {
@@ -312,7 +314,7 @@ static bool give_answer(const struct talk *t, int to, const char *answer, size_t
     return true;
 }
 
-// The text after a word at the beginning of a line; NULL if the line begins otherwise.
+// The text after a word at the beginning of a line; NULL: the line begins with another word.
 static const char *after_word(const char *line, const char *word)
 {
     size_t length = strlen(word);
@@ -388,7 +390,7 @@ bool game_answer(struct game *g, const char *question, char answer[REPLAY_LINE])
     return true;
 }
 
-// A single change of a setting that nobody asked for; -1 if there is none.
+// A single change of a setting that the search has not asked for; -1: it asked for all of them.
 static int left_out(const struct game *g, int setting)
 {
     int place[REPLAY_KNOBS], knob[REPLAY_KNOBS];
@@ -418,7 +420,7 @@ void game_end(struct game *g)
                  g->asked);
         return;
     }
-    for (int s = 0; s < REPLAY_SETTINGS; ++s) { // if several are equally good, one is enough
+    for (int s = 0; s < REPLAY_SETTINGS; ++s) { // of several equally good ones, one is enough
         if (!g->asked_for[s] || g->landscape->verdict[s] != SETTING_TIMED ||
             g->landscape->score[s] > g->best)
             continue;
@@ -492,7 +494,8 @@ int median_count(int counts[], int count)
 
 // ---- Children -----------------------------------------------------------------------------------
 
-// The first of the book's candidates, its best, a corner of the space, and one far from all of them.
+// Settings whose children are asked for: the first of the book's candidates, its best, a corner of
+// the space, and one far from all of the book's.
 const char *const replay_parents[] = {"32-32-2-2-0-0-0-0", "64-64-2-2-0-0-0-1",
                                       "128-128-4-4-4-1-1-1", "128-16-1-3-1-1-0-0", NULL};
 

@@ -1,7 +1,7 @@
-// replay.h: answers chapter 14's search in place of a compiler and a GPU, for the lab (driver/) and
-// the grader (judge/). A search asks for candidates by their knobs; a landscape has the answers,
-// from the journal of the book's search or drawn; a game counts the questions, and checks the
-// rules.
+// replay.h: stands in for a compiler and a GPU to answer chapter 14's search, for the lab (driver/)
+// and the grader (judge/). A search asks for candidates by their knobs. A landscape has the
+// answers: from the journal of the book's search, or drawn at random. A game counts the questions,
+// and checks the rules.
 #ifndef REPLAY_H
 #define REPLAY_H
 
@@ -13,58 +13,60 @@
 
 enum {
     REPLAY_KNOBS = 8,
-    REPLAY_SETTINGS = 4608, // 2880 of them fit together
-    REPLAY_MOST = 300,      // questions that a search may ask; its count if it misses the elite
-    REPLAY_SEEDS = 10,      // searches on the journal
-    REPLAY_DRAWN = 40,      // and on drawn landscapes
-    REPLAY_LINE = 320,      // bytes of an answer
+    REPLAY_SETTINGS = 4608, // of which 2880 are valid
+    // questions that a search may ask; also its count if it misses the elite.
+    REPLAY_MOST = 300,
+    REPLAY_SEEDS = 10, // searches on the journal
+    REPLAY_DRAWN = 40, // searches on drawn landscapes
+    REPLAY_LINE = 320, // bytes of an answer
 };
 
-// What is known of each setting, by its number. The score of a timed one is in µs; in a drawn
-// landscape it is just a number of that size.
+// What is known of each setting, by its number. Scores are times in µs; in a drawn landscape,
+// numbers of that size.
 struct landscape {
     enum { SETTING_UNKNOWN, SETTING_REFUSED, SETTING_TIMED } verdict[REPLAY_SETTINGS];
     double score[REPLAY_SETTINGS];
     double best; // the lowest score
 };
 
-// Reads a journal of `make tune`; false with one line in why. Settings that the journal does not
-// have are unknown.
+// Reads a journal of `make tune`. False: `why` has one line. Settings that the journal lacks are
+// unknown.
 bool landscape_read(struct landscape *l, const char *path, char *why, size_t size);
 
-// Draws a landscape in which every setting is known: each value of a knob and each pair of values
-// contributes to the score, and a third is refused. The same seed gives the same landscape.
+// Draws a landscape in which every setting is known: each value of a knob, and each pair of values,
+// contributes to the score, and a third of the settings is refused. A seed always gives the same
+// landscape.
 void landscape_draw(struct landscape *l, uint64_t seed);
 
-// One search on a landscape. The elite are the settings within 2 % of the landscape's best, as the
-// book's three are.
+// One search on a landscape. The elite are the settings within 2 % of the landscape's best score,
+// as the book's three best are.
 struct game {
     const struct landscape *landscape;
     bool asked_for[REPLAY_SETTINGS];
-    int asked, missing; // candidates; those of them that the journal does not have
-    int elite;          // the number of the first candidate of the elite; 0: none yet
-    int first_64;       // the number of the first with tiles of 64 x 64; 0: none yet
-    double best;        // the lowest score that was asked for; INFINITY: none
-    char wrong[160];    // the first rule that was broken; empty: none
-    bool late;          // its time was up before it ended, whatever rules it broke
+    int asked, missing; // candidates asked for; those among them that the journal lacks
+    int elite;          // how many questions it took to reach the elite; 0: not yet
+    int first_64;       // how many it took to reach tiles of 64 x 64; 0: not yet
+    double best;        // the lowest score so far; INFINITY: none
+    char wrong[160];    // the first rule that was broken; "": none
+    bool late;          // it did not end in time, whether or not it broke a rule
 };
 
 void game_begin(struct game *g, const struct landscape *l);
 
-// Answers a question, knobs as in 32-32-2-2-0-0-0-1, by a line of a journal without its newline.
-// False if there is no answer: the text is not a question, or the questions exceed REPLAY_MOST.
+// Answers a question, knobs such as 32-32-2-2-0-0-0-1, with a line of a journal, without the
+// newline. False: it is not a question, or there were more than REPLAY_MOST.
 bool game_answer(struct game *g, const char *question, char answer[REPLAY_LINE]);
 
-// Answers the lines `ask KNOBS` that come from one pipe into another, until there are no more, or
-// for so many seconds; other lines are the search's own output. It waits no longer than that for a
-// search that does not read its answers. Then checks the end: a search ends by itself, after asking
-// for every single change of its best. Closes neither pipe. The caller must ignore SIGPIPE.
+// Answers lines `ask KNOBS` from one pipe into another until there are no more, or `seconds` have
+// passed, even if the search does not read its answers; other lines are the search's own output.
+// Then checks the end (game_end). Closes neither pipe. The caller must ignore SIGPIPE.
 void game_play(struct game *g, int from, int to, int seconds);
 
-// Only the last part: checks the end.
+// Checks the end: a search must end by itself, after asking for every single change of its best
+// setting.
 void game_end(struct game *g);
 
-// Candidates until the elite; REPLAY_MOST if it was not found.
+// Candidates until the elite; REPLAY_MOST: the elite was not reached.
 int game_count(const struct game *g);
 
 // How many candidates a random choice needs, among the settings that fit together and without

@@ -1,8 +1,7 @@
-// film.js: plays a recording of PTXSIM_FILM (code/ptxsim/machine/film.c says what its rows are).
-//
-// At the start the events become steps, one for each executed instruction of a warp, in the order
-// in which the simulator ran them. Whatever is shown for a step is looked up in lists of steps, so
-// that going back is as easy as going on.
+// film.js: plays a recording of PTXSIM_FILM (code/ptxsim/machine/film.c describes its rows). At the
+// start, the events become steps: one for each instruction executed by a warp, in the order in
+// which the simulator ran them. Whatever is shown at a step is found by a search in lists of steps,
+// so going back is as easy as going on.
 "use strict";
 
 const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELEASE = 6, MBARRIER = 7, ASK = 8,
@@ -31,7 +30,7 @@ function lanesOf(mask) {
   return lanes;
 }
 
-// An access to shared or global memory: [{lane, at}], and the bytes of each.
+// The addresses of an access to shared or global memory: [{lane, at}], and the bytes of each.
 function decode(film, event) {
   const global = event[0] === GLOBAL;
   const pattern = film.recording.patterns[event[global ? 5 : 4]], base = event[global ? 4 : 3];
@@ -79,7 +78,7 @@ function makeFilm(data) {
   }
   film.steps = film.warp.length;
   for (const f of film.faults) {
-    f.late = f.step === undefined; // events after the end of a film that was cut
+    f.late = f.step === undefined; // the film was cut before this event
     if (f.late) f.step = film.steps - 1;
     f.elsewhere = f.cta !== undefined && f.cta.join() !== r.cta.join();
     f.first = f.elsewhere ? -1 : firstAccess(film, f);
@@ -93,10 +92,10 @@ function makeFilm(data) {
   return film;
 }
 
-// The column of each step: a warp's steps one after the other; at a barrier the waiting warps go on
-// from the same column.
+// The column of each step. Steps of a warp are in successive columns; after a barrier, all waiting
+// warps continue in the same column.
 function placeSteps(film) {
-  const place = new Array(film.recording.warps).fill(0), met = new Map(); // for each mbarrier
+  const place = new Array(film.recording.warps).fill(0), met = new Map(); // met: for each mbarrier
   for (let s = 0; s < film.steps; ++s) {
     film.column[s] = place[film.warp[s]]++;
     for (const e of film.details[s] || []) {
@@ -119,7 +118,8 @@ function placeSteps(film) {
     }
   }
   film.barrierSteps = film.barriers.map((b) => b.step);
-  const quiet = [LANES, COUNTS, GLOBAL, FAULT, VALUE]; // events that do not change what waits or is under way
+  const quiet = [LANES, COUNTS, GLOBAL, FAULT, VALUE]; // these events change neither what waits nor
+                                                       // what is under way
   film.changes = film.details.flatMap((events, s) => events && events.some((e) => !quiet.includes(e[0]) && !(e[0] === SHARED && e[2] !== COPY && !tileName(film, e).includes("["))) ? [s] : []);
   film.shared = [...new Set(film.shared)];
   film.stops = [...new Set(film.stops)];
@@ -127,7 +127,8 @@ function placeSteps(film) {
 
 const tileName = (film, e) => (bufferTile(film, decode(film, e).lanes[0].at) || { name: "" }).name;
 
-// Copies under way: their first and last step, and their group or mbarrier's phase.
+// Finds the copies under way: their first and last steps, and their group, or the mbarrier and its
+// phase.
 function followCopies(film) {
   const open = {}, way = [];
   film.copies = [];
@@ -175,8 +176,8 @@ function followCopies(film) {
     }
 }
 
-// The buffers of a ring: for each the steps that touch it. t.codes[0].k and t.codes[0].v are one
-// buffer, k[0] is another.
+// The buffers of a ring, and for each the steps that touch it. t.codes[0].k and t.codes[0].v are
+// one buffer; k[0] is another.
 function findBuffers(film) {
   const touched = new Map();
   for (const s of film.shared)
@@ -193,9 +194,10 @@ function findBuffers(film) {
   film.buffers = all.filter(codes).sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
-// ---- Looking things up ----------------------------------------------------------------------------
+// ---- Searching
+// ------------------------------------------------------------------------------------
 
-// The last index of a sorted list whose value is at most x; -1 if there is none.
+// The last index in a sorted list whose value is at most x; -1: there is none.
 function lastAtMost(list, x) {
   let low = 0, high = list.length;
   while (low < high) {
@@ -206,8 +208,8 @@ function lastAtMost(list, x) {
   return low - 1;
 }
 
-// The lane, with its access, that an event of shared memory has at an address: {lane, access}; null
-// if no lane has it.
+// The lane whose access in an event touches an address of shared memory: {lane, access}; null: none
+// does.
 function touches(film, e, address) {
   if (e[0] === BULK)
     return address >= e[3] && address < e[3] + e[4] ? { lane: e[2], access: e[7] ? LOAD : COPY } : null;
@@ -236,9 +238,9 @@ function touchesGlobal(film, e, byte) {
   return e[0] === GLOBAL && decode(film, e).lanes.some((l) => byte >= l.at && byte < l.at + decode(film, e).bytes);
 }
 
-// The earlier access of a race: the last step of the other party at its instruction (and address).
-// If the other party is in another CTA, its last step of all, since steps of two CTAs have no
-// order.
+// The step of a race's earlier access: the last one in which the other party is at its instruction
+// (and address). If the other party is in another CTA, its last step of all, since steps of two
+// CTAs are not ordered.
 function firstAccess(film, f, last = f.step) {
   if (f.thread === undefined || f.other < 0) return -1;
   const mine = film.ofWarp[f.thread >> 5] || [];
@@ -257,7 +259,8 @@ function tileAt(film, address) {
 function tileBytes(t) {
   return t.dims.reduce((a, b) => a * b, t.element);
 }
-// The tile at an address; in an array of a few buffers (of 512 bytes at least), that buffer.
+// The tile at an address; if it is an array of a few buffers, of 512 bytes or more each, that
+// buffer.
 function bufferTile(film, address) {
   const tile = tileAt(film, address);
   if (!tile || tile.dims.length < 2 || tile.dims[0] > 8 || tileBytes(tile) < 512 * tile.dims[0]) return tile;
@@ -273,7 +276,7 @@ function bufferAt(address) {
   return tile ? tile.name : "address " + address;
 }
 const plural = (count, word) => count + " " + word + (count === 1 ? "" : "s");
-// Rows and columns in which a tile is drawn; one long row is broken every 128 bytes.
+// The rows and columns in which a tile is drawn; a single long row is broken after every 128 bytes.
 function tileShape(t) {
   const columns = t.dims.length ? t.dims.at(-1) : 1, all = tileBytes(t) / t.element;
   const most = t.dims.length < 2 || columns * t.element > 512 ? Math.max(1, 128 / t.element) : columns;
@@ -295,7 +298,8 @@ function nameOf(film, address) {
 
 const popcount = (mask) => lanesOf(mask).length;
 
-// Elements of one part of an access, each with its wavefront, by the rule of machine/counts.c.
+// The elements of one part of an access, each with its wavefront, by the same rule as in
+// machine/counts.c.
 function elementsOf(lanes, bytes) {
   const shift = bytes <= 4 ? 2 : Math.log2(bytes), places = 128 >> shift, seen = new Map(), depth = [];
   for (const l of lanes) {
@@ -315,7 +319,7 @@ function pairsAgree(lanes, bit) {
   return lanes.every((l) => at.get(l.lane ^ bit) === l.at);
 }
 
-// The wavefronts of an access: [[element, ...], ...].
+// The wavefronts of an access, as lists of elements: [[element, ...], ...].
 function wavefronts(d) {
   const parts = d.bytes <= 4 ? 1 : d.bytes / 4, wide = 32 / parts, groups = [];
   for (let p = 0; p < parts; ++p) groups.push(d.lanes.filter((l) => Math.floor(l.lane / wide) === p));
@@ -342,11 +346,11 @@ function element(name, properties, ...children) {
   return node;
 }
 
-// `film` is the film that is shown, one of `films`; there are two if CTAs race.
+// `film` is the one of `films` that is shown; there are two if the race is between CTAs.
 const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [], lessons: [], openFragments: new Set(["matrix", "A", "D"]) };
 let film, films = [];
 
-// "chapters/04-cp-async.md:373" as "04:373".
+// Shortens a place: "chapters/04-cp-async.md:373" becomes "04:373".
 function shortPlace(place) {
   const base = place.split("/").pop(), chapter = base.match(/^(\d+)-.*(:\d+)$/);
   return chapter ? chapter[1] + chapter[2] : base;
@@ -362,7 +366,8 @@ function letterOf(step) {
   return insn[4].startsWith("mbarrier") ? "m" : LETTERS[insn[3]] || ".";
 }
 
-// Whether a warp waits at a barrier after a step that is its last so far.
+// The state of a warp at a step, for example whether it waits at a barrier after its last step so
+// far.
 function stateOf(warp, at) {
   const list = film.ofWarp[warp], i = lastAtMost(list, at), step = i < 0 ? -1 : list[i];
   let waits = null;
@@ -380,9 +385,9 @@ function stateOf(warp, at) {
 
 // ---- Source ---------------------------------------------------------------------------------------
 
-// A place in the source. On a site it is a link, since CHUNKS says where the book has a chapter's
-// lines, and the page around the film's frame follows it. Only the current step's link is reached
-// by keys.
+// A place in the source. On the book's site it is a link: CHUNKS says where the book has the lines
+// of a chapter, and the page around the film's frame goes there. Only the link of the current step
+// can be reached by keyboard.
 function placeLink(file, line, words, tabIndex) {
   const chunk = typeof CHUNKS !== "undefined" && (CHUNKS[file] || []).find(([first, last]) => first <= line && line <= last);
   return chunk ? element("a", { href: chunk[2], target: "_top", textContent: words, title: "to its chunk in the book", tabIndex }) : words;
@@ -454,15 +459,14 @@ function placeWarps() {
   if (!row) return;
   row.classList.add("here");
   row.setAttribute("aria-current", "step");
-  // Asking the browser for a row's place makes it lay out the page at each step: so the answers are
-  // kept.
+  // Reading a row's position makes the browser lay out the page: to avoid that in each step,
+  // positions are kept.
   const top = (view.rowOf[film.insn[view.at]] + 1) * view.pitch;
   if (top < view.scrolled + 40 || top > view.scrolled + view.height - 60)
     scrollSource(Math.max(0, top - view.height / 3));
 }
 
-// Scrolling makes the browser lay out the page, too, so it is done once before each painted
-// picture.
+// Scrolling makes the browser lay out the page as well, so it is done once before each frame.
 function scrollSource(to) {
   view.scrolled = to;
   if (!view.scrolling)
@@ -472,11 +476,12 @@ function scrollSource(to) {
     });
 }
 
-// The height of a row, the same for all, which is no whole number of pixels (the first row has half
-// a border more). Asked for once, and again when the window changes.
+// The height of a row, equal for all rows and no whole number of pixels (the first row has half a
+// border more). It is measured at the start, and again when the window changes.
 function measureSource() {
   const box = $("source");
-  if (view.scrolling) box.scrollTop = view.scrolled; // else the place before scrolling would be measured
+  // otherwise the position before scrolling would be measured.
+  if (view.scrolling) box.scrollTop = view.scrolled;
   const pitch = view.rows.at(-1).getBoundingClientRect().height;
   Object.assign(view, { pitch, height: box.clientHeight, scrolled: box.scrollTop });
 }
@@ -500,14 +505,14 @@ function bankTable(d) {
   return element("div", { className: "scroll" }, table);
 }
 
-// The style sheet's colours, for drawings. Asked for once, and again when the reader turns to dark
-// or light.
+// The style sheet's colours, for drawings. They are read at the start, and again when the reader
+// changes between dark and light.
 function readColours() {
   const style = getComputedStyle(document.documentElement);
   view.colours = Object.fromEntries(["line", "bad", "mark", "paper"].map((name) => [name, style.getPropertyValue("--" + name).trim()]));
 }
 
-// A tile with what lanes touch in it; a click on a place asks who wrote it.
+// Draws a tile with the places that lanes touch; a click on a place shows who wrote it.
 function tileMap(tile, spots) {
   const { columns, rows } = tileShape(tile), cell = Math.max(3, Math.min(16, Math.floor(520 / columns)));
   const canvas = element("canvas", { width: columns * cell + 1, height: rows * cell + 1 });
@@ -545,7 +550,7 @@ const stepButton = (step, words) => {
   return button;
 };
 
-// Who wrote an address last, and who reads and writes it next.
+// Shows who wrote an address last, and who reads and writes it next.
 function ask(address) {
   const parts = [element("h2", { textContent: nameOf(film, address) + " (shared address " + address + ")" })];
   const tell = (what, found) => {
@@ -583,7 +588,7 @@ function showShared(parts, memory, events, step) {
       spots.get(tile).push({ at: l.at, bytes: d.bytes, lane: l.lane });
     }
   }
-  // The parts of a matrix are drawn as its tiles, and the rows of a tile as its lanes.
+  // A matrix's parts are shown as its tiles, and a tile's rows as its lanes.
   const lane = film.recording.fragments[film.insn[step]] ? "row" : "lane";
   const d = decode(film, events[0]), names = [...spots.keys()].map((t) => t.name).join(", ");
   parts.push(element("p", { textContent: "Shared memory: " + ACCESSES[d.access] + " " + (names || "memory without a name") + ", " +
@@ -679,7 +684,7 @@ function showStep() {
 
 // ---- Fragments ------------------------------------------------------------------------------------
 
-// The lane and register of each element: lane 4 g + t has in register i the element (g + row[i],
+// The lane and register of each element: register i of lane 4 g + t has the element (g + row[i],
 // step t + column[i] + e).
 function fragmentTable(name, m, values) {
   const details = element("details", { open: view.openFragments.has(name) },
@@ -723,7 +728,8 @@ function fragmentCells(m, values) {
     element("p", { textContent: "Lane " + view.lane + " holds, register by register: " + mine.join(", ") })];
 }
 
-// A warp's registers for a wgmma, sixteen rows: D, and A unless A is in shared memory.
+// Shows the registers of a warp in a wgmma, which has sixteen rows: D, and A unless it is in shared
+// memory.
 function addWgmma(f, events) {
   const list = (count, of) => Array.from({ length: count }, (_, i) => of(i)), half = (i) => 8 * (i >> 1 & 1);
   f.D = { type: "f32", per: 1, step: 2, row: list(f.n / 2, half), column: list(f.n / 2, (i) => 8 * (i >> 2) + (i & 1)) };
@@ -750,7 +756,7 @@ function fragmentParts(f, events) {
 
 // ---- Values ---------------------------------------------------------------------------------------
 
-// The registers recorded at a step: for each, lane -> bits.
+// The registers recorded at a step; for each, the bits of each lane.
 function valuesOf(events) {
   const registers = [];
   for (const e of events)
@@ -773,7 +779,7 @@ function e5m2Of(bits) {
   return halfOf(bits << 8);
 }
 
-// Number `part` of those in a register's bits, as text.
+// The number at position `part` of a register's bits, as text.
 function numberIn(bits, type, part) {
   const short = (x) => String(Number(x.toPrecision(6))), at = (width) => bits / 2 ** (width * part) & 2 ** width - 1;
   scratch.setUint32(0, bits >>> 0);
@@ -787,8 +793,8 @@ function numberIn(bits, type, part) {
   return String(bits);
 }
 
-// The type in which an instruction's result is shown: the first that its opcode names. f16x2 is two
-// halves in a register.
+// The type in which an instruction's result is shown: the first type in its opcode. f16x2 is two
+// halves in one register.
 function resultType(opcode) {
   const type = opcode.match(/\.((?:bf16|f16|e4m3|e5m2)(?:x2)?|f32|f64|tf32|[usb]\d+)/);
   return type ? type[1] : "b32";
@@ -811,9 +817,10 @@ function valueParts(events, step) {
   return [element("h2", { textContent: "What " + (stores ? "is stored" : "was written") + ", lane by lane" }), list];
 }
 
-// ---- Barriers and copies on their way -------------------------------------------------------------
+// ---- Barriers, and copies under way
+// ----------------------------------------------------------------
 
-// The copies under way at a step; those of one group to one tile are shown together.
+// The copies under way at a step; copies of one group to one tile are shown together.
 function copiesAt(at) {
   const flying = new Map();
   for (const c of film.copies) {
@@ -921,7 +928,7 @@ function neighbour(direction) {
   return k < 0 || k >= list.length ? view.at : list[k];
 }
 
-// The warp's next step on another line; backwards, the first step of the line before.
+// The warp's next step that is on another line; backwards, the first step of the line before.
 function otherLine(direction) {
   const list = film.ofWarp[film.warp[view.at]], row = (k) => view.rowOf[film.insn[list[k]]];
   let i = lastAtMost(list, view.at), here = row(i);
@@ -947,7 +954,7 @@ function follow(warp) {
   }
 }
 
-// A fault's accesses: [[index of the film, step], ...], the second one last.
+// The two accesses of a fault, [[index of the film, step], ...], the later one last.
 function accessesOf(f) {
   const accesses = [[0, f.step]];
   if (f.elsewhere && films[1]) accesses.unshift([1, firstAccess(films[1], f, films[1].steps - 1)]);
@@ -977,8 +984,8 @@ function showFault(number, step, which = 0) {
 
 const nextLesson = () => view.lessons.find((l) => l.step > view.at);
 
-const PACE = 500; // milliseconds a step
-let playing = 0; // the timer
+const PACE = 500; // milliseconds for each step
+let playing = 0; // the timer; 0: not playing
 
 function play(on) {
   clearInterval(playing);
@@ -988,7 +995,8 @@ function play(on) {
     if (view.at === before) play(false);
   }, PACE);
   $("play").textContent = on ? "pause" : "play";
-  $("now").setAttribute("aria-live", on ? "off" : "polite"); // nobody can listen to two sentences a second
+  $("now").setAttribute("aria-live", on ? "off" : "polite"); // two sentences a second would be too
+                                                             // fast for a screen reader
 }
 
 const actions = {
@@ -1012,7 +1020,8 @@ function listen() {
     showStep();
   });
   $("source").addEventListener("scroll", () => view.scrolling || (view.scrolled = $("source").scrollTop));
-  const stop = (event) => event.target.id === "play" || play(false); // a reader who takes a step stops the playing
+  const stop = (event) => event.target.id === "play" || play(false); // stops playing when the
+                                                                     // reader does anything else
   $("viewer").addEventListener("click", stop);
   $("viewer").addEventListener("input", stop);
   for (const [id, act] of Object.entries(actions)) $(id).addEventListener("click", act);
@@ -1041,15 +1050,15 @@ function listen() {
 
 // ---- Lessons --------------------------------------------------------------------------------------
 
-// The source lines of an instruction: its own, then the line where its function is called, and so
-// on.
+// The source lines of an instruction: its own, then the line that calls its function, and so on
+// outwards.
 function linesOf(insn) {
   const [file, line, callers] = film.recording.instructions[insn];
   return [file + ":" + line, ...callers].map((place) => ({ place, row: view.rowAt.has(place) ? view.rowAt.get(place) : -1 }));
 }
 const textAt = (row) => row < 0 ? "" : film.source[row][2];
 
-// What a step does, in the words of lessons.js.
+// What happens in a step, in the terms of lessons.js.
 function doneAt(step) {
   const done = { does: [], on: "", tiles: { reads: [], writes: [], copies: [] }, at: [] };
   for (const e of film.details[step] || []) {
@@ -1077,13 +1086,13 @@ function wavesAt(step) {
   return sum;
 }
 
-// The threads that have read the bytes that a step writes or copies to.
+// The step that last read the bytes that this step writes or copies to.
 function readBefore(step, done) {
   if (done.counter) return film.insn.indexOf(film.insn[step]) < step ? { step: film.insn.indexOf(film.insn[step]) } : null;
   return done.at.length ? whoTouches(film, step - 1, -1, done.at[0], reads) : null;
 }
 
-// The first step that fits, or the one with most wavefronts; -1 if there is none.
+// The first step that fits a lesson's pattern, or the one with the most wavefronts; -1: none fits.
 function findLesson(find) {
   const fits = film.recording.instructions.map((insn, i) => (!find.op || insn[4].includes(find.op)) &&
     (!find.at || linesOf(i).some((l) => textAt(l.row).includes(find.at))));
@@ -1101,7 +1110,7 @@ function findLesson(find) {
   return best;
 }
 
-// The values that a lesson's sentence may name.
+// The values that the sentence of a lesson may name.
 function factsOf(step) {
   const done = doneAt(step), count = wavesAt(step), reader = readBefore(step, done);
   const tiles = [...done.tiles.copies, ...done.tiles.writes, ...done.tiles.reads];
@@ -1114,8 +1123,8 @@ function factsOf(step) {
   };
 }
 
-// The chapter's lessons that this recording has, each with its step and its sentence, in the film's
-// order.
+// The lessons that fit this recording, each with its step and its sentence, in the order of the
+// film.
 function findLessons() {
   const found = [];
   for (const lesson of LESSONS[film.chapter] || []) {
@@ -1137,8 +1146,8 @@ function showLessons() {
   $("lesson-list").replaceChildren(...list);
 }
 
-// A page that shows this one passes on its reader's choice of colours: ?colours=light or dark in
-// the address.
+// A page that has this one in a frame passes its reader's choice of colours on in the address:
+// ?colours=light or dark.
 function chooseColours() {
   const choice = new URLSearchParams(location.search).get("colours");
   if (choice !== "light" && choice !== "dark") return;
@@ -1148,7 +1157,7 @@ function chooseColours() {
   }
 }
 
-// Goes to #step=N or #bookmark=NAME; returns whether that exists.
+// Goes to #step=N or #bookmark=NAME; returns false if that does not exist.
 function goTo(hash) {
   const step = hash.match(/^#step=(\d+)$/), name = hash.match(/^#bookmark=([\w-]+)$/);
   const lesson = name && view.lessons.find((l) => l.name === name[1]);
@@ -1159,7 +1168,8 @@ function goTo(hash) {
   return true;
 }
 
-// ---- Places of interest ------------------------------------------------------------------------------------
+// ---- Bookmarks and faults
+// ---------------------------------------------------------------------------------
 
 function marks() {
   const list = [], once = new Set();
@@ -1222,7 +1232,7 @@ function showFaults() {
 
 // ---- The start ------------------------------------------------------------------------------------
 
-// For the test: walks to the end and back, and returns what was shown.
+// For the test: steps to the end and back, and returns what was shown.
 function selfTest() {
   const said = { steps: film.steps, waves: 0, drawn: 0, wrong: [], lines: {} };
   for (const [i, sum] of view.sums.entries())
@@ -1257,12 +1267,13 @@ function selfTest() {
   const began = performance.now();
   for (let i = 0; i < 120; ++i) {
     actions.next();
-    void document.body.offsetHeight; // with the layout
+    void document.body.offsetHeight; // forces the layout, which is timed, too
   }
   said.ms = (performance.now() - began) / 120;
   said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
   const valued = film.details.findIndex((events, s) => events && film.recording.fragments[film.insn[s]] && events.some((e) => e[0] === VALUE));
-  if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)?.[1]; // its table is open
+  // with the table of values open.
+  if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)?.[1];
   said.buffers = film.buffers.map((b) => b.name);
   said.opened = view.opened;
   said.fault = films[0].faults.filter((f) => !f.again).map((f) => [...accessesOf(f).map(([which, step]) => [which, step, placeName(films[which].insn[step])]), f.sentence]);
@@ -1307,7 +1318,7 @@ async function start() {
   else go(view.lessons.length ? view.lessons[0].step : 0);
   goTo(location.hash);
   view.opened = view.at;
-  // ?play in the address plays at once, except for readers who want no motion.
+  // ?play in the address starts playing, except for readers who prefer no motion.
   if (new URLSearchParams(location.search).has("play") && !matchMedia("(prefers-reduced-motion: reduce)").matches) play(true);
 }
 

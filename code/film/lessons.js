@@ -1,19 +1,19 @@
 // lessons.js: the bookmarks of each chapter's film.
 //
-// A lesson is a name (its address is #bookmark=NAME), a pattern of its step, and a sentence. The
-// step is the first of the recording, in the order of the film, that fits the whole pattern.
+// A lesson has a name (its address is #bookmark=NAME), a pattern for its step, and a sentence. Its
+// step is the first one in the film that fits the whole pattern.
 //
-//   at      words of the source line, or of a line that calls the function
-//   op      words of the PTX opcode
+//   at      words in the source line, or in a line that calls the function
+//   op      words in the PTX opcode
 //   reads, writes, copies     the beginning of a tile's name
-//   does    "released": a barrier lets its warps go on; "waits", "passes": the answer of an mbarrier that was asked;
-//           "completes": a phase of an mbarrier ends; "left": a wait for copies ends; "bulk", "product" begin
+//   does    "released": a barrier lets its warps go on; "waits", "passes": the answer of an mbarrier to a test;
+//           "completes": a phase of an mbarrier ends; "left": a wait for copies ends; "bulk", "product": one begins
 //   on      the beginning of the mbarrier's name
-//   again   the tile has been read before, so that this overwrites it
-//   most    not the first such step but the one with most wavefronts
+//   again   the tile has been read before, so that this step overwrites it
+//   most    of the steps that fit, the one with the most wavefronts instead of the first
 //
-// In the sentence, braces stand for counts at the step: film.js, factsOf(). A lesson whose step a
-// recording does not have (another shape, somebody's own kernel) is left out.
+// In the sentence, names in braces are replaced by values at the step (factsOf() in film.js). A
+// lesson is left out if no step of the recording fits: another shape, or somebody's own kernel.
 "use strict";
 
 const oneBank = {

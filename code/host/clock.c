@@ -1,5 +1,5 @@
-// clock.c: the time. It is a file of its own because some programs that need it also link the simulator, and the
-// simulator has a fail() of its own, which would clash with that of say.c.
+// clock.c: the time. It has a file of its own because some programs that need it also link the
+// simulator, whose fail() would clash with that of say.c.
 #include "host.h"
 
 #include <time.h>

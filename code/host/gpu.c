@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-// A function of the GPU's driver; NULL if there is no driver.
+// A function of the GPU's driver; NULL: there is no driver, or it lacks the function.
 static void *driver_function(const char *name)
 {
     static void *driver;
@@ -11,7 +11,7 @@ static void *driver_function(const char *name)
     if (!asked)
         driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (!asked && driver &&
-        dlsym(driver, "ptxsim_version")) // the simulator's stand-in is no driver
+        dlsym(driver, "ptxsim_version")) // it is the simulator's library, not a driver
         driver = NULL;
     asked = true;
     return driver ? dlsym(driver, name) : NULL;

@@ -1,4 +1,4 @@
-// json.c: values at dotted paths of JSON, and JSON files.
+// json.c: values in JSON by dotted paths, and JSON files.
 #include "host.h"
 
 #include "workbench/workbench.h"

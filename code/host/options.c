@@ -1,4 +1,5 @@
-// options.c: a program's options by a table: their names, what they take, and the text of --help.
+// options.c: a program's options, described in a table: their names, their arguments, and the text
+// of --help.
 #include "host.h"
 
 #include <getopt.h>

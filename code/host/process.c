@@ -13,7 +13,8 @@
 
 enum { LAST_WORDS_SECONDS = 3 };
 
-// Opens a temporary file without a name, which the system removes when it is closed, also after a crash.
+// Opens a temporary file without a name, which the system removes when it is closed, even after a
+// crash.
 static int scratch(void)
 {
     FILE *file = tmpfile();
@@ -59,8 +60,8 @@ static void interrupt(int signal)
     interrupted = signal;
 }
 
-// Waits for a program's exit status. After `seconds` the program is killed. An interrupt is passed on to the program,
-// which then has a few seconds to say where it was.
+// Waits for a program's exit status. After `seconds` the program is killed. An interrupt is passed
+// on to the program, which then has a few seconds to report where it was.
 static int await(pid_t pid, int seconds)
 {
     double began = now(), end = began + seconds;
@@ -84,7 +85,7 @@ static int await(pid_t pid, int seconds)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// After an interrupt: prints what the program said about where it was, then ends this process by the same signal.
+// After an interrupt: prints what the program reported, then ends this process by the same signal.
 static void end_interrupted(char *err)
 {
     done();
@@ -143,7 +144,7 @@ bool process_start(struct process *child, char *const argv[], char *const env[])
     close(out[1]);
     child->in = fdopen(in[1], "w");
     child->out = fdopen(out[0], "r");
-    // Writing to a program that has ended must not end this one: its missing answer is reported.
+    // Writing to a program that has ended must not end this one: the missing answer is reported.
     signal(SIGPIPE, SIG_IGN);
     return child->in && child->out;
 }
@@ -153,7 +154,7 @@ json_t *process_ask(struct process *child, const char *request, int seconds)
     char line[4096];
     if (fprintf(child->in, "%s\n", request) < 0 || fflush(child->in) == EOF)
         return NULL;
-    do { // until a line is an answer: lines before it are messages of the program
+    do { // until a line is an answer: other lines are messages of the program
         struct pollfd ready = {.fd = fileno(child->out), .events = POLLIN};
         if (poll(&ready, 1, seconds * 1000) <= 0 || !fgets(line, sizeof line, child->out))
             return NULL;

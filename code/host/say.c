@@ -1,4 +1,4 @@
-// say.c: the line that a failing program prints, texts, and the line that says what is being done.
+// say.c: fail(), texts, and a line on stderr that shows what is being done.
 #include "host.h"
 
 #include <errno.h>
@@ -51,8 +51,8 @@ char *text(const char *format, ...)
     return string;
 }
 
-static char under_way[128]; // what is being done; empty: no line is shown
-static int told;            // the seconds that the line shows now
+static char under_way[128]; // what is being done; "": no line is shown
+static int told;            // the seconds in the line
 
 void doing(const char *format, ...)
 {

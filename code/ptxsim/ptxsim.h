@@ -248,8 +248,8 @@ struct ablation {
     } chosen[SPOILED_MOST];
     uint64_t ctas; // in launches before this one
     bool logs;     // each execution is appended to `log`; the caller frees `log`
-    uint64_t
-        drawn; // SPOIL_LOOKUPS: selects the CTAs that are logged, one of four, which stands for the others
+    // SPOIL_LOOKUPS: selects the CTAs that are logged, one of four, which stands for the others.
+    uint64_t drawn;
     struct execution *log;
     size_t logged, room;
     // If `logs`: for each two bytes of global memory from address `watched` on, 1 + the CTA that

@@ -11,9 +11,9 @@ TITLE = "cuDNN, FP8"
 ROUNDS_P = True
 SCALES = "tensor"
 HEAD_DIM = 64
-P_SCALE = 256.0  # P is at most 1
+P_SCALE = 256.0  # P is at most 1, so its codes are those of 256 P
 
-plans = {}  # by shape
+plans = {}  # by shape and scales
 
 
 def one(value):
@@ -22,7 +22,8 @@ def one(value):
 
 class Plan:
     def __init__(self, q, k, v, scales, kept):
-        self.kept = kept  # the tensor whose address is the key: no other gets its address
+        self.kept = kept  # keeps the tensor whose address is the key, so that no other tensor gets
+                          # that address
         self.handle = cudnn.create_handle()
         fp8, fp32 = cudnn.data_type.FP8_E4M3, cudnn.data_type.FLOAT
         graph = cudnn.pygraph(io_data_type=fp8, intermediate_data_type=fp32, compute_data_type=fp32,
@@ -58,7 +59,8 @@ class Plan:
 
 
 def attention(q, k, v, q_scales, k_scales, v_scales):
-    key = (tuple(q.shape), q_scales.data_ptr())  # the scales are those of one set of inputs
+    key = (tuple(q.shape), q_scales.data_ptr())  # a set of inputs is known by the address of its
+                                                 # scales
     if key not in plans:
         scales = [s[:1].reshape(1, 1, 1, 1).clone() for s in (q_scales, k_scales, v_scales)]
         plans[key] = Plan(q, k, v, scales, q_scales)

@@ -41,12 +41,13 @@ def sequences(count, seq_len, causal):
     return starts, keys, plan
 
 
-scales_of = {}  # by the address of the heads' scales: a scale for each sequence, and the heads' own
+scales_of = {}  # by the address of the heads' scales: a scale for each sequence, and those scales
 
 
 def of_sequences(scales, batch):
     key = scales.data_ptr(), batch
-    if key not in scales_of:  # the heads' own are kept, too, so that no other tensor gets their address
+    if key not in scales_of:  # the heads' scales are kept, too, so that no other tensor gets their
+                              # address
         scales_of[key] = scales.repeat(batch).view(-1, 1), scales
     return scales_of[key][0]
 

@@ -14,7 +14,7 @@ INPUTS = "half"
 def attention(q, k, v, causal=False):
     """q, k, v: [B][H][S][64] of half; returns the same."""
     out = flash_attn_func(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=causal)
-    if isinstance(out, tuple):  # with the logarithm of the sums
+    if isinstance(out, tuple):  # the output, and the logarithms of the sums
         out = out[0]
     return out.transpose(1, 2)
 

@@ -19,10 +19,11 @@ TITLE = "Triton, E4M3"
 ROUNDS_P = True
 HEAD_DIM = 64
 LOG2_E = 1.4426950408889634
-P_SCALE = tl.constexpr(256.0)  # P is at most 1: codes of 256 P have their full precision down to 2^-14
+P_SCALE = tl.constexpr(256.0)  # P is at most 1; codes of 256 P have full precision for P down to
+                               # 2^-14
 FORMS = ("as it lies", "turned", "half")
 TURNED, HALF = tl.constexpr(1), tl.constexpr(2)
-TURNED_AT_ONCE = 128  # rows of V
+TURNED_AT_ONCE = 128  # rows of V that one program turns
 
 tilings = [triton.Config({"BLOCK_M": m, "BLOCK_N": n}, num_warps=warps, num_stages=stages)
            for m, n, warps in ((64, 32, 4), (64, 64, 4), (64, 128, 4),
@@ -32,7 +33,7 @@ tilings = [triton.Config({"BLOCK_M": m, "BLOCK_N": n}, num_warps=warps, num_stag
 
 @triton.jit
 def tile(places, rows, seq_len, WHOLE: tl.constexpr):
-    if WHOLE:  # no tile reaches past the last row
+    if WHOLE:  # no tile goes past the last row
         return tl.load(places)
     return tl.load(places, mask=rows < seq_len, other=0.0)
 
@@ -45,7 +46,7 @@ def turn(v, turned, seq_len, padded_len, HEAD_DIM: tl.constexpr, ROWS: tl.conste
     codes = tl.load(v + head * seq_len * HEAD_DIM + rows[:, None] * HEAD_DIM + d[None, :],
                     mask=rows[:, None] < seq_len, other=0)
     tl.store(turned + head * padded_len * HEAD_DIM + d[:, None] * padded_len + rows[None, :],
-             tl.trans(codes))  # zeros past the last key
+             tl.trans(codes))  # what lies past the last key is zero
 
 
 @triton.autotune(configs=tilings, key=["seq_len", "heads_all", "FORM"])
@@ -53,7 +54,7 @@ def turn(v, turned, seq_len, padded_len, HEAD_DIM: tl.constexpr, ROWS: tl.conste
 def attend(q, k, v, q_scales, k_scales, v_scales, out, heads, heads_all, seq_len, padded_len, softmax_scale,
            HEAD_DIM: tl.constexpr, WHOLE: tl.constexpr, FORM: tl.constexpr,
            BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    head = tl.program_id(1).to(tl.int64)  # of all batches
+    head = tl.program_id(1).to(tl.int64)  # number of the head, counted over all batches
     base = head * seq_len * HEAD_DIM
     d = tl.arange(0, HEAD_DIM)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -107,13 +108,13 @@ def run(form, q, k, v, q_scales, k_scales, v_scales):
     return out
 
 
-chosen = {}  # the form of each shape, and what note() says of it
+chosen = {}  # for each shape, its form and the text for note()
 
 
 def choose(*tensors):
     times, notes = [], []
     for form, name in enumerate(FORMS):
-        run(form, *tensors)  # which chooses the tiles
+        run(form, *tensors)  # the autotuner chooses the tiles
         best = attend.best_config
         times.append(triton.testing.do_bench_cudagraph(lambda form=form: run(form, *tensors)))
         notes.append(f"{name}: {best.kwargs['BLOCK_M']} x {best.kwargs['BLOCK_N']}, {best.num_warps} warps, "

@@ -1,13 +1,13 @@
-// compare.c: two run records side by side, as a Markdown table.
+// compare.c: compares two run records in a Markdown table.
 //
 //   compare A.json B.json [--out COMPARE.md]
 //
-// A record is what a program's --record writes, or labs/tools/pytorch. Every shape that both have timed
-// gets a row: p50, p90 and mean of each, A's over B's, and a verdict. The two runs were not
-// alternated, so the verdict only believes what stands clear of both runs' own spread; a lab
-// (./labN) measures the ratio properly. Times of a wrong kernel, of two devices or of different
-// ways of timing are not compared. Exit status: 0 done, 2 bad usage, 3 records that cannot be
-// compared.
+// A record is what a program's --record writes, or labs/tools/pytorch. Every shape that both have
+// timed gets a row: p50, p90 and mean of each, A's divided by B's, and a verdict. The two runs did
+// not alternate, so a difference counts only if it exceeds what each run varied by itself; a lab
+// (./labN) measures the ratio properly. Times of a wrong kernel, of two different devices, or
+// measured in different ways are not compared. Exit status: 0 done, 2 bad usage, 3 records that
+// cannot be compared.
 #include "../driver/lab.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ static struct run load(const char *path)
     return run;
 }
 
-// A shape's time; NaN if the shape was not timed.
+// A time of a shape; NaN: the shape was not timed.
 static double time_at(const struct run *run, json_t *shape, const char *name, const char *key)
 {
     double value = number_at(shape, key);

@@ -32,7 +32,7 @@ def replayed(call, samples=21, sample_us=2000.0):
 
     graph = graph_of(call)
     once = min(sample(graph, 2) for _ in range(3))
-    if once < 100:  # else the replays themselves would be measured
+    if once < 100:  # for longer calls, launching them costs little
         graph = graph_of(call, 20)
         return statistics.median(sample(graph, max(1, int(sample_us / once / 20))) for _ in range(samples)) / 20
     return statistics.median(sample(graph, max(1, int(sample_us / once))) for _ in range(samples))

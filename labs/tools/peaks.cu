@@ -1,11 +1,11 @@
-// peaks: what the units that chapter 15 needs deliver at most on the GPU at hand, as a record.
+// peaks: measures the peak rates, on this GPU, of the units that chapter 15 needs; prints a record.
 //
 //   nvcc -std=c++20 -O3 -arch=native -o build/peaks labs/tools/peaks.cu
 //   build/peaks >plots/runs/<gpu>/ch15-peaks.json
 //
-// Each kernel repeats one instruction on registers, with enough independent chains in each warp
-// that only the unit can be the limit: mma.sync on halves, ex2, the conversion from E4M3, and
-// products with exponentials among them.
+// Each kernel repeats one instruction on registers, with so many independent chains in each warp
+// that only the unit can limit it: mma.sync on halves, ex2, the conversion from E4M3, and products
+// mixed with exponentials.
 #include <cuda_runtime.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -41,8 +41,7 @@ __device__ void conversion(uint32_t &x)
                  : "+r"(x));
 }
 
-// As attention has them for each 16 x 16 block of scores: 16 products, and 8 exponentials of each
-// lane.
+// Mixed as in attention on a 16 x 16 block of scores: 16 products, and 8 exponentials by each lane.
 enum kind { PRODUCTS, EXPONENTIALS, BOTH, CONVERSIONS };
 
 template <kind KIND> __global__ void __launch_bounds__(THREADS) work(float *out)
@@ -69,7 +68,7 @@ template <kind KIND> __global__ void __launch_bounds__(THREADS) work(float *out)
     for (int i = 0; i < CHAINS; ++i)
         sum += d[i][0] + d[i][1] + d[i][2] + d[i][3] + x[i] + codes[i];
     if (sum == 1.25f)
-        out[threadIdx.x] = sum; // never true, but the compiler cannot know
+        out[threadIdx.x] = sum; // never true, which the compiler cannot know
 }
 
 template <kind KIND> static double shortest_us(int ctas, float *out)

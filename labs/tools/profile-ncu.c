@@ -1,10 +1,10 @@
-// profile-ncu.c: what Nsight Compute measures for one launch of a program.
+// profile-ncu.c: shows what Nsight Compute measures for one launch of a program.
 //
 //   profile-ncu PROGRAM [SHAPE [SEED [WARMUP]]]     in the repository's root
 //
-// WARMUP launches on other inputs come first. The clock is left as it is, as in the timed runs. If
-// the program turns out to be wrong, nothing is reported. Exit status: 0 done, 1 wrong, 2 bad
-// usage, 3 no GPU, no Nsight Compute, no program.
+// WARMUP launches on other inputs come first. The clock is not fixed, as in timed runs. If the
+// program is wrong, nothing is reported. Exit status: 0 done, 1 wrong, 2 bad usage, 3 no GPU, no
+// Nsight Compute, no program.
 #include "../driver/lab.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_WARMUP = 60 }; // a program takes 64 seeds
+enum { MOST_WARMUP = 60 }; // a program takes at most 64 seeds
 
-// The seeds of the warm-up launches, then the one that counts.
+// The seeds of the warm-up launches, then that of the measured one.
 static char *seed_list(int seed, int warmup)
 {
     char *list = text("%s", "");

@@ -1,19 +1,19 @@
-// scoreboard.c: every stage and PyTorch's attention on one GPU, in one run.
+// scoreboard.c: times every stage and PyTorch's attention on one GPU, in one run.
 //
 //   scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST] [--backends LIST] [--over LIST]
 //              [--inputs LIST] [--rounds N] [--contestant my.py ...] [--causal]
 //
-// All contestants of a shape are started and checked first; only then is anything timed. They are
-// timed in turn, a short batch each, and in the other order in the next round, so that a drifting
-// clock affects all of them. Each is timed in three ways: graph, plain, cold (chapter 19 and --help
-// of any program explain them). A contestant that is wrong, before or after, has no times. Slow
-// ones get fewer rounds: see SLOW_US. A contestant may be an attention in a Python file
-// (labs/tools/pytorch --help). Each program is compared, round by round, with PyTorch's backends,
-// the contestants, and the programs that --over names. With --causal PyTorch's backends have a
-// causal mask. With several kinds of --inputs each shape is run again for each further kind, in
-// graphs only, and the results stand in the record under "inputs" of the shape. The record holds
-// everything; OUT.json is plots/runs/<gpu>/scoreboard.json, or build/board/scoreboard.json with a
-// program of your own.
+// First all contestants of a shape are started and checked; then they are timed in turn, a short
+// batch each, and in reverse order in the next round, so that a drifting clock affects all of them.
+// Each is timed in three ways: graph, plain, cold (chapter 19 and any program's --help explain
+// them). A contestant that is wrong, before or after, has no times. Slow ones get fewer rounds: see
+// SLOW_US. A contestant may be an attention in a Python file (labs/tools/pytorch --help). Each
+// program is compared, round by round, with PyTorch's backends, the contestants, and the programs
+// that --over names. With --causal, PyTorch's backends have a causal mask. With several kinds of
+// --inputs, each shape is run again for each further kind, in graphs only; these results are under
+// "inputs" of the shape in the record. The record has everything; OUT.json is
+// plots/runs/<gpu>/scoreboard.json or, with a program of your own, build/board/scoreboard.json.
+//
 // Exit status: 0 done, 1 something was wrong, 2 bad usage, 3 no GPU, no programs.
 #include "../driver/lab.h"
 
@@ -30,28 +30,27 @@ enum { MAX_ENTRIES = 64, MAX_ROUNDS = 99, CHECK_SECONDS = 300, ANSWER_SECONDS = 
 enum { MOST_SAMPLES = 40, SLOW_ROUNDS = 3 };
 static const char *const modes[MODES] = {"graph", "plain", "cold"};
 static const double BATCH_US = 8000; // a batch is about this long
-static const double SLOW_US = 100e3; // a longer sample is slow: SLOW_ROUNDS of one sample
-static const double PLAIN_US = 5000; // a longer launch hides what launching costs
+static const double SLOW_US = 100e3; // a longer sample is slow: it gets SLOW_ROUNDS of one sample
+static const double PLAIN_US = 5000; // in a longer launch, the cost of launching is hidden
 
 struct entry {
     const char *name;     // "ch03_wmma_qk", "pytorch-flash", or the name of the student's file
     const char *backend;  // PyTorch's backend, or the contestant's name; NULL: a program
     const char *path;     // the program, or the contestant's file
-    bool own;             // a contestant's Python file, not PyTorch's
-    struct process child; // a program's own process; PyTorch's backends share one
+    bool own;             // it is a contestant's Python file, not a backend of PyTorch
+    struct process child; // of a program; PyTorch's backends share one
     bool started, timed;
-    bool compared; // others are compared with it: PyTorch's backends, and those of --over
-    const char *verdict, *why; // "wrong" or "left out", and one line; or NULL
+    bool compared; // others are compared with it: a backend of PyTorch, or one of --over
+    const char *verdict, *why; // verdict: "wrong" or "left out", why: one line; or both NULL
     double times[MODES][MAX_ROUNDS];
     int rounds[MODES], samples[MODES], launches[MODES];
-    struct clock_span clock[MODES], batch; // of all rounds, and of the last batch
-    json_t *said;                          // its object in the record
+    struct clock_span clock[MODES], batch; // over all rounds; of the last batch
+    json_t *said;                          // the entry's object in the record
 };
 
 static struct entry entries[MAX_ENTRIES];
 static struct shape shapes[MAX_SHAPES];
-static const char
-    *kinds[INPUT_KINDS_DRAWN]; // for all but the first, only replayed graphs are timed
+static const char *kinds[INPUT_KINDS_DRAWN]; // for all but the first kind, only graphs are timed
 static int entry_count, shape_count, kind_count, kind, rounds = 9, wrong_ones;
 static struct process pytorch;
 static bool pytorch_here, causal;
@@ -108,7 +107,7 @@ static void add_backend(const char *name)
     fail(EXIT_USAGE, "--backends: \"%s\" is none of flash, cudnn, efficient, math", name);
 }
 
-// Adds an attention in a Python file, timed beside PyTorch's.
+// Adds an attention in a Python file, which is timed beside PyTorch's.
 static void add_contestant(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -161,7 +160,7 @@ static void add_kind(const char *name)
          name);
 }
 
-// Adds a program of the reader's own, compiled as the book's are.
+// Adds a program of the reader's own, compiled like the book's.
 static void add_student(const char *source)
 {
     const char *slash = strrchr(source, '/');
@@ -267,8 +266,8 @@ static char *own_record(const struct entry *entry)
     return text("build/board/%s.json", entry->name);
 }
 
-// Handles a program that has ended by itself: status 1 means a gate failed, another one the
-// machine.
+// Handles a program that has ended by itself: with status 1 because a gate failed, otherwise
+// because of the machine.
 static void stop(struct entry *entry)
 {
     struct output output = process_finish(&entry->child, CHECK_SECONDS);
@@ -328,7 +327,7 @@ static void start_programs(const struct shape *shape)
     }
 }
 
-// Checks each PyTorch backend's outputs; its answer becomes the entry's accuracy.
+// Checks the outputs of a PyTorch backend; its answer becomes the entry's accuracy.
 static bool check_backend(struct entry *entry, const struct shape *shape)
 {
     json_t *said = ask(entry, shape, "check", 0);
@@ -346,7 +345,7 @@ static bool check_backend(struct entry *entry, const struct shape *shape)
     return !entry->verdict;
 }
 
-// One answer of a contestant; false, with a verdict, if there is none.
+// Gets one time from a contestant; false, and a verdict, if it gives none.
 static bool ask_time(struct entry *entry, const struct shape *shape, int mode, int samples,
                      double *us)
 {
@@ -378,7 +377,8 @@ static bool is_asked(const struct entry *entry, int mode)
     return mode != PLAIN_LAUNCHES || entry->times[GRAPH][0] < PLAIN_US;
 }
 
-// Checks all: whoever answers has been checked. Times do not matter yet: others are still starting.
+// Checks all entries: an entry that answers has been checked. The times do not count, since others
+// are still starting.
 static void check_all(const struct shape *shape)
 {
     for (int i = 0; i < entry_count; ++i) {
@@ -392,7 +392,7 @@ static void check_all(const struct shape *shape)
     }
 }
 
-// Finds, by an uncounted batch of each, how many samples its batches take.
+// Runs an uncounted batch of each entry to find out how many samples its batches should have.
 static void choose_samples(const struct shape *shape)
 {
     for (int i = 0; i < entry_count; ++i)
@@ -432,7 +432,7 @@ static void time_all(const struct shape *shape)
     done();
 }
 
-// Checks the outputs once more; a program reports them, and what it was built from.
+// Checks the outputs again; a program also reports what it was built from.
 static void check_again(struct entry *entry, const struct shape *shape)
 {
     if (entry->backend) {
@@ -475,7 +475,8 @@ static json_t *summary_json(const struct entry *entry, int mode)
     return said;
 }
 
-// How many times as fast as `other`: the median of the rounds' ratios, with its interval.
+// How many times as fast an entry is as `other`: the median of the rounds' ratios, with its
+// interval.
 static json_t *ratio_json(const struct entry *entry, const struct entry *other, int mode)
 {
     double ratios[MAX_ROUNDS];
@@ -509,7 +510,7 @@ static const struct entry *fastest(bool of_pytorch, int mode)
     return best;
 }
 
-// The clock and its limits, if nvidia-smi tells them.
+// The clock and its limits, if nvidia-smi reports them.
 static json_t *clocks(void)
 {
     char *command[] = {"nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw",
@@ -624,7 +625,7 @@ static void start_pytorch(void)
     pytorch_here = said && at(said, "torch");
     if (pytorch_here) {
         json_object_set_new(board, "pytorch", said);
-        if (shapes[0].page) // for a cache, what matters is how fast it is read
+        if (shapes[0].page) // of a cache, the speed of reading counts
             json_object_set_new(board, "bandwidth",
                                 process_ask(&pytorch, "bandwidth", CHECK_SECONDS));
         return;
@@ -633,7 +634,7 @@ static void start_pytorch(void)
     printf("scoreboard: the stages only: %s\n", last_line(output.err));
 }
 
-// "NVIDIA H200" -> plots/runs/h200/scoreboard.json
+// The path of the record, from the GPU's name: plots/runs/h200/scoreboard.json for "NVIDIA H200".
 static char *default_path(void)
 {
     const char *name = string_at(device, "name");
@@ -644,7 +645,7 @@ static char *default_path(void)
     return text("plots/runs/%s/scoreboard.json", gpu);
 }
 
-// Runs one shape with one kind of inputs, from the start of every program to its place in the
+// Runs one shape with one kind of inputs: starts every program, times all, adds the results to the
 // record.
 static void run_all(const struct shape *shape)
 {

@@ -408,8 +408,8 @@ struct series {
     uint32_t count;                  // reads
     uint64_t at, step;               // at: the first lane's address in the first read; step: modulo
                                      // 2^64
-    uint64_t
-        span; // bytes from the first lane's address that contain a read; 0: a read lies elsewhere, too
+    // Bytes, from the first lane's address on, that contain a read; 0: a read is elsewhere, too.
+    uint64_t span;
     uint64_t from[WARP]; // each lane's address minus the first lane's
 };
 

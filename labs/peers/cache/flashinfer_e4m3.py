@@ -8,7 +8,7 @@ import torch
 
 TITLE = "FlashInfer, E4M3 cache"
 PAGE = 64
-WORKSPACE = 128 << 20  # bytes
+WORKSPACE = 128 << 20  # in bytes
 
 
 def pages_of(codes):

@@ -9,7 +9,7 @@ import torch
 TITLE = "XQA, E4M3 cache"
 ROUNDS_P = ROUNDS_Q = True
 PAGE = 64
-WORKSPACE = 128 << 20  # bytes, of zeros before the first call
+WORKSPACE = 128 << 20  # in bytes; must be zeros before the first call
 
 
 def pages_of(codes):
