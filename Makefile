@@ -1,12 +1,12 @@
-# Attention in Stages. `make help` says what a reader types, `make help-all` lists the targets; V=1
-# shows the commands. This file says what is refused, where everything is built, and what `all` is;
-# the rules are in mk/, a file for each kind of product.
+# Attention in Stages. `make help` lists what a reader types, `make help-all` all targets; V=1 shows
+# the commands. This file refuses goals that cannot work, sets where everything is built, and
+# defines `all`; the rules are in mk/, one file for each kind of product.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
-# A chapter, and everything that the tests need, is compiled on every core unless -j says otherwise.
+# Chapters, and what the tests need, are compiled on all cores, unless -j says otherwise.
 ifneq ($(filter test test-quick tests chapter% lab% profile%,$(MAKECMDGOALS)),)
 ifeq ($(findstring -j,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc)
@@ -16,13 +16,13 @@ endif
 makefiles := Makefile $(wildcard mk/*.mk)
 export LC_ALL := C.UTF-8
 
-# "make chapter 3" is two goals to make.
+# For make, "make chapter 3" is two goals.
 digits := 0% 1% 2% 3% 4% 5% 6% 7% 8% 9%
 ifneq ($(filter $(digits),$(MAKECMDGOALS)),)
 $(error a number belongs to its word: make chapter3, not make chapter 3)
 endif
 # Goals without a rule are refused before anything is made, since other goals may take minutes.
-# Allowed goals are files that are made, words with a number, and phony targets.
+# Allowed are files that can be made, words with a number, and phony targets.
 helps := help help-all
 made := build/% code/ch% $(foreach w,chapter lab starter profile handout gradescope checklist,$(addprefix $w,$(digits)))
 ifneq ($(filter-out $(made),$(MAKECMDGOALS)),)
@@ -38,8 +38,8 @@ ifneq ($(and $(strip $(unfit)),$(filter-out $(helps),$(MAKECMDGOALS))),)
 $(error the path $(CURDIR) has a $(firstword $(unfit)), which compiler and loader cannot handle: move it to a folder without)
 endif
 
-# make BUILD=dir works in a copy of the sources in dir, for a checkout that others share and that
-# cannot be written. Files that are newer there stay as they are.
+# make BUILD=dir works in a copy of the sources in dir, for a shared checkout that cannot be
+# written. Files in dir that are newer remain.
 ifneq ($(if $(filter command,$(firstword $(origin BUILD))),$(BUILD)),)
 goals := $(or $(MAKECMDGOALS),help)
 $(goals): elsewhere

@@ -1,4 +1,4 @@
-# The book in its three editions, as PDF and as HTML, and the sheets of the labs.
+# The book in its three editions, as PDF and as HTML; the sheets of the labs.
 
 book_inputs := book.md code/workbench/workbench.h code/ptxsim/test/banks.cu $(filter-out code/literate/site,$(wildcard chapters/*.md chapters/solutions/*.md chapters/*.bib chapters/*.tsv code/literate/* code/literate/weave/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt))
 draft := $(if $(DRAFT),-draft)
@@ -13,7 +13,7 @@ book-student-html: build/site-student$(draft)/index.html ##2 the same as build/s
 book-teacher: build/attention-in-stages-teacher$(draft).pdf ##2 the PDF with all solutions and model answers
 book-teacher-html: build/site-teacher$(draft)/index.html ##2 the same as build/site-teacher/
 
-# One text in three editions; a site is cut from the one page, with the films that are there.
+# One source makes three editions; a site is cut from the HTML page, with the films that exist.
 define edition
 build/attention-in-stages$(1)$(draft).pdf build/attention-in-stages$(1)$(draft).html: \
 build/attention-in-stages$(1)$(draft).%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)

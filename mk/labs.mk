@@ -1,4 +1,4 @@
-# The labs: labN, what students get, and the grader.
+# The labs: labN, students' copies, and the grader.
 
 build/lab: $(call objects,$(wildcard labs/driver/*.c labs/sheet/*.c) labs/replay.c) build/libhost.a build/libworkbench.a
 	$(say) LD $@
@@ -17,15 +17,14 @@ $(lab_numbers:%=starter%): starter%: build/tangle.stamp
 	$(Q)$(call link_lab,$*)
 	$(call one_line,labs/starter $* $(if $(FORCE),--force))@:
 
-# From what is committed.
+# The autograder is made from committed files.
 #gradescopeN: ##3 lab N's autograder: build/gradescope/labNN.zip (SECRET=FILE)
 $(lab_numbers:%=gradescope%): gradescope%: build/tangle.stamp
 	$(Q)SECRET='$(SECRET)' labs/gradescope/pack $*
 
 # ---- The grader ----------------------------------------------------------------------------------
 
-# The grader, and the runner of a submission's kernels: labs/judge/judge.h says what each part is
-# for.
+# The grader, and the runner of a submission's kernels; labs/judge/judge.h lists the parts.
 judge := $(filter-out labs/judge/runner.c labs/judge/spoil.c labs/judge/gpu.c labs/judge/clock.c,$(wildcard labs/judge/*.c))
 build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
 build/judge: $(call objects,$(judge) $(wildcard labs/sheet/*.c) labs/replay.c code/ptxsim/machine/counts.c) build/libhost.a build/libworkbench.a
@@ -43,13 +42,13 @@ build/clock.so: $(call objects,labs/judge/clock.c)
 grade: $(model_judged:%=build/%) build/judge build/runner build/clock.so build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
-# Takes ten minutes if no result of an earlier run is kept. make test grades one text of each lab,
-# and compares the kept results of the others.
+# Takes ten minutes if no results are kept from an earlier run. make test grades one text of each
+# lab, and compares kept results of the others.
 .PHONY: check-labs
 check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
 	$(Q)labs/tools/check-labs $(LABS)
 
-# Takes long: every cheat and its honest twin, and a class of them whose grading is killed on the
+# Takes long: grades every cheat and its honest twin, and a class of them, killing the grader on the
 # way.
 .PHONY: check-grader
 check-grader: grade ##3 grade the cheats of labs/fixtures, and a class of 60 of them

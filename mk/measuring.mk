@@ -1,6 +1,6 @@
-# Rules for measuring on a GPU, and for what is made from the records: runs, tune, plots.
+# Rules for measuring on a GPU, and for what is made of the records: runs, tune, plots.
 
-# Kernels with one planted mistake each, for labs/tools/probe.
+# Kernels with one mistake each, for labs/tools/probe.
 build/probes: labs/tools/probes.cu build/flags build/cuda build/gpu
 	$(say) NVCC $<
 	$(Q)mkdir -p build/obj/labs/tools; $(call native,80) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native -c $< -o build/obj/labs/tools/probes.o
@@ -11,8 +11,8 @@ build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-# Records everything on a GPU. Without Pandoc nothing is built, as on a machine to which the built
-# programs were copied.
+# Records everything on a GPU. Without Pandoc nothing is built: the built programs have been copied
+# to such a machine.
 .PHONY: runs plots
 runs: $(if $(shell command -v pandoc),all build/ptxsim/ptxsim) ##4 on a GPU: measure all into plots/runs/<gpu>/
 	$(Q)labs/tools/measure-pictures

@@ -1,23 +1,22 @@
 # The simulator, and what it shows of a chapter's kernel: profileN, films.
 
-# The simulator's operations are compiled for three instruction sets, which takes longer than
-# everything else. If only chapters are made, the set of this machine is compiled, in addition to
-# those that are there already.
+# The simulator's operations are compiled for three instruction sets, which takes longer than everything else.
+# For a chapter, only the set of this machine is compiled; sets that exist already are used, too.
 cpu := $(shell sed -n '/^flags/{p;q}' /proc/cpuinfo 2>/dev/null)
 has = $(if $(filter-out $(cpu),$(1)),,yes)
 isa := $(if $(call has,avx2 fma),$(if $(call has,avx512f avx512dq avx512bw avx512vl),avx512,avx2),base)
 only_chapters := $(if $(filter-out chapter% lab% starter% profile%,$(or $(MAKECMDGOALS),help)),,yes)
 there = $(wildcard build/obj/code/ptxsim/ops/isa/$(1).o)
 not_here := $(if $(only_chapters),$(foreach i,$(filter-out $(isa),base avx2 avx512),$(if $(call there,$i),,$i)))
-# The simulator's floors, lowest first: each uses only those below it (code/tools/check-floors). The
-# last three are only for other people's programs: a library without them runs the book's.
+# The simulator's folders, the lowest first: each uses only those before it (code/tools/check-floors). The last
+# three are for other people's programs only: a library without them runs the book's.
 extra := ops/extra decode/extra cudart/extra
 ptxsim := $(image) $(filter-out $(not_here:%=code/ptxsim/ops/isa/%.c),$(foreach f,base parse machine races ops ops/isa decode exec cudart $(extra),$(call sources,code/ptxsim/$f)))
 
 $(call objects,$(ptxsim)): OPT := -fno-semantic-interposition -fno-math-errno -fno-trapping-math
-# Aligning functions to cache lines keeps their speed independent of the code before them.
+# Functions are aligned to cache lines, so that their speed does not depend on the code before them.
 $(call objects,$(filter $(foreach f,machine races ops exec,code/ptxsim/$f/%),$(ptxsim))): OPT := -O3 -falign-functions=64 $(OPT)
-# The set for older processors is compiled in half the time, and runs a tenth slower there.
+# The set for older processors is compiled in half the time with -O2, and then runs a tenth slower.
 build/obj/code/ptxsim/ops/isa/base.o: OPT := $(patsubst -O3,-O2,$(OPT))
 
 build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcudart.map
@@ -26,7 +25,7 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcu
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
 	$(Q)ln -sf $(@F) $(@D)/libcuda.so.1 # the driver's library, too (code/ptxsim/cudart/extra/driver.c)
 
-# The same for CUDA 12 programs; it passes calls on.
+# The runtime for CUDA 12 programs, which passes calls on.
 cudart12 := code/ptxsim/cudart12
 build/ptxsim/libcudart.so.12: $(call objects,$(call sources,$(cudart12))) build/ptxsim/libcudart.so.13 $(addprefix $(cudart12)/,forward libcudart12.map)
 	$(say) LD $@
@@ -34,7 +33,7 @@ build/ptxsim/libcudart.so.12: $(call objects,$(call sources,$(cudart12))) build/
 	    $(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(cudart12)/libcudart12.map -Wl,-z,defs $(filter %.o,$^) build/ptxsim/forward.s \
 	        -L$(@D) -l:libcudart.so.13 -Wl,-rpath,'$$ORIGIN' -o $@
 
-# A wheel of all this, which compiles by itself (code/ptxsim/python/build_ptxsim.py).
+# A wheel of the simulator, which compiles everything itself (code/ptxsim/python/build_ptxsim.py).
 .PHONY: wheel
 wheel: ##5 code/ptxsim as a package for pip: build/wheel/
 	$(Q)rm -rf build/wheel && python3 -m pip wheel -q --no-deps --disable-pip-version-check -w build/wheel ./code/ptxsim
@@ -83,7 +82,7 @@ $(foreach p,$(model_judged),$(eval $(call film,$(p:ch%_talk=%),$p,--kernel _Z9at
 .PHONY: films
 films: $(films) ##1 pages to watch the kernels in: build/films/chapter4.html
 
-# The picture in code/ptxsim/README.md: the page as Chromium shows it.
+# The picture in code/ptxsim/README.md: the page in Chromium.
 .PHONY: film-picture
 film-picture: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 ##5 the film's picture in code/ptxsim/README.md
 	$(Q)mkdir -p build/picture && cd build/picture && cp ../../code/ptxsim/example.cu . && \
@@ -92,7 +91,7 @@ film-picture: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 ##5 the film's pi
 	    chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,760 --virtual-time-budget=4000 \
 	        --screenshot=film.png "file://$$PWD/film.html" 2>chromium.log && cp film.png ../../code/ptxsim/film.png
 
-# The ten loads that "An SM in six pages" counts.
+# The ten loads that are counted in "An SM in six pages".
 .PHONY: banks
 banks: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages
 	$(Q)build/ptxsim/ptxsim profile --lines 12 build/tests/code/ptxsim/test/banks

@@ -1,23 +1,24 @@
-# The tests, compiled by kind; make test, and the checks of style.
+# The tests, compiled by kind; make test; checks of style.
 
-# The C tests run under the address and undefined-behaviour sanitizers; CUDA tests run in the
-# simulator. -O1 would double the compilation of tests that run only for seconds.
+# C tests run under the address and undefined-behaviour sanitizers; CUDA tests run in the simulator.
+# Tests run for seconds only, and -O1 would double their compilation.
 sanitize := -Og -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 san_objects = $(patsubst %.c,build/san/%.o,$(1))
 c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c code/*/test/test_*.c labs/test/test_*.c))
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu code/*/test/test_*.cu))
 bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*.bats labs/test/test_*.bats)
-# Tests that take long begin first, before run-tests has seen how long each takes.
+# These tests take long: they begin first, even if run-tests does not know yet how long each takes.
 long_tests := $(wildcard code/test/test_make.bats labs/test/test_grade.bats labs/test/test_check.bats labs/test/test_grade_cache.bats \
                          labs/test/test_replay.bats code/ptxsim/test/test_film.bats code/literate/test_weave.bats \
                          code/literate/test_solutions.bats code/ptxsim/test/test_races.bats \
                          code/test/test_search.bats code/test/test_stages.bats)
 
 # GCC 13 and 14 misalign 64-byte vectors by 32 bytes in some frames (of 736 bytes, for example) that
-# are watched for use after return: only on the real stack such a frame is moved to fit.
+# are checked for use after return: only on the real stack is such a frame aligned.
 build/san/%avx512.o: private sanitize += --param asan-use-after-return=0
 
-# Sanitized tests that run for many seconds are optimised, which takes a second more to compile.
+# Sanitized tests that would run for many seconds are optimised, which takes a second more to
+# compile.
 $(patsubst %,build/san/code/workbench/%.o,test_workbench reference inputs gates): private sanitize += -O2
 
 build/san/flags: force
@@ -26,14 +27,14 @@ build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
-# Only instruction sets that this processor has: a test can choose no other, and each takes a
-# quarter of a minute.
+# Only instruction sets of this processor: a test can choose no other, and each takes a quarter of a
+# minute to compile.
 sets_here := base $(if $(filter avx2 avx512,$(isa)),avx2) $(filter avx512,$(isa))
 sets_elsewhere := $(filter-out $(sets_here),avx2 avx512)
 san_ptxsim := $(filter-out $(sets_elsewhere:%=code/ptxsim/ops/isa/%.c),$(ptxsim))
 
-# Archives, so that the linker takes only the objects that a test uses; q, since files in different
-# folders have the same name.
+# Archives, so that the linker takes only the objects that a test uses. `q`: files in different
+# folders may have the same name.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 build/san/libptxsim.a: $(call san_objects,$(san_ptxsim))
@@ -47,10 +48,10 @@ build/san/libcudart.so.13: $(call san_objects,$(san_ptxsim)) code/ptxsim/cudart/
 
 $(c_tests): build/tests/%: build/san/%.o
 	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $(take) $(filter-out %.ptx,$^) -lcmocka $(LIBS) -o $@
-# Kernels that these two tests read when they run.
+# Kernels that these two tests read at run time.
 $(addprefix build/tests/code/ptxsim/test/,test_interp test_sync): $(wildcard code/ptxsim/test/ptx/*.ptx)
 $(filter build/tests/code/workbench/% build/tests/code/image/%,$(c_tests)): build/san/libworkbench.a
-# A stand-in for NVML, which the test opens and does not link.
+# A stand-in for NVML, which the test opens at run time.
 build/tests/code/workbench/test_workbench: | build/tests/nvml.so
 build/tests/nvml.so: code/workbench/fixtures/nvml.c build/flags
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -shared -fPIC $< -o $@
@@ -61,12 +62,12 @@ $(filter build/tests/code/model/%,$(c_tests)): build/san/libmodel.a build/san/li
 $(filter build/tests/code/model/%,$(c_tests)): LIBS := $(MODEL_LIBS) $(LIBS)
 $(filter build/tests/code/model/%,$(c_tests)): private take := -Wl,--wrap=fail
 build/tests/labs/test/test_spoil: build/san/labs/judge/spoil.o build/san/libworkbench.a
-# The instruction sets (choose.c) and the extra instructions (decode/opcodes.c) are weak symbols,
-# for which the linker takes no object from an archive.
+# The instruction sets (choose.c) and the extra instructions (decode/opcodes.c) are weak symbols;
+# for these the linker takes no object from an archive unless -u names them.
 $(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)%,$(sets_here:%=ops_%) extra_instructions)
 
-# Tests of libraries have many kernels: they are compiled to PTX only, which the driver and the
-# simulator accept. nvcc's -O is for the host; kernels come out the same.
+# Tests of libraries have many kernels. These are compiled to PTX only, which the driver and the
+# simulator accept; nvcc's -O is for the host, and does not change kernels.
 test_flags = $(NVCC_FLAGS)
 quick_host := $(patsubst -O3,-O0,$(KERNEL_FLAGS)) $(lean)
 ptx_only = $(quick_host) --compress-mode=none -gencode arch=compute_89,code=compute_89
@@ -86,7 +87,7 @@ test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
 	$(Q)build/torch/venv/bin/pip install -q code/torch[test]
 	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test ../../labs/test/test_exchange.py
 
-# Triton's kernels, from Python: the wheels are installed once for each list of them, and compiled
+# Triton's kernels, from Python. The wheels are installed once for each list of them; compiled
 # kernels are kept.
 triton := build/triton/3.9.0
 $(triton)/bin/pytest:
@@ -98,7 +99,7 @@ test-triton: build/ptxsim/libptxsim.so build/ptxsim/libcudart.so.13 $(triton)/bi
 	$(Q)PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$$PWD/code/ptxsim/python TRITON_CACHE_DIR=$$PWD/build/triton/cache \
 	    $(triton)/bin/python -m pytest -q -p no:cacheprovider -p ptxsim.pytest_plugin code/ptxsim/python/test
 
-# code/tools/fuzz: libFuzzer on the loader, the parser and the decoder; test_fuzz runs damaged
+# code/tools/fuzz runs libFuzzer on the loader, the parser and the decoder; test_fuzz runs damaged
 # copies of its corpus.
 fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(foreach f,decode decode/extra,$(call sources,code/ptxsim/$f))
 build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
@@ -115,14 +116,14 @@ $(counted): build/tests/%: %.cu build/flags build/cuda
 	    -gencode arch=compute_89,code=compute_89 $< -o $@
 build/tests/code/ptxsim/test/test_counts: | build/tests/code/ptxsim/test/micro_kernels build/ptxsim/libcudart.so.13
 
-# Every opcode and random programs, compared with a GPU's record (code/ptxsim/test/coverage/).
+# Every opcode, and random programs, compared with a record from a GPU (code/ptxsim/test/coverage/).
 coverage := build/tests/coverage
 $(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def code/ptxsim/decode/opcodes.def code/ptxsim/decode/extra/opcodes.def build/flags
 	$(say) CC $<
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $< -lm -o $@
 $(coverage)/include/opcodes.inc: $(coverage)/generate
 	$(Q)mkdir -p $(@D) && $< kernels >$@
-# PTX only, for the simulator; the driver of a GPU that is recorded compiles it, too.
+# PTX only, for the simulator; to record a GPU, its driver compiles the PTX.
 $(coverage)/coverage: code/ptxsim/test/coverage/coverage.cu $(coverage)/include/opcodes.inc build/flags build/cuda
 	$(say) NVCC $<
 	$(Q)build/cuda/bin/nvcc -std=c++20 -O0 $(lean) -I$(coverage)/include --compress-mode=none -cudart shared \

@@ -1,54 +1,54 @@
-# The tools: compilers' flags, what is installed for which goal, the toolkit in use, and how C is
-# compiled.
+# The tools: compilers' flags, what is installed for each goal, the toolkit, and how C is compiled.
 
 # ---- Flags ---------------------------------------------------------------------------------------
 
-# A short compilation matters here: -O1 and line numbers for what runs once, more for what runs
-# often (OPT below).
+# Compilation should be short: -O1 and line numbers for what runs once, more for what runs often
+# (OPT below).
 CFLAGS = -std=c11 -D_GNU_SOURCE -O1 -g1 -Wall -Wextra $(strict)
 # The chapters' C programs are optimised: the first one computes for two seconds.
 PROGRAM_CFLAGS = $(CFLAGS) -O2
-# A warning is an error with CI's compiler, GCC 12. Others warn of other things, and a reader's
-# build must go on. The compiler is asked when its version is first needed: only then is it sure to
-# be installed.
+# Warnings are errors with CI's compiler, GCC 12. Other versions warn about other things, and a
+# reader's build must not fail. The compiler's version is asked for when it is first needed: by then
+# it is installed.
 strict = $(eval strict := $(if $(filter 12,$(shell $(CC) -dumpversion 2>/dev/null)),-Werror))$(strict)
 LIBS := -l:libjansson.a -lm -lpthread -ldl
 MODEL_LIBS := -l:libpcre2-8.a
 
 # These flags belong to a measurement: they are part of a program's source_hash.
 KERNEL_FLAGS := -std=c++20 -O3 -lineinfo -Icode
-# The special functions of C++17 take a sixth of the compilation. <cmath> includes them; none of our
-# programs uses them, and defining their header's guard leaves them out. A student's program may
-# need what they include, too.
+# The special functions of C++17, which <cmath> includes, take a sixth of the compilation. None of
+# our programs uses them, and defining their header's guard leaves them out. A student's program may
+# need them.
 lean := -D_GLIBCXX_BITS_SPECFUN_H
 NVCC_COMMON := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers --compress-mode=none
-# One executable for an L4, an H200, (as PTX) the simulator, and the GPU of this machine. By the run
-# path it finds the real runtime; LD_LIBRARY_PATH=build/ptxsim comes first. chapters/stages.tsv
-# lists the images of a chapter's programs (mk/programs.mk); the first one's PTX is included.
+# One executable for an L4, an H200, the simulator (by its PTX), and this machine's GPU. Its run
+# path leads to the real runtime; LD_LIBRARY_PATH=build/ptxsim overrides that. chapters/stages.tsv
+# lists the images of a chapter's programs (mk/programs.mk); the PTX of the first image is included.
 comma := ,
 arch = $(patsubst sm_%,%,$(1))
-# Images that $(2) names, too, are made from the first one's PTX; the others from PTX of their own.
+# Images that are also in $(2) are made from the first image's PTX; the others from PTX of their
+# own.
 gencode = -gencode arch=compute_$(call arch,$(firstword $(1)))$(comma)code=[$(firstword $(1))$(comma)$(2:%=%$(comma))$(call ptx,$(1))] \
     $(foreach i,$(filter-out $(2),$(wordlist 2,9,$(1))),-gencode arch=compute_$(call arch,$i)$(comma)code=$i)
 ptx = compute_$(call arch,$(firstword $(1)))
 nvcc_flags = $(strip $(NVCC_COMMON) $(call gencode,$(call images,$(1))))
-# None of the book's programs asks for which GPU it is compiled: sm_90's code made from sm_89's PTX
-# is the same (code/test/test_stages.bats), and saves a quarter of the compilation. A student's
-# program may ask.
+# None of the book's programs depends on the GPU that it is compiled for: machine code for sm_90
+# made from sm_89's PTX is the same (code/test/test_stages.bats), and saves a quarter of the
+# compilation. A student's program may depend on it.
 book_flags = $(strip $(NVCC_COMMON) $(lean) $(call gencode,$(call images,$(1)),$(filter sm_90,$(wordlist 2,9,$(call images,$(1))))))
 NVCC_FLAGS := $(strip $(NVCC_COMMON) $(lean) $(call gencode,sm_89 sm_90))
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 
-# An image for the GPU of this machine, if it is neither an L4 nor a Hopper and is at least $(1).
+# An image for this machine's GPU, if that is neither an L4 nor a Hopper, and at least $(1).
 native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu)); \
     if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && [ $$gpu -ge $(1) ]; then \
         native="-gencode arch=compute_$$gpu,code=sm_$$gpu"; fi;
 
 # ---- Setting up ----------------------------------------------------------------------------------
 
-# Missing tools are installed before anything is compiled, by code/tools/deps: for a chapter; also
-# for the grader; also for bats; for the book (no compiler); or for the tests and everything else.
+# code/tools/deps installs missing tools before anything is compiled: for a chapter; for the grader,
+# too; for bats, too; for the book (no compiler); for the tests and everything else.
 wants_all := $(filter test tests site,$(MAKECMDGOALS))
 wants_grader := $(filter all runs mutants checklist grade check-labs check-grader build/judge,$(MAKECMDGOALS))
 wants_book := $(filter book book-% handout%,$(MAKECMDGOALS))
@@ -59,8 +59,8 @@ setup := build/deps-$(strip $(if $(wants_all),all,$(if $(wants_book),$(if $(othe
 build/deps-chapter build/deps-grade build/deps-quick build/deps-book build/deps-all: build/deps-%: code/tools/deps
 	$(call one_line,code/tools/deps $*)
 	$(Q)mkdir -p build && touch $@
-# Runs a script, unless make only shows what it would do (-n). If it fails, make stops with the line
-# that it printed, and no other.
+# Runs a script, unless make only prints commands (-n). If the script fails, make ends with only the
+# line that it printed.
 only_says = $(findstring n,$(filter-out -%,$(firstword $(MAKEFLAGS))))
 one_line = $(if $(only_says),,$(eval said := $(shell { $(1); } 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said))))
 
@@ -69,15 +69,15 @@ deps: ##5 install what is missing, NVIDIA's compiler too
 	$(call one_line,code/tools/deps all)
 	@echo "everything is there"
 
-# The toolkit in use: a link, so that compiler, headers and runtime are found in one place. It is
-# made again when CUDA_HOME names another toolkit; what was compiled with the old one is then older
+# The toolkit, as a link, so that compiler, headers and runtime are found in one place. It is made
+# again if CUDA_HOME names another toolkit; all that was compiled with the old one is then older
 # than build/flags.
 other_toolkit = $(if $(CUDA_HOME),$(filter-out $(realpath build/cuda/bin/nvcc),$(or $(realpath $(CUDA_HOME)/bin/nvcc),none)))
 build/cuda: $(if $(other_toolkit),force) | $(setup)
 	$(call one_line,mkdir -p build && root=$$(code/tools/find-nvcc) && { [ "$$root" = "$$(readlink $@)" ] || \
 	    { ln -sfn "$$root" $@ && { [ ! -e build/flags ] || touch build/flags; }; }; })
 
-# Compute capability of this machine's GPU, 89 for 8.9; empty if there is none.
+# The compute capability of this machine's GPU, 89 for 8.9; empty: there is none.
 build/gpu:
 	$(Q)mkdir -p build; { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || :; } | \
 	    sed -nE '1s/^([0-9]+)\.([0-9])$$/\1\2/p' >$@

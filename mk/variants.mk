@@ -1,8 +1,8 @@
-# Variants of chapters' programs: a student's, those with a planted bug, those of the solutions.
+# Variants of chapters' programs: a student's; those with a planted bug; those of the solutions.
 
-# A student's program, for ./labN my.cu: SRC=my.cu OUT=build/student/my make student, with the
-# images of the chapter's program NAME=chNN_name, or the usual images. The shell takes SRC and OUT
-# from the environment, whatever characters they have.
+# A student's program, for ./labN my.cu: SRC=my.cu OUT=build/student/my make student, compiled for
+# the images of NAME=chNN_name, a chapter's program, or for the usual images. The shell takes SRC
+# and OUT from the environment, since they may contain any characters.
 .PHONY: student
 student: NAME ?= ch04_cp_async
 student: build/libworkbench.a build/gpu
@@ -38,13 +38,13 @@ $(foreach n,$(kernel_numbers),$(eval $(call checklist,$n)))
 checklist: planted ##5 what each stage must show before it is merged
 	$(Q)labs/tools/checklist $(kernel_numbers)
 
-# Planted bugs are compiled as the programs are, but without the compiler's warnings.
+# Planted bugs are compiled like the programs, but without the compiler's warnings.
 build/planted/ch%: private KERNEL_FLAGS += $(lean) -w
 
-# As PTX only, which halves the compilation: the simulator and a GPU's driver accept it. A rule of
-# its own puts it into the program, so that a change of the workbench does not compile kernels
-# again. The prerequisites include the program's object instead of headers: for a list of headers
-# nvcc would read them a second time.
+# They are compiled to PTX only, which takes half the time; the simulator and a GPU's driver accept
+# it. A separate rule puts the PTX into the program, so that a change of the workbench does not
+# compile kernels again. The prerequisites include the program's object instead of headers, since
+# nvcc would have to read them a second time to list them.
 .SECONDEXPANSION: # of all that follows, so this file is the last
 of_program = $(basename ch$(1))
 put_together = $(Q)code/tools/compile-variant $< $@ $(CXX) build/libworkbench.a $(LIBS) $(CUDA_LIBS)
@@ -60,7 +60,8 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 	$(say) CC ch$*
 	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(PROGRAM_CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
 
-# Programs of the solutions (chapters/solutions/), with an image, too, for its registers.
+# Programs of the solutions (chapters/solutions/); they have an image, too, which tells its
+# registers.
 .PHONY: answers
 answers: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -E 's/\.cu?$$//' build/answers/list)

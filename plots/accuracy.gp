@@ -30,7 +30,7 @@ set key at screen 0.01, screen 1 - 4 / height top left horizontal maxrows 1 Left
 more = others ? ', data index 2 using 1:2 with points ls 2 title columnheader(1),' \
     . 'data index 2 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor ls 2 notitle' : ''
 
-# PyTorch's two fastest stand so close that the label of one goes below.
+# PyTorch's two fastest backends are so close that one's label goes below its point.
 plot data index 0 using 1:2 with points ls 1 title columnheader(1), \
      data index 0 skip 1 using 3:2:4 with labels center offset 0,-0.8 textcolor rgb ink notitle, \
      data index 1 using 1:2 with points ls 9 title columnheader(1), \

@@ -25,9 +25,9 @@ set label 2 sprintf('%d wavefronts, %d without conflicts', wavefronts, least) \
     at graph 0, screen 1 - 23.0 / height left textcolor rgb gate
 do for [k = 0:32] { set arrow from k - 0.5, -0.5 to k - 0.5, rows - 0.5 nohead ls 20 back }
 do for [k = 0:rows] { set arrow from -0.5, k - 0.5 to 31.5, k - 0.5 nohead ls 20 back }
-# The parts of an access that are served apart from each other are set apart by a line.
+# A line separates the parts of an access that are served one after another.
 do for [k = 1:3] { if (least == 4 && rows == 32) {
     set arrow from -0.5, k * 8 - 0.5 to 31.5, k * 8 - 0.5 nohead lc rgb ink lw 0.8 front } }
-# Dark: a bank that others want, too, at the same time.
+# The darker a bank, the more words of it are wanted at the same time.
 colour(n) = n <= 1 ? 0x9fb8d1 : n <= 2 ? 0x5f8ab5 : n <= 4 ? 0x2f6196 : 0x0b3c6f
 plot data using 2:1:(0.42):(0.40):(colour($3)) with boxxyerror lc rgb variable

@@ -33,7 +33,7 @@ static double mission_p50(const struct record *record)
     return positive(record->json, record->path, "shapes.mission.timing.p50_us");
 }
 
-// Whether the clock moved by more than 5 % while the shape was timed: the point is marked.
+// Whether the clock moved by more than 5 % while a shape was timed: if so, its point is marked.
 static bool clock_moved_at(const struct record *record, const char *shape)
 {
     char path[96];
@@ -41,8 +41,8 @@ static bool clock_moved_at(const struct record *record, const char *shape)
     return json_is_true(at(record->json, path));
 }
 
-// Records that are no stage of ours and have a time of the mission shape get rows below the stages:
-// one for each name, whoever measured it.
+// Records of programs that are no stage get rows below the stages, if they have a time for the
+// mission shape: one row for each name, whoever measured it.
 static const char *extra_rows[MAX_RECORDS];
 static int extra_row_count;
 
@@ -59,7 +59,7 @@ static void add_extra_row(const struct record *record)
     extra_rows[extra_row_count++] = extra_name(record);
 }
 
-// The row of a record: below `rows` rows of stages if it is no stage.
+// The row of a record; for one that is no stage, below the `rows` rows of the stages.
 static double place_of(const struct record *record, const int *row_of, int rows)
 {
     if (record->chapter > 0)
@@ -70,8 +70,8 @@ static double place_of(const struct record *record, const int *row_of, int rows)
     return rows + 1.4 + i;
 }
 
-// Prints the sources' kernels that stand beside a chapter's program. All are for 1x8x512: they were
-// not timed with two batches on an L4.
+// Prints the sources' kernels in the rows of the chapters' programs that correspond to them. All
+// are for 1x8x512, since they were not timed with two batches on an L4.
 static void print_sources(const bool *drawn, const int *row_of)
 {
     static const struct {
@@ -101,10 +101,10 @@ static void print_sources(const bool *drawn, const int *row_of)
     json_decref(record);
 }
 
-// Block 0: rows. Block 1: reported times (row, p50, label on the row's last point). Then a block
-// for each GPU, and one for the sources' kernels, with "the sources' kernels" in its name. A
-// series' first line is its name; a line that begins with NaN ends the path. A time during which
-// the clock moved has an asterisk.
+// Block 0: rows. Block 1: reported times (row, p50, label at the row's last point). Then a block
+// for each GPU, and one for the sources' kernels, with "the sources' kernels" in its name. The
+// first line of a series is its name; a line that begins with NaN ends the path. A time during
+// which the clock moved has an asterisk.
 void ladder(void)
 {
     enum { MOST = 8 };
@@ -155,7 +155,7 @@ void ladder(void)
             end_block();
             printf("%s, measured\t\t\n", device_name(&records[i]));
         }
-        if (records[i].chapter == 0) // the path does not lead to it
+        if (records[i].chapter == 0) // the path does not go on to this point
             puts("NaN\tNaN\t");
         gpu = records[i].gpu;
         double p50 = mission_p50(&records[i]);
@@ -168,7 +168,7 @@ void ladder(void)
 struct label {
     double x, y;
     int chapter;
-    bool moved; // the clock moved while this was timed
+    bool moved; // while this was timed, the clock moved
 };
 
 static int label_order(const void *a, const void *b)
@@ -179,8 +179,9 @@ static int label_order(const void *a, const void *b)
     return left->y < right->y ? -1 : left->y > right->y ? 1 : left->chapter - right->chapter;
 }
 
-// Prints labels of points that stand in columns: the chapters of a column's lowest and highest
-// point, or one label for all ("2, 3"; "7–12") if they lie within `factor` of each other.
+// Prints labels of points that are in columns: for each column the chapters of its lowest and
+// highest point; or one label for all ("2, 3"; "7–12"), if the points are within `factor` of each
+// other.
 static void print_column_labels(struct label *labels, int count, double factor)
 {
     qsort(labels, (size_t)count, sizeof labels[0], label_order);
@@ -199,8 +200,8 @@ static void print_column_labels(struct label *labels, int count, double factor)
     }
 }
 
-// Prints labels of curves' right ends, pushed apart until neighbours differ by `factor`: x and y of
-// the curve, y of the label, label.
+// Prints labels at the right ends of curves, moved apart until neighbours differ by `factor`: x and
+// y of the curve, y of the label, the label.
 static void print_end_labels(struct label *ends, int count, double factor)
 {
     double y[MAX_RECORDS];
@@ -209,7 +210,8 @@ static void print_end_labels(struct label *ends, int count, double factor)
         y[i] = ends[i].y;
     for (int round = 0; round < 200; round++)
         for (int i = 1; i < count; i++) {
-            double lack = sqrt(y[i - 1] * factor / y[i]); // moves each by half of what is missing
+            double lack = sqrt(y[i - 1] * factor / y[i]); // moves each of both by half of what is
+                                                          // missing
             if (lack > 1) {
                 y[i] *= lack;
                 y[i - 1] /= lack;
@@ -220,15 +222,16 @@ static void print_end_labels(struct label *ends, int count, double factor)
                stage_name(ends[i].chapter));
 }
 
-// FLOPs a byte of DRAM traffic when each tensor crosses once: 4 S^2 D over 5 S D (three tensors of
-// one byte, one of two), the same for every batch and number of heads.
+// FLOPs for each byte of DRAM traffic, if each tensor crosses once: 4 S^2 D / (5 S D), since three
+// tensors have one byte for each element and one has two; the same for any batch and number of
+// heads.
 static double intensity(double seq_len)
 {
     return 4 * seq_len / 5;
 }
 
 struct roof {
-    double dram, tensor, fp32; // TB/s, TFLOP/s
+    double dram, tensor, fp32; // TB/s; TFLOP/s
 };
 
 static struct roof roof_of(const struct gpu *gpu)
@@ -236,17 +239,17 @@ static struct roof roof_of(const struct gpu *gpu)
     return (struct roof){gpu->dram_gbs / 1e3, gpu->tensor_fp16_tflops, gpu->fp32_tflops};
 }
 
-// Prints a horizontal ceiling, beginning where the memory's slope meets it.
+// Prints a horizontal ceiling, from where it meets the slope of the memory.
 static void print_ceiling(double height, double dram, double right)
 {
     printf("%.6g\t%.6g\n%.6g\t%.6g\n", height / dram, height, right, height);
     end_block();
 }
 
-// Blocks: 0 shapes (intensity, name; the axis's lower end, both GPUs' DRAM TB/s); 1, 2 roof and fp32
-// ceiling of the H200, 3, 4 of an L4; 5 the H200's measured tensor ceiling; 6 its ceiling for products
-// of E4M3; 7, 8 names of the ceilings of each (x, y, text). Where there are points: 9 their labels, 10
-// the H200's and 11 an L4's (x, y).
+// Blocks: 0: shapes (intensity, name; the axis's lower end, both GPUs' DRAM TB/s). 1, 2: roof and
+// fp32 ceiling of the H200; 3, 4: of an L4. 5: the H200's measured tensor ceiling; 6: its ceiling
+// for products of E4M3. 7, 8: the names of each GPU's ceilings (x, y, text). If there are points:
+// 9: their labels; 10: the H200's, 11: an L4's (x, y).
 void roofline(void)
 {
     const double left = 20, right = 1e5;
@@ -280,7 +283,7 @@ void roofline(void)
     double sync = (h200->mma_sync_low_tflops + h200->mma_sync_high_tflops) / 2;
     print_ceiling(sync, roofs[0].dram, right);
     printf("%.6g\t%.6g\n", roofs[0].tensor / roofs[0].dram,
-           roofs[0].tensor); // the slope goes on
+           roofs[0].tensor); // the memory's slope continues
     print_ceiling(2 * roofs[0].tensor, roofs[0].dram, right);
     const double above = 1.24, below = 1 / above;
     printf("%.6g\t%.6g\tH200 tensor cores, E4M3, %.0f\n", right, 2 * roofs[0].tensor * above,
@@ -308,9 +311,9 @@ void roofline(void)
     }
 }
 
-// p50 against S at 2 batches of 8 heads, on the first GPU in order that has records: a block for
-// each program (first line: the GPU; then S, p50, 1 if the clock moved, else 0), then the labels at
-// the right ends.
+// p50 against S for 2 batches of 8 heads, on the first GPU, in order, that has records. A block for
+// each program: the first line is the GPU; then S, p50, and 1 if the clock moved, otherwise 0. Then
+// a block with the labels at the right ends.
 void time_vs_s(void)
 {
     struct label ends[MAX_RECORDS];
@@ -347,9 +350,9 @@ void time_vs_s(void)
     print_end_labels(ends, count, 1.5);
 }
 
-// The sm_89 image's resources are the same on every machine, so the first record of a chapter will
-// do. Block 0: rows; 1: row, shared memory (KiB), registers, occupancy (%), what limits it; 2: row
-// and occupancy of another program of the chapter that keeps every gate.
+// Resources of the sm_89 image are the same on every machine, so the first record of a chapter is
+// taken. Block 0: rows. Block 1: row, shared memory (KiB), registers, occupancy (%), what limits
+// it. Block 2: row and occupancy of another program of the chapter that keeps every gate.
 void resources(void)
 {
     const struct record *of[MAX_CHAPTER + 1] = {NULL};
@@ -396,7 +399,7 @@ void resources(void)
         printf("NaN\tNaN\n");
 }
 
-// The parts of an instruction's cycles, from bottom to top, and the rest up to the whole.
+// The parts of an instruction's cycles, from bottom to top; the last is the rest.
 static const struct {
     const char *name, *key;
 } parts[] = {
@@ -410,7 +413,7 @@ static const struct {
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
-// The most warps of a scheduler on the GPU that a lab ran on, by its compute capability.
+// The most warps of a scheduler, on the GPU on which a lab ran, by its compute capability.
 static double scheduler_warps(const struct record *lab)
 {
     const char *capability = words(lab->json, lab->path, "device.compute_capability", "");
@@ -422,8 +425,8 @@ static double scheduler_warps(const struct record *lab)
          capability);
 }
 
-// What Nsight Compute counted for a chapter's program: in its own lab or, if that did not ask for
-// all reasons, in the next lab, which compares with it. NULL: nothing.
+// What Nsight Compute counted for a chapter's program: in the chapter's own lab or, if that did not
+// ask for all reasons, in the next lab, which compares with the program. NULL: nothing.
 static json_t *counted(const struct record *const *labs, int chapter, const char **path)
 {
     for (int lab = chapter; labs[chapter] && lab <= chapter + 1 && labs[lab]; lab++) {
@@ -436,8 +439,8 @@ static json_t *counted(const struct record *const *labs, int chapter, const char
     return NULL;
 }
 
-// The labs, by chapter, of the first GPU that has such counts; `drawn` says which chapters have
-// them. False: no GPU has.
+// The labs of the first GPU that has such counts, by chapter; `drawn` marks the chapters that have
+// them. False: no GPU has any.
 static bool labs_with_stalls(const struct record **labs, bool *drawn)
 {
     for (int first = 0; first < record_count; first++) {
@@ -457,7 +460,8 @@ static bool labs_with_stalls(const struct record **labs, bool *drawn)
 }
 
 // Prints a row of the chart: its number, the end of each part, the whole, instructions in millions;
-// "-", or an asterisk if the launch was not of the mission shape (its lab has no ratio there).
+// then "-", or an asterisk if the launch was not at the mission shape (the lab has no ratio for
+// it).
 static void print_stalls(const struct record *const *labs, int chapter, int row)
 {
     const char *path;
@@ -468,17 +472,18 @@ static void print_stalls(const struct record *const *labs, int chapter, int row)
     printf("%d\t%.6g", row, end);
     for (int part = 1; part < PARTS - 1; part++)
         printf("\t%.6g", end += number(ncu, path, parts[part].key));
-    if (!(end <= whole * 1.005)) // each part has two digits after the point
+    if (!(end <= whole * 1.005)) // each part is rounded to two decimals
         fail(BAD_RECORD, "%s: the stalls of chapter %d add up to %.2f cycles of %.2f", path,
              chapter, end, whole);
-    json_t *speedup = at(labs[chapter]->json, "speedup"); // chapter 2 is compared with nothing
+    json_t *speedup = at(labs[chapter]->json, "speedup"); // chapter 2 has no program before it
     bool mission = speedup == NULL || at(speedup, "mission") != NULL;
     printf("\t%.6g\t%.6g\t%s\n", whole, number(ncu, path, "instructions") * 1e-6,
            mission ? "-" : "*");
 }
 
-// Where the cycles of a warp go, for each instruction: the whole is the warps of a scheduler over
-// the share of cycles in which it issues. Block 0: rows; 1: names of the parts; 2: the rows' stalls.
+// How the cycles between two instructions of a warp divide: their sum is a scheduler's warps
+// divided by the share of cycles in which it issues. Block 0: rows; 1: names of the parts; 2: the
+// stalls of each row.
 void stalls(void)
 {
     bool drawn[MAX_CHAPTER + 1] = {false};

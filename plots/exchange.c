@@ -17,8 +17,8 @@ static json_t *object_of(json_t *json, const char *path, const char *key)
     return found;
 }
 
-// A block for each way, its name first: context, tokens a second, the share of attention and
-// quantisation.
+// A block for each way of attention, with its name first: context, tokens a second, the share of
+// time for attention and quantisation.
 void exchange_chart(const char *path)
 {
     json_t *record = load(path), *speed = object_of(record, path, "speed");

@@ -1,5 +1,5 @@
-# How many submissions earned all, some and none of each item's points, and the distribution of all
-# points together, in which those without points have the colour of the reason:
+# Shows how many submissions earned all, some and none of each item's points, and how the sums of points
+# are distributed; submissions without points have the colour of the reason:
 # gnuplot -c plots/grades.gp summary.tsv grades.tsv summary.svg TITLE
 load 'plots/style.gp'
 set datafile separator "\t"
@@ -55,7 +55,8 @@ do for [k = 0:5] {
     stats totals using ($2 == k) nooutput
     there[k + 1] = int(STATS_sum)
 }
-# A bar of those that a reason holds for, and of all after it, over the bar of the reasons before it.
+# Draws, for each reason, the submissions with this or a later reason, over those with an earlier
+# one.
 plot for [k = 0:5] totals using (10 * floor($1 / 10.0001) + 5):($2 >= k ? 1 : 0) smooth frequency with boxes \
     lc rgb tint[k + 1] title (there[k + 1] ? why[k + 1] : '')
 unset multiplot

@@ -1,4 +1,4 @@
-// l4.c: what others measured on a real L4, beside the floors that this book works out for one.
+// l4.c: what others measured on a real L4, beside the floors that this book computes for one.
 #include "image/gpus.h"
 #include "series.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const MAIN_RUN = "2025-10-14"; // the run that has most of the points
+static const char *const MAIN_RUN = "2025-10-14"; // the run with most of the points
 
 enum { HEADS = 8, BATCH = 32, SEQ_LEN = 512, HEAD_DIM = 64, MOST = 64 };
 
@@ -20,8 +20,8 @@ static int point_order(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-// Whether a shape is on the panel over S (batch 32), or on the one over B (512 keys); x: its S or
-// B.
+// Whether a shape belongs to the panel over S (batch 32), or to the one over B (512 keys); x: its S
+// or B.
 static bool on_panel(json_t *shape, const char *path, bool over_s, double *x)
 {
     double batch = number(shape, path, "batch"), seq_len = number(shape, path, "seq_len");
@@ -29,7 +29,7 @@ static bool on_panel(json_t *shape, const char *path, bool over_s, double *x)
     return number(shape, path, "heads") == HEADS && (over_s ? batch == BATCH : seq_len == SEQ_LEN);
 }
 
-// Figures reported by others have a date and the file that has them.
+// The date and the file of a figure that others reported.
 static const char *date_of(json_t *figure, const char *path, const char *key)
 {
     const char *date = words(figure, path, "date", "");
@@ -44,11 +44,11 @@ static void print_points(struct point *points, int count)
     for (int i = 0; i < count; i++)
         printf("%g\t%.6g\t%.6g\t%.6g\n", points[i].x, points[i].p50, points[i].min, points[i].max);
     if (count == 0)
-        puts("NaN\tNaN\tNaN\tNaN"); // gnuplot wants a point in each block
+        puts("NaN\tNaN\tNaN\tNaN"); // gnuplot needs a point in each block
     end_block();
 }
 
-// Prints a panel's reported points: those of the main run, or those of other days.
+// Prints the reported points of a panel: those of the main run, or those of other days.
 static void print_reported(json_t *record, const char *path, bool over_s, bool main_run)
 {
     struct point points[MOST];
@@ -69,7 +69,7 @@ static void print_reported(json_t *record, const char *path, bool over_s, bool m
     print_points(points, count);
 }
 
-// Prints x and the floors by tensor cores and by DRAM, in µs: two products, and four tensors of
+// Prints x and the floors of tensor cores and of DRAM, in µs: for two products; for four tensors of
 // halves, each moved once.
 static void print_floors(const struct gpu *gpu, bool over_s)
 {
@@ -83,8 +83,8 @@ static void print_floors(const struct gpu *gpu, bool over_s)
     end_block();
 }
 
-// Prints times of PyTorch's flash backend at the same shapes on our GPU, launched without a graph,
-// as there.
+// Prints times of PyTorch's flash backend at the same shapes on our GPU, launched without a graph
+// as in the reports.
 static void print_measured(json_t *board, const char *path, bool over_s)
 {
     struct point points[MOST];
@@ -99,8 +99,8 @@ static void print_measured(json_t *board, const char *path, bool over_s)
     print_points(points, count);
 }
 
-// For each panel, over S and over B, five blocks: the reported points of the main run and of other days
-// (x, p50, min, max), an L4's floors (x, tensor, DRAM), the H200's points.
+// For each panel, over S and over B, five blocks: the reported points of the main run, and of other
+// days (x, p50, min, max); an L4's floors (x, tensor, DRAM); and the H200's points.
 void l4_chart(const char *path)
 {
     char *beside;

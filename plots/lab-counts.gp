@@ -15,7 +15,7 @@ if (last == 3) {
     floors = STATS_records
 }
 head = 24.0
-below = head + 19 * rows  # where the first panel's axis stands, from the top
+below = head + 19 * rows  # the top of the first panel's axis
 height = below + 44 + (floors > 0 ? 12 + 19 * floors + 44 : 0)
 eval term(height)
 set multiplot

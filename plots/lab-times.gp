@@ -1,6 +1,6 @@
 # chart: a lab's kernel before and after on a GPU: p50, the ratio with its interval, the promise
 shapes = int(system("grep -vc '^#' '" . data . "'"))
-step = shapes > 1 ? 106 : 94 # a promise stands above its bars, below the axis of the shape before
+step = shapes > 1 ? 106 : 94 # a promise is above its bars, below the axis of the shape before
 height = 14.0 + step * shapes
 eval term(height)
 set multiplot
@@ -13,7 +13,7 @@ set rmargin at screen 1 - 96.0 / width
 half = 0.36
 field(line, column) = system(sprintf("grep -v '^#' '%s' | sed -n %dp | cut -f %d", data, line, column))
 
-# The ends of an interval, with the digits that it takes to tell them apart.
+# The ends of an interval, with enough digits to tell them apart.
 ends(low, high) = high - low > 0.01 ? sprintf('%.2f–%.2f', low, high) : sprintf('%.4f–%.4f', low, high)
 
 $bars << EOD

@@ -1,11 +1,11 @@
-// lab.c: one lab: times if it ran on a GPU, else the simulator's counts.
+// lab.c: one lab: its times if it ran on a GPU, otherwise the simulator's counts.
 #include "series.h"
 
 #include <math.h>
 #include <string.h>
 
-// A lab that ran on a GPU, a line for each shape: shape, before's name, after's name, GPU, before
-// p50, after p50, ratio, its low and high, promise (0: none), verdict.
+// A lab that ran on a GPU, one line for each shape: shape, both programs' names, GPU, p50 before,
+// p50 after, ratio with low and high end, promise (0: none), verdict.
 static bool lab_times(json_t *lab, const char *path)
 {
     const char *shape, *before = words(lab, path, "before", NULL);
@@ -31,7 +31,7 @@ static bool lab_times(json_t *lab, const char *path)
     return any;
 }
 
-// "1234567" as "1.23 M": what fits beside a point.
+// Writes 1234567 as "1.23 M", which fits beside a point.
 static void format_count(char *out, size_t size, double value)
 {
     static const char *const units[] = {"", " k", " M", " G", " T"};
@@ -44,7 +44,7 @@ static void format_count(char *out, size_t size, double value)
         snprintf(out, size, "%.*f%s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
 }
 
-// What a lab measures in the simulator. A row sums up to two counters.
+// What a lab shows of the simulator's counts. A row adds up to two counters.
 static const struct {
     const char *name, *counter, *second;
 } counter_rows[] = {
@@ -84,7 +84,7 @@ static double count_of(json_t *counts, const char *path, int row)
     return sum;
 }
 
-// What changed, for the margin beside a row; without a before-program, the value itself.
+// The change in words, for the margin beside a row; without a program before, the value itself.
 static void format_change(char *out, size_t size, double was, double is)
 {
     char value[32];
@@ -99,10 +99,10 @@ static void format_change(char *out, size_t size, double was, double is)
         snprintf(out, size, "0 → %s", value);
 }
 
-// A lab that ran in the simulator. Block 0: before's and after's names. Block 1: where 0 is drawn
-// on the logarithmic axis, left of the smallest decade, and the axis's right end. Block 2:
-// counters: row, name, x of before, x of after, the change in words. Block 3: floors in µs: row,
-// name, before, after. NaN for a lab without a before-program.
+// A lab that ran in the simulator. Block 0: the names of both programs. Block 1: where 0 is drawn
+// on the logarithmic axis, left of the smallest decade; and the axis's right end. Block 2:
+// counters: row, name, x before, x after, the change in words. Block 3: floors in µs: row, name,
+// before, after. NaN for a lab without a program before.
 static bool lab_counts(json_t *lab, const char *path)
 {
     const char *before = words(lab, path, "before", NULL), *after = words(lab, path, "after", NULL);

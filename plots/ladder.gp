@@ -2,7 +2,8 @@
 stats data index 0 using 1 nooutput
 rows = int(STATS_records)
 bottom = STATS_max
-blocks = int(system("grep -c '^$' '" . data . "'")) / 2 # after the first; 2 and up are measured
+blocks = int(system("grep -c '^$' '" . data . "'")) / 2 # after the first block; blocks from 2 on
+                                                        # are measured
 theirs = int(system("grep -c \"the sources' kernels\" '" . data . "'")) # 1: the last block has them
 last = blocks - theirs # of the GPUs
 
@@ -37,7 +38,7 @@ set yrange [bottom + 0.8:0.4]
 each = last < 2 ? '' : 'for [b = 2:last] data index b using '
 paths = each eq '' ? '' : each . '2:1 with lines ls b - 1 lw 0.8 notitle,'
 points = each eq '' ? '' : each . '2:1 with points ls b - 1 title columnheader(1),'
-# The first GPU's numbers stand to the left of its points, another one's to the right.
+# The first GPU's numbers are to the left of its points, others' to the right.
 first = last < 2 ? '' : 'for [b = 2:2] data index b using '
 others = last < 3 ? '' : 'for [b = 3:last] data index b using '
 values = first eq '' ? '' : first \
@@ -46,7 +47,7 @@ more = others eq '' ? '' : others \
     . '2:1:3 with labels left offset 0.9,0 textcolor ls b - 1 notitle,'
 
 set style line 8 lc rgb '#b5600f' pt 13 ps 0.95 # the sources', measured by us
-# Their numbers stand above the points: ours are to the left, what is reported to the right.
+# These numbers are above the points, since ours are to the left and reported ones to the right.
 kernels = theirs == 0 ? '' : 'data index blocks using ' \
     . '2:1 with points ls 8 title columnheader(1),' \
     . 'data index blocks using 2:1:3 with labels center offset 0,0.55 font ",9" textcolor ls 8 notitle,'

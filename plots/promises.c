@@ -1,11 +1,11 @@
-// promises.c: what the sources promised and reported, what the labs measured.
+// promises.c: the table of what the sources promised and reported, and what the labs measured.
 #include "series.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
 
-// Numbers that the sources give: 13.8, 1040, -6.1 with a minus sign.
+// Prints a number as the sources write it: 13.8, 1040, -6.1 with a minus sign.
 static void print_figure(double value)
 {
     printf("%s%.4g", value < 0 ? "−" : "", fabs(value));
@@ -18,8 +18,8 @@ static void print_gain(double percent)
     print_figure(percent);
 }
 
-// The sources' promises: "+10–15 %; +20–30 % (PLAN)". The first promise is from the stage's own
-// document, so only others are named.
+// Prints the sources' promises: "+10–15 %; +20–30 % (PLAN)". The first is from the stage's own
+// document, so only other documents are named.
 static void print_promised(const struct record *record)
 {
     const char *key;
@@ -54,7 +54,7 @@ static void print_promised(const struct record *record)
         printf("–");
 }
 
-// What the sources reported for the mission shape, contradictions included.
+// Prints what the sources reported for the mission shape, including contradictions.
 static void print_reported(const struct record *record)
 {
     const char *key;
@@ -97,7 +97,7 @@ static const struct record *record_of(const char *gpu, int chapter)
     return NULL;
 }
 
-// "1.21 [1.20, 1.22]", and whether this keeps the promise.
+// Prints "1.21 [1.20, 1.22]", and whether that keeps the promise.
 static void print_measured(const struct record *lab)
 {
     json_t *speedup = object(lab->json, lab->path, "speedup.mission");
@@ -114,9 +114,9 @@ static bool is_measured(const struct record *record)
     return is_stage(record) && object(record->json, record->path, "speedup.mission") != NULL;
 }
 
-// A Markdown table with a row for each lab that was measured on the first GPU that has labs (the
-// H200 if it is there; a page has no room for a second GPU). Its first line names the records that
-// it was made from.
+// Prints a Markdown table with a row for each lab that was measured on the first GPU with labs (the
+// H200, if it has any; a page has no room for a second GPU). Its first line names the records from
+// which it was made.
 void promises(void)
 {
     const char *gpu = NULL;
@@ -130,7 +130,7 @@ void promises(void)
         if (is_measured(&records[i]) && strcmp(records[i].gpu, gpu) == 0)
             printf(" %s/lab%02d", gpu, records[i].chapter);
     printf(" -->\n| stage | against | sources promised | and reported (L4) | lab asks | ratio (");
-    for (const char *c = gpu; *c; c++) // from the folder's name: h200
+    for (const char *c = gpu; *c; c++) // the folder's name: h200
         putchar(toupper((unsigned char)*c));
     puts(") | promise |\n|---|--:|---|---|--:|--:|---|");
     for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++) {

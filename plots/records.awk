@@ -2,22 +2,23 @@
 #
 #   awk -f plots/records.awk FILES plots/records.tsv READS [STAGES] CHAPTER.md...
 #
-# FILES lists plots/runs, one name in it a line ("h200/lab03.json"; a folder ends with "/"). READS
-# has a line for each record that a chart or table is made from: the chart's name, a tab, the
-# record's path. STAGES has for each stage its number, a tab, and its program (code/tools/stages
-# number program). Errors, one line each on stderr and status 1, are: a record that no row of
-# records.tsv describes; a record that nothing reads and no row keeps; a row without a record.
+# FILES lists plots/runs, one name a line ("h200/lab03.json"; a folder ends with "/"). READS has a
+# line for each record from which a chart or table is made: the chart's name, a tab, the record's
+# path. STAGES has a line for each stage: its number, a tab, its program (code/tools/stages number
+# program). Errors are one line each on stderr, with status 1: a record that no row of records.tsv
+# describes; a record that nothing reads and no row keeps; a row without a record.
 BEGIN { FS = "\t" }
 FNR == 1 { ++file }
 
-# ---- What there is -------------------------------------------------------------------------------
+# ---- Which records there are ---------------------------------------------------------------------
 
 file == 1 {
     names[++count] = $0
     known[$0] = $0
     stem = $0
     sub(/\.[a-z0-9]+$|\/$/, "", stem)
-    known[stem] = known[stem] == "" || $0 ~ /\.json$/ ? $0 : known[stem] # prose quotes h200/lab03
+    known[stem] = known[stem] == "" || $0 ~ /\.json$/ ? $0 : known[stem] # the prose quotes
+                                                                         # h200/lab03
     next
 }
 
@@ -58,8 +59,8 @@ FNR == 1 {
     sub(/^0/, "", chapter)
 }
 
-# A table's rows and columns (code/literate/tables.lua): its placeholders stand for each of these
-# words in turn.
+# The rows and columns of a table (code/literate/tables.lua): its placeholders stand for each of
+# these words in turn.
 /^```/ {
     row_count = list = 0
     rest = $0
@@ -86,7 +87,7 @@ FNR == 1 {
         rest = substr(rest, RSTART + RLENGTH)
         sub(/\.+$/, "", token)
         if (token !~ /[{]/)
-            sub(/[}]+$/, "", token) # of a fence's attributes
+            sub(/[}]+$/, "", token) # the end of a fence's attributes
         if (token !~ /[{]/)
             quote(token)
         for (i = 1; token ~ /[{]/ && i <= row_count; ++i)
@@ -94,7 +95,7 @@ FNR == 1 {
     }
 }
 
-# "stages 3-14", "stages 3 4 8", or words.
+# Reads "stages 3-14", "stages 3 4 8", or words.
 function read_rows(text,   words, n, i, ends, k) {
     n = split(text, words, /[ ,;]+/)
     for (i = 1; i <= n; ++i)
@@ -122,7 +123,7 @@ function quote(token) {
         note(quoted, known[token], chapter)
 }
 
-# Adds a word to a list, once.
+# Adds a word to a list, unless the list has it.
 function note(lists, key, word) {
     if (index(", " lists[key] ", ", ", " word ", ") == 0)
         lists[key] = lists[key] (lists[key] == "" ? "" : ", ") word
@@ -135,7 +136,7 @@ function complain(line) {
     bad = 1
 }
 
-# The first text with key `key` in a record.
+# The first text in a record that has this key.
 function text_in(path, key,   line, found) {
     found = ""
     while (found == "" && (getline line <path) > 0)

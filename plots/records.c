@@ -1,4 +1,4 @@
-// records.c: reads run records, checks them, and puts them in the order of the charts.
+// records.c: reads run records, checks them, and sorts them for the charts.
 #include "series.h"
 
 #include <dirent.h>
@@ -20,11 +20,11 @@ const struct named_shape named_shapes[NAMED_SHAPES] = {
 
 static bool load_labs;     // loads labs' records instead of programs'
 static char *sources_path; // SOURCES_KERNELS below plots/
-static char *tree; // the folder above plots/, which has chapters/; NULL: the working directory
+static char *tree; // the folder that contains plots/ and chapters/; NULL: the working directory
 
 // ---- Values ---------------------------------------------------------------------------------------
 
-// Notes a record that is read, in the file that SERIES_READS names; plots/render uses this.
+// Notes a record that was read, in the file that SERIES_READS names, for plots/render.
 static void note_read(const char *path)
 {
     const char *name = getenv("SERIES_READS");
@@ -72,7 +72,7 @@ json_t *load_journal(const char *path)
     return lines;
 }
 
-// The number at a dotted path; NAN if nothing is there. Anything else makes the record bad.
+// The number at a dotted path; NAN: nothing is there. Any other value makes the record bad.
 double number(json_t *json, const char *file, const char *path)
 {
     json_t *value = at(json, path);
@@ -83,7 +83,7 @@ double number(json_t *json, const char *file, const char *path)
     return json_number_value(value);
 }
 
-// A time or a size for a logarithmic axis: if it is there, it must be positive.
+// A time or a size for a logarithmic axis: if there is one, it must be positive.
 double positive(json_t *json, const char *file, const char *path)
 {
     double value = number(json, file, path);
@@ -92,7 +92,7 @@ double positive(json_t *json, const char *file, const char *path)
     return value;
 }
 
-// The text at a dotted path, else `otherwise`.
+// The text at a dotted path; if there is none, `otherwise`.
 const char *words(json_t *json, const char *file, const char *path, const char *otherwise)
 {
     json_t *value = at(json, path);
@@ -114,7 +114,7 @@ json_t *object(json_t *json, const char *file, const char *path)
     return value;
 }
 
-// Series come in this order, so that a GPU keeps its colour: H200, L4, others, then the reported.
+// The order of the series, so that a GPU keeps its colour: H200, L4, others, reported ones.
 static int gpu_rank(const char *gpu)
 {
     return strcmp(gpu, "h200") == 0     ? 0
@@ -129,7 +129,7 @@ static int record_order(const void *a, const void *b)
     int order = gpu_rank(left->gpu) - gpu_rank(right->gpu);
     if (order == 0)
         order = strcmp(left->gpu, right->gpu);
-    if (order == 0) // what is no stage comes last
+    if (order == 0) // programs that are no stage come last
         order = (left->chapter == 0) - (right->chapter == 0);
     if (order == 0)
         order = left->chapter - right->chapter;
@@ -150,7 +150,7 @@ static bool has_mask_or_cache(json_t *program)
 }
 
 // Whether a record is of a program with a mask or a cache, or of a lab that judges one: these
-// compute something else than the stages, and are on no chart of the stages.
+// compute something else than the stages, and are in no chart of them.
 static bool computes_else(const char *folder, const struct record *record)
 {
     if (has_mask_or_cache(record->json))
@@ -174,9 +174,9 @@ static void load_gpu(const char *folder, const char *gpu)
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         const char *name = entry->d_name;
         bool reported = strcmp(gpu, REPORTED) == 0;
-        bool baseline = strncmp(name, "pytorch-", 8) == 0; // no stage of ours
+        bool baseline = strncmp(name, "pytorch-", 8) == 0; // it is none of our stages
         bool program = strncmp(name, "ch", 2) == 0 && strspn(name + 2, "0123456789") == 2 &&
-                       name[4] == '_'; // other names: a trial that a chapter describes
+                       name[4] == '_'; // other names are trials that a chapter describes
         bool wanted = load_labs ? strncmp(name, "lab", 3) == 0 : baseline || program;
         if (name[0] == '.' || !ends_with(name, ".json") || (!reported && !wanted))
             continue;
@@ -236,7 +236,7 @@ static bool shows_stage(const struct record *record)
 }
 
 // A chapter may have other programs, for an argument of its own. The charts show the stage's
-// program, or if there is none the first. The others go to `sides`.
+// program or, without one, the first. The others go to `sides`.
 static void set_side_programs_apart(void)
 {
     bool side[MAX_RECORDS] = {false};
@@ -262,7 +262,7 @@ void load_all(const char *plots, bool labs)
         fail(BAD_RECORD, "%s: %s", folder, strerror(errno));
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
         if (entry->d_name[0] != '.' && strcmp(entry->d_name, "cpu") != 0 &&
-            strcmp(entry->d_name, "simulator") != 0) { // the others are GPUs
+            strcmp(entry->d_name, "simulator") != 0) { // all other folders are GPUs
             char *gpu_folder = text("%s/%s", folder, entry->d_name);
             load_gpu(gpu_folder, entry->d_name);
             free(gpu_folder);
@@ -274,7 +274,7 @@ void load_all(const char *plots, bool labs)
     sources_path = text("%s/" SOURCES_KERNELS, plots);
     for (int i = 0; i < record_count; i++)
         if (records[i].chapter > 0)
-            stage_of(records[i].chapter); // reports what is missing before anything is printed
+            stage_of(records[i].chapter); // reports a missing row before anything is printed
     set_side_programs_apart();
 }
 
@@ -300,7 +300,7 @@ void unload_all(void)
     free(tree);
 }
 
-// ---- Rows: one a stage, top to bottom -----------------------------------------------------------
+// ---- Rows, one for each stage, from top to bottom -----------------------------------------------
 
 const char *stage_name(int chapter)
 {

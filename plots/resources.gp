@@ -14,7 +14,8 @@ set style fill solid 1 noborder
 set boxwidth 0.5
 half = 0.3
 
-# panel(column, left, right, top of the axis, gate, its text, name): bars from zero, value beside.
+# panel(column, left, right, top of the axis, gate, its text, name): bars from zero, with their
+# values beside them.
 panel(k) = sprintf("set lmargin at screen %f; set rmargin at screen %f", \
     (152.0 + 111 * k) / width, (152.0 + 111 * k + 80) / width)
 array most[3] = [99, 255, 100]

@@ -1,5 +1,5 @@
 # chart: roofline of an H200 and an L4: attention's intensities and the measured programs
-last = int(system("grep -c '^$' '" . data . "'")) / 2  # 8, or 11 where there are points
+last = int(system("grep -c '^$' '" . data . "'")) / 2  # 8, or 11 if there are points
 stats data index 0 using 3 nooutput
 lowest = STATS_min
 stats data index 0 using 4:5 nooutput
@@ -18,7 +18,8 @@ set label 3 'TFLOP/s' at screen 10.0 / width, graph 0.5 center rotate textcolor 
 set xtics ('100' 100, '1000' 1000, '10000' 10000)
 set ytics format '%g'
 set mytics 10
-# The angle at which a slope of 1 is drawn: pixels of a decade down over those across.
+# The angle at which a slope of 1 is drawn: pixels of a decade downwards over pixels of a decade to
+# the right.
 angle = atan((height - 64) / log10(4000 / lowest) / ((width - 70) / log10(5000.0))) * 180 / pi
 set label 1 sprintf('DRAM, %g TB/s', STATS_min_x) at 60, 60 * STATS_min_x center rotate by angle \
     offset -0.4,0.5 textcolor ls 1

@@ -1,4 +1,4 @@
-// scoreboard.c: what labs/tools/scoreboard has measured.
+// scoreboard.c: charts and tables of a record of labs/tools/scoreboard.
 #include "series.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 enum { MAX_CONTESTANTS = 64 };
 
 static struct board {
-    json_t *json, *floors; // floors.json beside it, or NULL
+    json_t *json, *floors; // floors: floors.json beside the record, or NULL
     const char *path;
     const char *names[MAX_CONTESTANTS]; // in the record's order: stages, then PyTorch
     int count;
@@ -36,14 +36,14 @@ static double board_floor(int shape)
                     "floor_and_launch");
 }
 
-// "*" where the clock moved by more than 5 % while it was timed.
+// "*" if the clock moved by more than 5 % while this was timed.
 static const char *board_mark(int shape, const char *name, const char *mode)
 {
     return json_is_true(at(json_object_get(board_entry(shape, name), mode), "clock.moved")) ? "\\*"
                                                                                             : "";
 }
 
-// Whether it is an attention in a Python file: neither a stage nor PyTorch's.
+// Whether an entry is an attention in a Python file: neither a stage nor PyTorch's.
 static bool is_contestant(const char *name)
 {
     for (int s = 0; s < NAMED_SHAPES; s++)
@@ -52,8 +52,9 @@ static bool is_contestant(const char *name)
     return false;
 }
 
-// "warp specialisation  13", "13 warp specialisation", "13"; "PyTorch, cuDNN", "cuDNN"; a contestant's
-// title, "Triton, E4M3", or its first word; or the name of a reader's own program.
+// How an entry is named. A stage: "warp specialisation 13", "13 warp specialisation" or "13".
+// PyTorch: "PyTorch, cuDNN" or "cuDNN". A contestant: its title, "Triton, E4M3", or its first word.
+// A reader's own program: its name.
 enum label_form { IN_CHART, IN_TABLE, SHORT };
 
 static const char *board_label(const char *name, enum label_form form)
@@ -127,8 +128,8 @@ static bool is_pytorch(const char *name)
 }
 
 // Block 0: rows (place, label). Then a block for each shape: its name, PyTorch's best, the floor,
-// and the least and most that is drawn (NaN if unknown); then place, graph, cold for each
-// contestant.
+// the least and the most that is drawn (NaN: unknown); then for each contestant its place, graph,
+// cold.
 static void scoreboard_chart(void)
 {
     double place[MAX_CONTESTANTS];
@@ -154,13 +155,12 @@ static void scoreboard_chart(void)
     }
 }
 
-// A block for the stages, one for PyTorch, one for contestants: time of mission, error, and a label
-// with its place. If points lie close together, the first has a label that names them all, at their
-// centre.
+// Blocks for the stages, for PyTorch, and for contestants: time of mission, error, a label and its
+// place. Points close together share one label at their centre, which names them all.
 static void accuracy_chart(void)
 {
     struct point {
-        double p50, error, logs; // logs: sum over the points that the label names
+        double p50, error, logs; // logs: of all points that the label names
         int named;
         char label[160];
     } points[MAX_CONTESTANTS];
@@ -229,8 +229,9 @@ static void print_origin(bool with_floors)
     puts(" -->");
 }
 
-// A Markdown table, a row for each contestant: p50 by graph at each shape, error and ratio at
-// mission. A shape's fastest is in bold; an asterisk marks a time during which the clock moved.
+// Prints a Markdown table with a row for each contestant: p50 by graph at each shape; error and
+// ratio at mission. The fastest at a shape is in bold; an asterisk marks a time during which the
+// clock moved.
 static void scoreboard_table(void)
 {
     double best[NAMED_SHAPES];
@@ -272,7 +273,7 @@ static void scoreboard_table(void)
     puts(" | |");
 }
 
-// A contestant's entry at a shape with a kind of inputs; the first kind's stands in the shape
+// A contestant's entry at a shape with a kind of inputs; entries of the first kind are in the shape
 // itself.
 static json_t *entry_with(int shape, const char *kind, const char *name)
 {
@@ -282,7 +283,7 @@ static json_t *entry_with(int shape, const char *kind, const char *name)
     return json_object_get(object(of, board.path, "entries"), name);
 }
 
-// Titles distinguish two programs of one chapter.
+// Prints a name; titles distinguish two programs of one chapter.
 static void print_title(const char *name)
 {
     int chapter;
@@ -298,8 +299,8 @@ static double inputs_time(int shape, const char *kind, const char *name)
     return positive(json_object_get(entry_with(shape, kind, name), "graph"), board.path, "p50_us");
 }
 
-// Prints a time with one kind of inputs; the fastest is bold, and "wrong" stands for a time that
-// does not count.
+// Prints a time with one kind of inputs; the fastest is bold, and "wrong" replaces a time that does
+// not count.
 static void print_inputs_time(int shape, const char *kind, const char *name)
 {
     double us = inputs_time(shape, kind, name), best = INFINITY;
@@ -324,8 +325,9 @@ static bool is_outrun(const char *name)
     return slower;
 }
 
-// A Markdown table in three parts, each with a row for each contestant, but for programs that flash
-// outruns, and a column for each kind of inputs: p50 by graph at long, at huge, and the error at long.
+// Prints a Markdown table in three parts: p50 by graph at long, at huge, and the error at long.
+// Each has a column for each kind of inputs and a row for each contestant, except programs that
+// flash outruns.
 static void inputs_table(void)
 {
     static const char *const kinds[] = {"normal", "peaky", "rising", "sink"};
@@ -359,8 +361,8 @@ static void inputs_table(void)
     }
 }
 
-// A Markdown table: graph, plain and cold at small and mission; at larger shapes they differ
-// little.
+// Prints a Markdown table of graph, plain and cold at small and mission; at larger shapes they
+// differ little.
 static void ways_table(void)
 {
     static const char *const modes[] = {"graph", "plain", "cold"};

@@ -8,7 +8,7 @@ eval term(height)
 left = 140.0
 panel = (width - left - 4) / 4
 
-# Of each shape: its name, PyTorch's best, the floor, the fastest and the slowest.
+# For each shape: its name, PyTorch's best, the floor, the fastest and the slowest.
 array name[4]
 array theirs[4]
 array floor_of[4]

@@ -6,8 +6,8 @@
 #include <string.h>
 
 // Block 0: candidates with a time (number, p50, best so far, swizzled). Block 1: the others
-// (number, verdict). The first line: shape, GPU, number of candidates, of those with a time, of
-// those without, and the last candidate before the neighbours of the best.
+// (number, verdict). The first line: shape, GPU; numbers of candidates, of those with a time, and
+// of those without; the last candidate before the neighbours of the best.
 void search_chart(const char *path)
 {
     enum { MOST = 1000, LAST = 9999 }; // as in ch14_search.c
@@ -49,8 +49,8 @@ void search_chart(const char *path)
     json_decref(lines);
 }
 
-// Prints, for pairs of timed candidates that differ in one knob alone, how often the second was
-// faster, and what the change did to the time, at best and at worst.
+// Prints, for pairs of timed candidates that differ in one knob only, how often the second was
+// faster, and how the change affected the time, at best and at worst.
 void pairs_table(const char *path)
 {
     enum { KNOBS = 8 }; // as in ch14_search.c

@@ -1,23 +1,23 @@
-// series.c: turns run records (JSON) into the tables that the gnuplot scripts draw (tab-separated,
-// blocks parted by two blank lines, which gnuplot calls indexes).
+// series.c: turns run records (JSON) into the tables that the gnuplot scripts draw: tab-separated
+// blocks, which gnuplot calls indexes, with two blank lines between them.
 //
 //   series CHART [--plots DIR]   CHART: ladder, roofline, time-vs-s, resources, stalls
 //   series lab RECORD.json       a lab's record: times where there are any, else counts
 //   series search JOURNAL.jsonl  the candidates of chapter 14's search
-//   series changes ELITE.json    what each single change of its best candidate did: a Markdown table
-//   series l4 RECORD.json        what was reported of PyTorch on a real L4, beside the floors
-//   series sweep RECORD.json     programs at many shapes beside their fastest peer; sweep-causal.json beside it
+//   series changes ELITE.json    what each single change of the search's best candidate did: a Markdown table
+//   series l4 RECORD.json        reported times of PyTorch on a real L4, beside the floors
+//   series sweep RECORD.json     programs at many shapes, compared with their fastest peer; reads sweep-causal.json, too
 //   series exchange|layer RECORD.json   a real model with its attention exchanged: tokens a second and where the
 //                                time goes, over the context; the kernels of one layer
-//   series pairs JOURNAL.jsonl   what a change did to any candidate: a Markdown table
+//   series pairs JOURNAL.jsonl   what single changes did to all candidates: a Markdown table
 //   series scoreboard|accuracy RECORD.json   charts of what labs/tools/scoreboard has measured
 //   series scoreboard-table|ways-table|inputs-table RECORD.json   the same as Markdown tables
 //   series promises [--plots DIR]   what the sources promised and reported, what the labs measured:
 //                                   a Markdown table
 //
-// Records are plots/runs/<gpu>/chNN_name.json, of labs labNN.json, of PyTorch's attention
-// pytorch-<backend>.json; plots/runs/l4-reported/ holds what the source documents report. Exit
-// status: 0 done, 2 bad usage, 3 a bad record (one line says which and why), 4 nothing to draw yet.
+// Records: plots/runs/<gpu>/chNN_name.json; labNN.json for labs; pytorch-<backend>.json for
+// PyTorch's attention; plots/runs/l4-reported/ has what the source documents report. Exit status: 0
+// done, 2 bad usage, 3 a bad record (one line says which and why), 4 nothing to draw yet.
 #include "series.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static const struct {
     {"resources", resources, false}, {"promises", promises, true},  {"stalls", stalls, true},
 };
 
-// Those of one record.
+// The charts and tables that are made from one record.
 static const struct {
     const char *name;
     void (*print)(const char *path);

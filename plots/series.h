@@ -1,13 +1,13 @@
-// series.h: the parts of build/series.
+// series.h: what the parts of build/series share.
 //
-//   records.c     reads records, checks them, puts them in order
+//   records.c     reads records, checks them, sorts them
 //   charts.c      the charts over all stages
 //   lab.c         one lab
 //   promises.c    the table of promises
 //   search.c      the search of chapter 14
 //   scoreboard.c  the scoreboard
 //   l4.c          others' runs on an L4
-//   sweep.c       programs at many shapes beside their fastest peer
+//   sweep.c       programs at many shapes, compared with their fastest peer
 //   exchange.c    a real model with its attention exchanged
 //   series.c      the command line
 //
@@ -22,28 +22,28 @@ enum { MAX_RECORDS = 512, MAX_CHAPTER = 99 };
 
 #define REPORTED "l4-reported"                      // folder of what the sources' authors measured
 #define SOURCES_KERNELS "runs/sources/kernels.json" // the sources' kernels, measured by us
-#define NBSP "\u00a0" // keeps what belongs together on one line of a table's cell
+#define NBSP "\u00a0"                               // keeps words on one line of a table's cell
 
 // ---- A record (records.c) -----------------------------------------------------------------------
-// Values stand at dotted paths: "shapes.mission.timing.p50_us". `file` is for the message when a
-// value is not what it should be, which ends the program.
+// Values are found by dotted paths: "shapes.mission.timing.p50_us". `file` is for the message if a
+// value is not what it should be; that ends the program.
 
 json_t *load(const char *path); // a JSON object
-// A record by its path relative to another record's folder; NULL if it is not there. *path receives
-// the path, which the caller frees.
+// A record by its path relative to another record's folder; NULL: there is none. *path: its path,
+// for the caller to free.
 json_t *load_beside(const char *record, const char *name, char **path);
 json_t *load_journal(const char *path); // the lines of a search's journal; the first is its head
-double number(json_t *json, const char *file, const char *path);   // NAN: nothing there
-double positive(json_t *json, const char *file, const char *path); // NAN: nothing there
-json_t *object(json_t *json, const char *file, const char *path);  // NULL: nothing there
+double number(json_t *json, const char *file, const char *path);   // NAN: there is none
+double positive(json_t *json, const char *file, const char *path); // NAN: there is none
+json_t *object(json_t *json, const char *file, const char *path);  // NULL: there is none
 const char *words(json_t *json, const char *file, const char *path, const char *otherwise);
 
 // ---- All records (records.c) --------------------------------------------------------------------
 
 struct record {
-    char gpu[256]; // the folder's name: "h200"
+    char gpu[256]; // the name of its folder: "h200"
     char *path;    // for messages
-    int chapter;   // 0: not a chapter's program (a reported PyTorch figure, for example)
+    int chapter;   // 0: it is of no chapter's program, like a reported time of PyTorch
     json_t *json;
 };
 
@@ -51,8 +51,8 @@ struct record {
 extern struct record records[MAX_RECORDS], sides[MAX_RECORDS];
 extern int record_count, side_count;
 
-// Reads the records of all GPUs below a folder like plots/, beside which chapters/ lies; with
-// `labs`, those of labs instead of programs.
+// Reads the records of all GPUs below a folder such as plots/, which has chapters/ beside it; labs:
+// reads those of labs instead of programs.
 void load_all(const char *plots, bool labs);
 void unload_all(void);
 // Measurements of the sources' kernels; NULL if there are none. Valid between load_all and
@@ -74,8 +74,8 @@ extern const struct named_shape {
 } named_shapes[NAMED_SHAPES];
 
 const char *device_name(const struct record *record);
-bool is_reported(const struct record *record); // whether the sources' authors measured it
-bool is_stage(const struct record *record); // whether it is a chapter's program, measured on a GPU
+bool is_reported(const struct record *record); // the sources' authors measured it
+bool is_stage(const struct record *record);    // it is of a chapter's program, measured on a GPU
 
 // ---- Tables that gnuplot reads (records.c) ------------------------------------------------------
 
@@ -106,7 +106,7 @@ void sweep_chart(const char *path); // sweep.c
 void exchange_chart(const char *path); // exchange.c
 void layer_chart(const char *path);
 
-// scoreboard.c: prints scoreboard, accuracy, scoreboard-table or ways-table for a record; false if
+// scoreboard.c: prints scoreboard, accuracy, scoreboard-table or ways-table for a record; false:
 // `what` is none of these.
 bool print_board(const char *what, const char *path);
 

@@ -2,7 +2,7 @@
 stats data index 0 using 1 nooutput
 rows = int(STATS_records)
 parts = 7
-last = parts + 1 # column of the whole
+last = parts + 1 # the column of the whole
 key_height = 46.0
 height = key_height + 17 * rows + 42
 eval term(height)
@@ -21,7 +21,7 @@ set label 1 '× million instructions' at screen 1 - 4.0 / width, screen 1 - (key
     textcolor rgb ink
 half = 0.33
 
-# Neighbours differ in lightness, so that the parts stay apart in grey.
+# Neighbouring parts differ in lightness, so that they can be told apart in grey.
 array shade[7] = ['#111111', '#b9c6d3', '#0b3c6f', '#f0b67a', '#a83232', '#e4e4e4', '#ffffff']
 name(k) = system(sprintf("grep -v '^$' '%s' | sed -n %dp", data, rows + k))
 array column_at[7] = [4.0, 70.0, 216.0, 4.0, 108.0, 174.0, 318.0]

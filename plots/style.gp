@@ -1,7 +1,8 @@
 # style.gp: the one style of every chart. Read before each chart's script.
 #
-# A chart is 480 px wide (12.7 cm at its natural size, 8 pt text). Series differ in lightness and
-# in shape as well as in colour, so they stay apart in grey. Captions belong to the book: no titles.
+# A chart is 480 px wide (12.7 cm at its natural size, with 8 pt text). Series differ in lightness
+# and in shape as well as in colour, so that they can be told apart in grey. Charts have no titles,
+# since the book has captions.
 
 set encoding utf8
 width = 480
@@ -12,7 +13,7 @@ ink = '#333333'    # axes and text
 faint = '#e2e2e2'  # grid and rows
 gate = '#777777'   # limits, roofs, promises
 
-# Series, by GPU: 1 H200, 2 L4, 3 and on others; 9 is what the sources report.
+# Series, by GPU: 1: H200, 2: L4, from 3 on: others; 9: what the sources report.
 set style line 1 lc rgb '#0b3c6f' pt 7 ps 0.75 lw 1.6
 set style line 2 lc rgb '#2f7d5b' pt 5 ps 0.7  lw 1.6
 set style line 3 lc rgb '#8a4f9e' pt 9 ps 0.85 lw 1.6

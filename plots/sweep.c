@@ -1,4 +1,4 @@
-// sweep.c: programs at many shapes, each beside the fastest peer at that shape.
+// sweep.c: programs at many shapes, each compared with the fastest peer at that shape.
 #include "series.h"
 
 #include <math.h>
@@ -21,7 +21,8 @@ static double fastest_peer(json_t *shape, const char *path, const char *name)
     return fastest;
 }
 
-// A block: the shape's row and name, and for each program the peer's p50 over the program's.
+// Prints a block: the shape's row and name; for each program, the peer's p50 divided by the
+// program's.
 static void print_ratios(json_t *record, const char *path, const char *const programs[], int count)
 {
     json_t *shape;
@@ -41,13 +42,13 @@ static void print_ratios(json_t *record, const char *path, const char *const pro
     json_decref(record);
 }
 
-// Two blocks: chapters 15, 17 and 18 without a mask, and chapter 20's two programs with one.
+// Two blocks: chapters 15, 17 and 18 without a mask; chapter 20's two programs with one.
 void sweep_chart(const char *path)
 {
     char *beside;
     json_t *masked = load_beside(path, "sweep-causal.json", &beside);
     print_ratios(load(path), path, everywhere, 3);
     print_ratios(masked ? masked : load(beside), beside, causal,
-                 2); // load() says that it is not there
+                 2); // exits if it is missing
     free(beside);
 }

@@ -1,4 +1,4 @@
-# Charts: the tables drawn from records, and what plots/render does with them.
+# Tests the tables that are made from records, and what plots/render does with them.
 
 bats_require_minimum_version 1.5.0
 
@@ -19,7 +19,7 @@ setup() {
     cd "$TREE"
 }
 
-# record CHAPTER NAME P50: a record with mission and long, and with a shape of another batch.
+# record CHAPTER NAME P50: makes a record with mission and long, and with a shape of another batch.
 record() {
     cat >"plots/runs/h200/$2.json" <<EOF
 {"record":1,"program":"$2","chapter":$1,"runtime":"gpu","date":"2026-01-01T00:00:00Z",
@@ -62,7 +62,7 @@ counts_record() { # FILE
 EOF
 }
 
-# A table with visible tabs, and without empty lines.
+# Prints a table with visible tabs and without empty lines.
 shown() {
     grep -v '^$' "$1" | tr '\t' '|'
 }
@@ -396,7 +396,7 @@ EOF
     build/series resources | tail -1 | grep -qx "$(printf 'NaN\tNaN')"
 }
 
-# stall_record LAB BEFORE AFTER REASONS: a lab's record with what Nsight Compute counted for the
+# stall_record LAB BEFORE AFTER REASONS: makes a lab's record with Nsight Compute's counts for the
 # program AFTER.
 stall_record() {
     cat >"plots/runs/h200/lab0$1.json" <<EOF
@@ -417,7 +417,8 @@ EOF
     grep -qx '1|WMMA Q·Kᵀ  3' seen
     grep -qx '1|1|2.5|4.5|5|5.25|6|8|2|-' seen
     [ "$(grep -cx 'issued\|for the instruction before\|shared memory, exponentials, shuffles\|global memory\|barrier\|ready, another chosen\|other' seen)" -eq 7 ]
-    # A lab that did not ask for all reasons: its program is also in the next lab.
+    # A lab that did not ask for all reasons: they come from the next lab, which also counted its
+    # program.
     stall_record 2 - ch02_scalar ''
     build/series stalls >seen
     run -1 grep -q 'scalar' seen
@@ -527,7 +528,7 @@ EOF
     [ "${#lines[@]}" -eq 5 ]
 }
 
-# A timeline of one warp with these chunks in order.
+# Makes a timeline of one warp with these chunks in order.
 timeline() { # FILE CHUNK...
     local k
     shift
@@ -538,7 +539,7 @@ timeline() { # FILE CHUNK...
     printf '\n\n1\n'
 } >"$1"
 
-# The colour in the key for each chunk of a drawn timeline, a line each.
+# Lists the colour in the key for each chunk of a drawn timeline.
 key_of() { # SVG
     awk '/<polygon fill/ && !named { match($0, /rgb\([^)]*\)/); colour[++n] = substr($0, RSTART, RLENGTH) }
         /<text/ && n > 0 && named < n { gsub(/.*<text[^>]*>|<\/text>.*/, ""); print $0 ": " colour[++named] }' "$1"
@@ -583,8 +584,8 @@ key_of() { # SVG
 
 # ---- What the records are evidence of ----
 
-# Makes a tree with a record that the ladder reads, one that a chapter quotes, one that a test
-# reads.
+# Makes a tree with three records: one that the ladder reads, one that a chapter quotes, one that a
+# test reads.
 with_records() {
     mkdir -p chapters plots/runs/cpu
     cp "$BATS_TEST_DIRNAME/records.awk" plots

@@ -1,5 +1,6 @@
 # chart: p50 against the sequence length at 2 batches of 8 heads, a line a program
-last = int(system("grep -c '^$' '" . data . "'")) / 2  # the labels; before them a block a program
+last = int(system("grep -c '^$' '" . data . "'")) / 2  # the index of the labels' block; before it
+                                                       # there is one block for each program
 gpu = system("head -1 '" . data . "' | cut -f 1")
 height = 320.0 + (last > 8 ? 11 * (last - 8) : 0)
 eval term(height)
@@ -17,7 +18,7 @@ do for [b = 0:last - 1] {
 }
 fastest = 1e9
 slowest = 0
-do for [b = 0:last] {  # the labels stand apart, so they may reach further than the points
+do for [b = 0:last] {  # the labels are moved apart, so they may reach further than the points
     if (b < last) { stats data index b skip 1 using 2 nooutput }
     if (b == last) { stats data index b using 3 nooutput }
     fastest = STATS_min < fastest ? STATS_min : fastest

@@ -3,7 +3,7 @@ part(k) = system(sprintf("head -1 '%s' | cut -f %d", data, k))
 first = part(2) + 0
 last = part(3) + 0
 warps = part(4) + 0
-# A chapter's pictures lie beside each other, so all of them have the scale of its longest.
+# A chapter's pictures are beside each other, so all have the scale of its longest.
 longest = system(sprintf("f='%s' b=${f##*/}; head -qn 1 \"$f\" \"${f%%/*}\"/\"${b%%%%[-.]*}\"-*timeline.tsv 2>/dev/null | " . \
     "cut -f 3 | sort -n | tail -1", data)) + 0
 labels = int(system(sprintf("awk 'NR > 1 && !NF { exit } NR > 1 { n++ } END { print n }' '%s'", data)))
@@ -26,8 +26,8 @@ set format x '%.0f'
 set ytics ('warp 0' 0)
 set for [w = 1:warps - 1] ytics add (sprintf('warp %d', w) w)
 set xlabel 'instructions executed by a warp (aligned at barriers; no time)' textcolor rgb ink offset 0,0.6
-# A step has the same colour in every picture, by the words that its chunk's name begins with; a chunk of
-# other names takes the next colour in reserve.
+# A step has the same colour in every picture, by the words at the beginning of its chunk's name; a chunk
+# with another name takes the next colour in reserve.
 array words[20] = ['waits at', 'all else', 'Convert a ', 'Convert four', 'Load and convert', 'Copy sixteen', \
     'Start copying', 'Load a piece', 'Turn scores', 'Update the online', 'Scale and mask', 'Rescale', 'Multiply', \
     'Accumulate', 'Load matrices', 'Reduce across', 'Find this CTA', 'Swizzle', 'Reset', 'Consume']
@@ -37,7 +37,7 @@ array colours[20] = [0xe8e4dc, 0xbdbdbd, 0x2f7d5b, 0x8fb35a, 0x9fb8d1, 0xc0261c,
 array reserve[11] = [0x4d4d4d, 0x3d8fa3, 0xc97ba0, 0x6b4f3a, 0x7d7dc4, 0xa3c9c3, 0x8c2d4f, 0xe0cf6a, 0x2b2b6b, \
     0x7f9f7f, 0xd0d0f0]
 array shade[11]
-# What does not fit beside the other column is cut off (in a locale that knows characters).
+# What does not fit beside the other column is cut off (in a locale that knows UTF-8).
 name(k) = system(sprintf("sed -n %dp '%s' | cut -f 2 | sed -E 's/^(.{44}).{4,}/\\1 …/'", k + 2, data))
 text(k) = system(sprintf("sed -n %dp '%s' | cut -f 2", k + 2, data))
 others = 0

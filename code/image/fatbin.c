@@ -1,9 +1,9 @@
 // fatbin.c: reads PTX and machine code from what nvcc put into an executable.
 //
-// A fat binary is a header and a sequence of images, each with a header of its own. NVIDIA does not
+// A fat binary is a header and a sequence of images, each with its own header. NVIDIA does not
 // document the layout; the fields used here are those that nvcc 12 and 13 write. A cubin is an ELF
-// file of machine EM_CUDA; its `.nv.info` section lists attributes of the kernels. Nothing is
-// trusted: every offset and size is checked before it is followed.
+// file of machine EM_CUDA; its `.nv.info` section lists attributes of the kernels. Every offset and
+// size is checked before it is used.
 #include "fatbin.h"
 
 #include <dlfcn.h>
@@ -21,12 +21,12 @@
 enum {
     FATBIN_MAGIC = (int)0xBA55ED50,
     MACHINE_CUDA = 190,
-    COMPRESSED_LZ4 = 0x2000, // image flags
+    COMPRESSED_LZ4 = 0x2000, // flags of an image
     COMPRESSED_ZSTD = 0x8000,
     ZSTD_MAGIC = (int)0xFD2FB528,
     MOST_EXPANDED = 1 << 30, // most bytes of an expanded image
     RESERVED_SHARED = 1024,  // from sm_90 on, .nv.shared.<kernel> begins with the system's bytes
-    // .nv.info attributes: a byte of format, a byte of name, then a value
+    // .nv.info attributes: a byte for the format, a byte for the name, then a value
     FORMAT_BYTE = 2,
     FORMAT_SIZED = 4,
     INFO_FRAME_SIZE = 0x11,
@@ -39,14 +39,14 @@ struct fatbin_header {
     uint32_t magic;
     uint16_t version;
     uint16_t header_size;
-    uint64_t size; // size of the images that follow
+    uint64_t size; // of the images that follow
 };
 
 struct image_header {
     uint16_t kind;
     uint16_t version;
     uint32_t header_size;
-    uint64_t size; // size of the image, padded
+    uint64_t size; // of the image, padded
     uint32_t compressed_size;
     uint32_t options_offset;
     uint16_t minor, major;
@@ -58,7 +58,7 @@ struct image_header {
 
 // ---- Fat binaries -------------------------------------------------------------------------------
 
-// Bytes of the whole fat binary, 0 when it is malformed or passes the limit.
+// Bytes of the whole fat binary; 0: it is malformed, or exceeds the limit.
 static size_t fatbin_bytes(const void *fatbin, size_t limit, struct fatbin_header *header)
 {
     if (limit < sizeof *header)
@@ -102,7 +102,7 @@ bool fatbin_next(const void *fatbin, size_t limit, const void **at, struct image
             .expanded_size = h.decompressed_size,
         };
         if (image->compressed && h.compressed_size < image->size)
-            image->size = h.compressed_size; // the rest is padding
+            image->size = h.compressed_size; // after that comes padding
         if (image->kind == IMAGE_PTX && !image->compressed && !memchr(image->data, 0, image->size))
             return false;
         return true;
@@ -110,7 +110,7 @@ bool fatbin_next(const void *fatbin, size_t limit, const void **at, struct image
     return false;
 }
 
-// A function of a library that most systems have; NULL if it is not found.
+// A function of a library that most systems have; NULL: not found.
 static void *library_function(const char *library, const char *name)
 {
     void *handle =
@@ -158,7 +158,7 @@ struct elf {
 struct section {
     const char *name; // NUL-terminated
     Elf64_Shdr header;
-    const char *data; // NULL if it takes no room in the file (SHT_NOBITS)
+    const char *data; // NULL: it has no data in the file (SHT_NOBITS)
 };
 
 static bool elf_open(struct elf *elf, const void *base, size_t size)
@@ -175,7 +175,7 @@ static bool elf_open(struct elf *elf, const void *base, size_t size)
            elf->header.e_shstrndx < elf->header.e_shnum;
 }
 
-// A NUL-terminated string in a string table's section; NULL if there is none at the offset.
+// A NUL-terminated string in a string table's section; NULL: there is none at the offset.
 static const char *elf_string(const struct elf *elf, const Elf64_Shdr *table, uint64_t offset)
 {
     if (table->sh_offset > elf->size || table->sh_size > elf->size - table->sh_offset ||
@@ -211,7 +211,7 @@ static bool elf_section(const struct elf *elf, size_t index, struct section *sec
     return true;
 }
 
-// The section whose name is `prefix` followed by `rest`.
+// Finds the section whose name is `prefix` followed by `rest`.
 static bool elf_find(const struct elf *elf, const char *prefix, const char *rest,
                      struct section *section)
 {
@@ -315,8 +315,8 @@ static uint32_t symbol_index(const struct elf *elf, const char *name)
     return 0;
 }
 
-// Reads a section of attributes. Those of `.nv.info` name their function by its symbol; those of
-// `.nv.info.<kernel>` (symbol 0) all belong to that kernel.
+// Reads a section of attributes. In `.nv.info`, they name their function by its symbol; in
+// `.nv.info.<kernel>` (symbol 0), all belong to that kernel.
 static void read_info(const struct section *section, uint32_t symbol,
                       struct cubin_resources *resources)
 {
@@ -326,7 +326,8 @@ static void read_info(const struct section *section, uint32_t symbol,
     while (at && end - at >= 4) {
         int format = (unsigned char)at[0];
         int name = (unsigned char)at[1];
-        size_t value = read_u32(at) >> 16; // or the size of the value that follows
+        size_t value = read_u32(at) >> 16; // or, in another format, the size of the value that
+                                           // follows
         at += 4;
         if (format == FORMAT_SIZED) {
             if (value > (size_t)(end - at))
@@ -356,7 +357,7 @@ bool cubin_resources(const void *data, size_t size, const char *kernel,
     if (!elf_open(&elf, data, size) || elf.header.e_machine != MACHINE_CUDA ||
         !elf_find(&elf, ".text.", kernel, &section))
         return false;
-    resources->registers = (int)(section.header.sh_info >> 24); // before sm_90
+    resources->registers = (int)(section.header.sh_info >> 24); // where they are before sm_90
     uint32_t symbol = symbol_index(&elf, kernel);
     if (symbol && elf_find(&elf, ".nv.info", "", &section))
         read_info(&section, symbol, resources);
@@ -371,8 +372,8 @@ bool cubin_resources(const void *data, size_t size, const char *kernel,
     return true;
 }
 
-// An instruction has 16 bytes from sm_70 on. The encoding is not documented, but can be seen in
-// cuobjdump's listings: bits 0 to 8 are its kind, bits 9 to 11 where its operands come from.
+// Instructions have 16 bytes from sm_70 on. Their encoding is not documented; cuobjdump's listings
+// show that bits 0 to 8 are an instruction's kind, and bits 9 to 11 where its operands come from.
 bool cubin_code(const void *data, size_t size, const char *kernel, struct cubin_code *code)
 {
     enum { BYTES = 16, PRMT = 0x016, HMMA = 0x03c, F2FP = 0x03e, QMMA = 0x07a, SHFL = 0x189 };

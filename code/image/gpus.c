@@ -1,11 +1,11 @@
 // gpus.c: the table of GPUs.
 //
-// Sources: the limits of compute capabilities 8.9 and 9.0, and the rates of special functions and
-// shared memory, are the CUDA C++ Programming Guide's. SMs and clocks of an L4 are the Ada
-// architecture white paper's: 58 SMs x 128 lanes x 2 x 2.04 GHz give the data sheet's fp32 rate. The
-// data sheets give tensor rates with sparsity, twice the dense ones: 242 TFLOP/s of an L4, 1979 of an
-// H200 (SXM), which it reckons at 1.83 GHz, not at the boost clock. SMs, clocks and L2 of an H200 are
-// what its driver reports.
+// Sources: the CUDA C++ Programming Guide for the limits of compute capabilities 8.9 and 9.0, and
+// for rates of special functions and shared memory. The Ada architecture's white paper for SMs and
+// clocks of an L4: 58 SMs x 128 lanes x 2 x 2.04 GHz give the data sheet's fp32 rate. The data
+// sheets for tensor rates: they give them with sparsity, twice the dense ones: 242 TFLOP/s for an
+// L4; 1979 for an H200 (SXM), computed for 1.83 GHz, not for the boost clock. An H200's driver for
+// its SMs, clocks and L2.
 #include "image/gpus.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// occupancy.c: how much of a GPU a kernel fills, from its machine code's resources, by NVIDIA's
-// occupancy calculator: a header that needs no device.
+// occupancy.c: computes how much of a GPU a kernel fills, from the resources of its machine code,
+// with NVIDIA's occupancy calculator, a header that needs no device.
 #include "image/gpus.h"
 
 #include <cuda_occupancy.h>
@@ -8,7 +8,7 @@
 
 enum { WARP_THREADS = 32 };
 
-// The limit to report if several bind: warps first, since the SM is full then.
+// The limit that is reported if there are several: warps first, since then the SM is full.
 static const char *limit_name(unsigned factors)
 {
     if (factors & OCC_LIMIT_WARPS)

@@ -1,6 +1,6 @@
-// Fat binaries, ELF executables and cubins: well-formed ones, and every way of being malformed that
-// one byte or one cut can make. The test runs under AddressSanitizer, and every blob lies in a
-// block of its exact size, so that one byte read past the end fails.
+// Tests fat binaries, ELF executables and cubins: well-formed ones, and all that one wrong byte or
+// one cut can damage. The test runs under AddressSanitizer, and every blob is in a block of its
+// exact size, so that reading one byte past the end fails.
 #include "image/fatbin.h"
 
 #include <elf.h>
@@ -174,7 +174,7 @@ static struct blob some_cubin(bool hopper)
 struct walk {
     int images, cubins, compressed, stop_after;
     const char *ptx;
-    unsigned long sum; // makes the test read all of every image
+    unsigned long sum; // of all bytes, so that all of every image is read
 };
 
 static bool look(const struct image *image, void *data)
@@ -229,18 +229,19 @@ static void test_images_of_a_fat_binary(void **state)
     assert_int_equal(image.arch, 90);
     assert_true(image.compressed);
     assert_false(fatbin_next(fatbin.data, fatbin.size, &at, &image));
-    assert_false(fatbin_next(fatbin.data, fatbin.size, &at, &image)); // stays at the end
+    // a finished walk stays at the end.
+    assert_false(fatbin_next(fatbin.data, fatbin.size, &at, &image));
     free(fatbin.data);
 }
 
-// Frames made by hand whose content is not really compressed: one zstd block, one LZ4 sequence.
+// Frames made by hand, whose content is stored uncompressed: one zstd block, one LZ4 sequence.
 static void test_compressed_images_are_expanded(void **state)
 {
     (void)state;
     static const struct {
         const char *bytes;
         size_t size, expanded;
-        const char *text; // NULL: refused
+        const char *text; // NULL: the frame is refused
     } cases[] = {
         {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hello", 14, 5, "hello"},
         {"\x50hello", 6, 5, "hello"},
@@ -253,7 +254,8 @@ static void test_compressed_images_are_expanded(void **state)
         {"\x50hello", 6, SIZE_MAX, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-        char *copy = malloc(cases[i].size); // of the exact size, for the sanitizer
+        char *copy = malloc(cases[i].size); // of the exact size, so that the sanitizer sees a read
+                                            // past the end
         memcpy(copy, cases[i].bytes, cases[i].size);
         struct image image = {.kind = IMAGE_PTX,
                               .compressed = true,
@@ -316,7 +318,7 @@ static void test_ptx_without_an_end_is_refused(void **state)
     free(fatbin.data);
 }
 
-// No byte, whatever its value, makes the walk leave the blob.
+// Whatever value any byte has, the walk must not leave the blob.
 static void test_damaged_fat_binaries_are_survived(void **state)
 {
     (void)state;
@@ -474,7 +476,7 @@ static void test_damaged_cubins_are_survived(void **state)
     struct blob whole = some_cubin(true);
     struct cubin_resources r;
 
-    for (size_t size = 0; size < whole.size; ++size) { // the section headers come last
+    for (size_t size = 0; size < whole.size; ++size) { // the section headers are at the end
         struct blob cut = copy_of(&whole, size);
         assert_false(cubin_resources(cut.data, cut.size, "k", &r));
         free(cut.data);

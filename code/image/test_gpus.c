@@ -1,5 +1,5 @@
-// test_gpus.c: the table of GPUs agrees with what an H200 reports, with chapter 1's own rates, and
-// with the numbers that the chapters print; occupancy, worked out by hand.
+// test_gpus.c: checks that the table of GPUs agrees with what an H200 reports, with chapter 1's own
+// rates, and with numbers in the chapters; and occupancy, against values worked out by hand.
 #include "image/gpus.h"
 
 #include <jansson.h>
@@ -39,7 +39,7 @@ static void gpus_are_found_by_what_they_run(void **state)
     assert_string_equal(text, "a Board 7");
 }
 
-// Each GPU of the table that has recorded runs agrees with its driver.
+// Each GPU of the table that has recorded runs must agree with what its driver reported.
 static void the_table_says_what_the_driver_says(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void the_table_says_what_the_driver_says(void **state)
     assert_true(compared >= 1);
 }
 
-// 128 lanes an SM, two operations in a multiply-add; two transfers in a clock of the DRAM.
+// An SM has 128 lanes, and a multiply-add is two operations; DRAM makes two transfers in a clock.
 static void rates_follow_from_clocks(void **state)
 {
     (void)state;
@@ -80,7 +80,7 @@ static void rates_follow_from_clocks(void **state)
     }
 }
 
-// The chapter's program prints from a table of its own, which the reader sees.
+// Chapter 1's program prints from its own table, which the reader sees.
 static void chapter_1_has_the_same_rates(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void chapter_1_has_the_same_rates(void **state)
     free(program);
 }
 
-// A row of a chapter's table, made from the numbers here.
+// Asserts that a chapter's text has a table row with the numbers of gpus.c.
 static void __attribute__((format(printf, 2, 3))) has_row(const char *text, const char *format, ...)
 {
     char row[256];
@@ -116,7 +116,7 @@ static void __attribute__((format(printf, 2, 3))) has_row(const char *text, cons
         fail_msg("no row \"%s\"", row);
 }
 
-// 1893120 -> "1,893,120"
+// Writes 1893120 as "1,893,120".
 static const char *grouped(double value)
 {
     static char texts[2][32];
@@ -175,21 +175,21 @@ static void occupancy_is(int which, int registers, size_t shared, int threads, s
 static void occupancy_as_worked_out_by_hand(void **state)
 {
     (void)state;
-    // 96 registers a thread are 3072 a warp: 5 warps in each quarter of the register file, 20 in
-    // all.
+    // 96 registers for each thread are 3072 for a warp: 5 warps in each quarter of the register
+    // file, 20 in all.
     occupancy_is(GPU_L4, 96, 0, 128, 0, 5, 20, "registers");
     occupancy_is(GPU_H200, 96, 0, 128, 0, 5, 20, "registers");
-    // 48 KiB plus the reserved one: two CTAs in 100 KiB, four in 228 KiB; static or dynamic.
+    // 48 KiB and the reserved one: two CTAs in 100 KiB, four in 228 KiB; static or dynamic.
     occupancy_is(GPU_L4, 32, 48 << 10, 128, 0, 2, 8, "shared memory");
     occupancy_is(GPU_L4, 32, 0, 128, 48 << 10, 2, 8, "shared memory");
     occupancy_is(GPU_H200, 32, 0, 128, 48 << 10, 4, 16, "shared memory");
-    // After a CTA of 1024 threads, an SM of an L4 has no room for another one.
+    // With a CTA of 1024 threads, an SM of an L4 has no room for another one.
     occupancy_is(GPU_L4, 32, 0, 1024, 0, 1, 32, "warps");
     occupancy_is(GPU_H200, 32, 0, 1024, 0, 2, 64, "warps");
-    // Small CTAs: at most 24, and 32, whatever their size.
+    // Of small CTAs, at most 24 and 32, however small.
     occupancy_is(GPU_L4, 16, 0, 32, 0, 24, 24, "CTAs");
     occupancy_is(GPU_H200, 16, 0, 32, 0, 32, 32, "CTAs");
-    // A warp that is not full counts as a whole one.
+    // A warp that is not full counts as a full one.
     occupancy_is(GPU_L4, 96, 0, 100, 0, 5, 20, "registers");
 }
 

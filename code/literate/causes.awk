@@ -1,8 +1,8 @@
 # Compares chapters/causes.tsv with the chapters: awk -f causes.awk FOLDER/causes.tsv FOLDER/*.md,
-# with FOLDER beside solutions/ and ../plots/runs. Prints a line for each fault. The head of
-# causes.tsv says what a row is.
+# where FOLDER is beside solutions/ and ../plots/runs. Prints a line for each error. The head of
+# causes.tsv describes the rows.
 #
-# Prose of the chapters and appendices is read sentence by sentence, without code, drawings and
+# Reads the prose of chapters and appendices sentence by sentence, without code, drawings and
 # tables. Predictions and questions (hypotheses, guesses, labs, exercises) claim nothing about a
 # measured time, and are left out.
 
@@ -25,7 +25,7 @@ function exists(path,   line, there) {
     return there
 }
 
-# A row of causes.tsv.
+# Reads a row of causes.tsv.
 function read_row(   at) {
     at = FILENAME ":" FNR
     if (NF != 4 || !($2 in kinds)) {
@@ -36,8 +36,7 @@ function read_row(   at) {
     place[n_rows] = at; chapter[n_rows] = $1; kind[n_rows] = $2; evidence[n_rows] = $3; fragment[n_rows] = $4
 }
 
-# The words of a sentence, without index marks and with N for each number that is read from a
-# record.
+# The words of a sentence, without index marks, and with N for each number that comes from a record.
 function plain(text) {
     gsub(/\[\]\{\.index[^}]*\}|\{\.index[^}]*\}/, "", text)
     gsub(/`[^`]*`\{\.run[^}]*\}/, "N", text)

@@ -6,7 +6,7 @@
 --   local book = chunks.load({ "chapters/01-attention-on-paper.md", ... })   -- in reading order
 --
 -- book.errors    { "chapters/03-wmma-scores.md:120: unknown chunk <<x>>", ... }, in reading order;
---                when there are any, the rest is as good as could be made and must not be printed
+--                if there are any, the other fields may be incomplete, and must not be printed
 -- book.chapters  { path, tag = "03", sheet }, in reading order
 -- book.roots     the chunks that are programs, in reading order
 -- book.solutions { path, tag = "03", solution = true }, the files of solutions, in reading order
@@ -26,31 +26,31 @@
 -- part     file, line (of the fence), first (line of its first code line), lines, index (1 is the
 --          definition), offset (chunk lines before it), and owner: the chunk or variant it is of;
 --          later if the book prints it behind the chapters, changes if its chapter shows what differs
--- variant  kind = "starter" | "mutant" | "answer", chunk (that it stands for), chapter, name, breaks, title,
---          shapes (that it shows at, if shapes= names some), only (the program, if only= names one),
---          define (a macro and its value that come before the program, if it shows with them only),
---          parts (one), uses, programs (those of its own chapter, or that one, that take the chunk), attributes
+-- variant  kind = "starter" | "mutant" | "answer", chunk (which it replaces), chapter, name, breaks, title,
+--          shapes (where it shows, if shapes= names some), only (the program, if only= names one),
+--          define (a macro and its value, defined before the program, if it shows only with that),
+--          parts (one), uses, programs (those of its own chapter, or `only`, that take the chunk), attributes
 --
--- A chapter with a lab that gives points has a sheet; sheets.lua says what is in it.
+-- A chapter with a lab that gives points has a sheet; sheets.lua describes it.
 --
--- chunks.lines, expand, diff, changes, difference and starters are described where they stand.
+-- chunks.lines, expand, diff, changes, difference and starters are described at their definitions.
 --
--- A file named chapters/solutions/03.md has solutions of chapter 3's exercises, and no chunks. Its answers,
--- `{.cuda .answer of=ch02-score name=pairs}`, stand for chunks of a program of chapter 3 as mutants do, but all
--- of one name stand for their chunks together: an exercise may change several.
+-- A file named chapters/solutions/03.md has solutions of chapter 3's exercises, and no chunks. An answer,
+-- `{.cuda .answer of=ch02-score name=pairs}`, replaces a chunk of a program of chapter 3, as a mutant does; but
+-- answers of one name replace their chunks together, since an exercise may change several.
 --
--- The rules. A block of class cuda or c is a root when it has file=, a chunk when it has an id, and
--- an illustration otherwise. With both it is a root that may also be referred to, continued, and
--- mutated by its id; without an id, its file is its id. `<<id>>` on a line of its own refers.
--- Class later says that the weave prints a part of a chunk in the appendix with the rest of the
--- programs, class changes that it prints there what is whole and in the chapter what differs from the
--- chunk that it replaces. Neither changes a program.
+-- The rules. A block of class cuda or c with file= is a root, one with an id is a chunk, and any other is an
+-- illustration. A block with both is a root that may also be referred to, continued, and mutated by its id;
+-- without an id, its file is its id. `<<id>>` on a line of its own refers to a chunk. Class `later` has the
+-- weave print a part of a chunk in the appendix with the rest of the programs. With class `changes`, the
+-- appendix prints the whole chunk, and the chapter what differs from the chunk that it replaces. Neither
+-- changes a program.
 local sheets = require "sheets"
 local chunks = {}
 
 local COLUMNS = 80 -- as many as fit on the page
-local WIDE = { points = true, table = true, tikz = true } -- not printed as they stand
-local WORTHWHILE = 0.8 -- a difference is shown if it takes at most this share of the lines
+local WIDE = { points = true, table = true, tikz = true } -- the weave prints these in another form
+local WORTHWHILE = 0.8 -- a difference is shown if it has at most this share of the lines
 local EXTENSIONS = { c = "c", cuda = "cu" }
 local REFERENCE = "^(%s*)<<([%w][%w_./-]*)>>%s*$"
 
@@ -58,8 +58,8 @@ local function complain(book, file, line, ...)
     table.insert(book.errors, { file = file, line = line, text = string.format(...) })
 end
 
--- The file (nil when the document came without a name), first and last line of a block, from the
--- attribute that `+sourcepos` adds. For a block in a list that begins with the list's own position.
+-- The file (nil: the document has no name), first and last line of a block, from the attribute that
+-- `+sourcepos` adds. In a list, that attribute begins with the position of the list.
 function chunks.position(attributes)
     local position
     for key, value in pairs(attributes) do
@@ -76,8 +76,8 @@ function chunks.position(attributes)
     return file ~= "" and file or nil, tonumber(first), column == "1" and last - 1 or last
 end
 
--- The part of the book that is a code block of a document; nil if the block is no part. `file`: the
--- document's name, if Pandoc's position lacks it.
+-- The part of the book that a code block of a document is; nil: it is none. file: the document's name, for
+-- positions without one.
 function chunks.block(book, attributes, file)
     local named, line = chunks.position(attributes)
     return line and book.blocks[(named or file) .. ":" .. line]
@@ -225,8 +225,8 @@ local function add_chunk(book, chapter, block, part)
     table.insert(chunk.parts, part)
 end
 
--- Complains of a part with `.later` that is no chunk, or that has a starter in a lab: what a lab
--- asks for is printed where the chapter explains it.
+-- Complains about a part with `.later` that is no chunk, or that has a starter in a lab: what a lab asks for
+-- must be printed where the chapter explains it.
 local function check_later(book, part)
     local chunk = part.owner
     if not part.later then
@@ -256,7 +256,7 @@ local function add_block(book, chapter, raw, block)
         lines = block.text == "" and {} or split_lines(block.text),
     }
     if #block.classes == 0 and not raw[first]:match("^ ? ? ?[`~][`~][`~]") then
-        part.first = first -- an indented block has no fence
+        part.first = first -- an indented block, without a fence
     elseif not raw[last]:match("^[%s>]*[`~][`~][`~]+%s*$") then
         complain(book, chapter.path, first, "code block is never closed")
         return
@@ -287,7 +287,7 @@ end
 local function read_chapter(book, path)
     local chapter = { path = path, index = #book.chapters + #book.solutions + 1 }
     chapter.tag = path:match("([^/]*)$"):match("^(%w+)%-.*%.md$")
-    local of = path:match("/solutions/(%w+)%.md$") -- a file of solutions: the chapter that has the exercises
+    local of = path:match("/solutions/(%w+)%.md$") -- the chapter whose exercises this file solves
     if of then
         chapter.tag, chapter.solution = of, true
     end
@@ -403,8 +403,8 @@ local function link_variant(book, variant, seen)
     table.insert(chunk[variant.kind .. "s"], variant)
 end
 
--- Looks for cycles below `owner`, with chunks swapped for variants; `done` collects the chunks
--- seen. Returns true when there are none.
+-- Looks for cycles below `owner`, with chunks replaced by variants; `done` collects the chunks that were
+-- visited. Returns true if there are none.
 local function check_cycles(book, owner, swap, done, path)
     local fine = true
     done[owner] = true
@@ -440,8 +440,7 @@ local function reach(owner, reached)
     return reached
 end
 
--- The chunks of a program for which a student gets a starter: chunk -> starter, often an empty
--- table.
+-- The chunks of a program that a student gets as starters: chunk -> starter; often empty.
 function chunks.starters(book, root)
     local swap = {}
     for _, variant in ipairs(book.variants) do
@@ -513,7 +512,7 @@ local function find_programs(book)
     end
 end
 
--- Turns the complaints into lines, in reading order, without repetitions.
+-- Makes lines of the complaints, in reading order, without repetitions.
 local function sort_errors(book, paths)
     local order, lines, seen = {}, {}, {}
     for i, path in ipairs(paths) do
@@ -537,7 +536,7 @@ local function sort_errors(book, paths)
     book.errors = lines
 end
 
--- Reads the chapters and links their chunks. Never fails: what is wrong is in `errors`.
+-- Reads the chapters and links their chunks. Never fails: mistakes are listed in `errors`.
 function chunks.load(paths)
     local book = {
         chapters = {}, solutions = {}, chunks = {}, roots = {}, variants = {}, blocks = {}, programs = {},
@@ -567,10 +566,9 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Expansion and comparison
 
--- The lines of a program, with references resolved: { text, file, line } for a line of code, {
--- opens = chunk, indent, by = the chunk or variant that is taken } before a referenced chunk's
--- first line, and { closes = chunk } after its last. `swap` maps chunks to the variants that stand
--- in for them.
+-- The lines of a program with references resolved. { text, file, line }: a line of code; { opens = chunk,
+-- indent, by = the chunk or variant that is used }: stands before the first line of a referenced chunk; {
+-- closes = chunk }: after its last. `swap` maps chunks to the variants that replace them.
 function chunks.expand(root, swap)
     local out = {}
     local function add(owner, indent)
@@ -599,11 +597,10 @@ function chunks.expand(root, swap)
     return out
 end
 
--- What changed from one list of lines to another: { op = "same" "added" "removed", text, index =
--- its place in `new` unless removed }, in order; and how many lines were added, and how many
--- removed.
+-- The changes from one list of lines to another, in order: { op = "same" "added" "removed", text, index = place
+-- in `new` unless removed }. Also the number of lines added, and removed.
 function chunks.diff(old, new)
-    local length = {} -- of the longest common subsequence of old[i..] and new[j..]
+    local length = {} -- [i][j]: of the longest common subsequence of old[i..] and new[j..]
     for i = #old + 1, 1, -1 do
         length[i] = {}
         for j = #new + 1, 1, -1 do
@@ -633,12 +630,12 @@ function chunks.diff(old, new)
     return entries, #new - common, #old - common
 end
 
--- What changed: a chunk is compared with the one that it replaces, a variant with its chunk.
+-- The changes from the chunk that a chunk replaces, or from a variant's chunk.
 function chunks.changes(owner)
     return chunks.diff(chunks.lines(owner.replaces or owner.chunk), chunks.lines(owner))
 end
 
--- The changes with two unchanged lines around each; `skipped` marks where others were left out.
+-- The changes, with two unchanged lines around each; `skipped` marks where lines were left out.
 function chunks.difference(owner)
     local entries, near, out = chunks.changes(owner), {}, {}
     for i, entry in ipairs(entries) do

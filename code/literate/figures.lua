@@ -1,13 +1,13 @@
--- Drawings and charts. TikZ pictures become pages of a PDF, all new ones in one run of LaTeX, with the
--- book's type sizes; the printed book includes the pages, HTML gets them as SVG. Charts (SVG) become PDF
--- for LaTeX. What was converted is kept in build/figures by its hash: for a picture HASH.page, which says
+-- Drawings and charts. All new TikZ pictures are set in one run of LaTeX, in the book's type sizes, and
+-- become pages of a PDF; the printed book includes these pages, HTML gets SVG. Charts (SVG) become PDF
+-- for LaTeX. Results are kept in build/figures by the hash of their source: for a picture HASH.page, with
 -- "FILE.pdf PAGE", and HASH.svg.
 
 local figures = {}
 
 local CACHE = "build/figures"
 
-local BORDER = 1 -- pt around a picture, for lines that reach over its edge
+local BORDER = 1 -- pt around a picture, for lines that go past its edge
 local PREAMBLE = [[
 \documentclass[class=scrbook,10.5pt,multi=picturepage,border=]] .. BORDER .. [[pt]{standalone}
 \usepackage{amsmath,tikz}
@@ -43,7 +43,7 @@ local function shell(...)
     return os.execute(string.format(...)) == true
 end
 
--- A picture's code; the environment is added if the block has none.
+-- A picture's code, in a tikzpicture environment.
 function figures.picture(text)
     if text:find("\\begin{tikzpicture}", 1, true) then
         return text
@@ -51,8 +51,8 @@ function figures.picture(text)
     return "\\begin{tikzpicture}\n" .. text .. "\n\\end{tikzpicture}"
 end
 
--- What LaTeX's log says is wrong with the pictures: the faulty one and the message; or nil. Each
--- source has its first line in `from`.
+-- Finds in LaTeX's log the faulty picture and the message; nil: no fault. `from` of a source: its first
+-- line.
 local function complaint(log, sources)
     local what, at = log:match("\n! ([^\n]*)"), tonumber(log:match("\nl%.(%d+)"))
     if what then
@@ -74,8 +74,7 @@ local function complaint(log, sources)
     return what and guilty, what
 end
 
--- Typesets the sources, one a page, into a PDF in folder; returns nil if all went well, or what did
--- not.
+-- Typesets the sources, one a page, into a PDF in `folder`. Returns nil, or what LaTeX complained of.
 local function typeset(sources, folder, here)
     local tex = { PREAMBLE }
     local _, line = PREAMBLE:gsub("\n", "")
@@ -104,9 +103,9 @@ local function typeset(sources, folder, here)
     end
 end
 
--- Gives each source { text, where } its `pdf` and `page` in the cache, and its `svg` unless it is
--- for LaTeX. All that are not in the cache go through one run. Two makes at once do not disturb
--- each other: each has its own folder, and a file appears in the cache whole.
+-- Sets for each source { text, where } its `pdf` and `page` in the cache and, unless it is for LaTeX, its
+-- `svg`. All sources that are not in the cache go through one run. Two makes at the same time do not
+-- disturb each other: each has its own folder, and files appear in the cache whole.
 function figures.compile(sources, here, latex)
     if #sources == 0 then
         return true
@@ -150,13 +149,13 @@ function figures.compile(sources, here, latex)
     return not trouble, trouble
 end
 
--- A picture as LaTeX prints it: its page, cut to the picture's size without the border.
+-- A picture for LaTeX: its page of the PDF, cut to the picture's size without the border.
 function figures.included(source)
     return string.format("\\includegraphics[page=%d,trim=%dpt %dpt %dpt %dpt]{%s}", source.page, BORDER, BORDER, BORDER,
         BORDER, source.pdf)
 end
 
--- An SVG as an image of its own: names inside it cannot clash with names of the page.
+-- An SVG as an image with its own names, which cannot clash with names of the page.
 function figures.image(svg, alt, width)
     local data = svg:gsub("^<%?xml.-%?>%s*", ""):gsub("\n", " "):gsub("[%%#<>\"'?&]", function(char)
         return string.format("%%%02X", char:byte())
@@ -166,7 +165,7 @@ function figures.image(svg, alt, width)
         width ~= nil and width ~= "" and ' style="width:' .. width .. '"' or "")
 end
 
--- A chart in the page's format, or nil and what is wrong.
+-- A chart in the format of the page; or nil, and what is wrong.
 function figures.chart(path, latex, width, alt)
     local svg = read(path)
     if not svg then

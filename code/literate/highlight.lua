@@ -1,8 +1,8 @@
 -- Splits a line of code into coloured tokens: { {class, text}, … } with the classes
 -- kw (keyword) ty (type) bi (CUDA built-in, library word) nu (number) st (string) co (comment)
 -- pp (preprocessor) fn (function being called) va (shell variable) and nil (plain).
--- The book sets code itself, not through Pandoc's highlighter, because a line carries more than
--- tokens here: links to other chunks, and bars where it differs from an earlier chapter.
+-- The book sets code itself, without Pandoc's highlighter, because a line of code also has links to
+-- other chunks, and bars where it differs from an earlier chapter.
 
 local highlight = {}
 
@@ -81,7 +81,7 @@ local languages = {
 languages.sh, languages.console = languages.bash, languages.bash
 languages.h = c
 
--- `state` carries a block comment from line to line; start with {}.
+-- `state` remembers a block comment from line to line; it is {} at first.
 function highlight.line(text, language, state)
     local lang = languages[language]
     if not lang then return { { nil, text } } end

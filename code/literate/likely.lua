@@ -1,9 +1,9 @@
--- Estimates, from the file to be set, how much room the contents and numbers take, which LaTeX's
--- first run does not know. If the second run then breaks lines and pages where the first did, no
--- third is needed.
+-- Estimates, from the file to be set, how much room the contents and the numbers take, which the
+-- first run of LaTeX does not know. If the second run then breaks lines and pages where the first
+-- did, a third is not needed.
 local HEADINGS_PER_PAGE = 95 -- of the contents
 local NOT_THERE = { ["Exercises"] = true, ["What was learned"] = true, ["Further reading"] = true } -- book.latex
-local LINES_PER_PAGE = 61 -- of book.tex, in the chapters that have pages of two digits
+local LINES_PER_PAGE = 61 -- lines of book.tex, in chapters whose page numbers have two digits
 local file = ...
 local place, line, begun, headings = {}, 0, nil, 0
 
@@ -25,13 +25,13 @@ end
 
 local likely = { contents = headings // HEADINGS_PER_PAGE }
 
--- A number with as many digits as the page of a label.
+-- A number with as many digits as the page number of a label.
 function likely.page(label)
   local page = ((place[label] or line) - begun) / LINES_PER_PAGE
   return page < 10 and "0" or page < 100 and "00" or "000"
 end
 
--- As much room as the number of a section, figure or table takes: its label tells the chapter.
+-- A number as wide as that of a section, figure or table; the label tells the chapter.
 function likely.number(label)
   local chapter = label:match("^%l+%-(%w%w?)%-") or label:match(":ch(%d%d)")
   return chapter and chapter:gsub("^0", "") .. ".1" or "1"

@@ -4,9 +4,9 @@
 --   h200/ch02_scalar:… / h200/ch03_wmma_qk:…           + - * / with spaces around, left to right
 --   lines:code/ptxsim                                  today's lines of C in a folder, tests apart
 --
--- A path's part is a field's name, an index into an array (from 0), or [field=value,…], the one
--- element of an array whose fields have these values: correctness[seed=0,input=normal].rel_head.
--- A record whose source hash is not today's (build/hashes.tsv: program, tab, hash) is stale.
+-- A part of a path is the name of a field, an index into an array (from 0), or [field=value,…]: the one element
+-- of an array whose fields have these values, as in correctness[seed=0,input=normal].rel_head. A record is
+-- stale if its source hash differs from today's (build/hashes.tsv: program, tab, hash).
 
 local runs = {}
 
@@ -71,7 +71,7 @@ local function parse_json(text)
         return result
     end
 
-    -- Reads what stands between an opening bracket and `close`, separated by commas.
+    -- Reads the members after an opening bracket, separated by commas, up to `close`.
     local function members(close, add)
         local result = {}
         at = at + 1
@@ -151,7 +151,7 @@ local function hash_today(program)
     return hashes[program]
 end
 
--- The reason why a record may not be quoted any more, or nil.
+-- Why a record must no longer be quoted; nil: it may be.
 local function staleness(path, record)
     local sources = { [record.program or path:match("([^/]+)%.json$")] = record.source_hash }
     for program, hash in pairs(record.source_hashes or {}) do
@@ -194,13 +194,13 @@ local function load_record(name)
     return entry
 end
 
--- What is wrong with quoting a record ("h200/lab03"), or nil.
+-- Why a record ("h200/lab03") cannot be quoted; nil: it can.
 function runs.trouble(name)
     local entry = load_record(name)
     return entry.trouble or entry.stale
 end
 
--- The one element of an array that meets a condition like "seed=0,input=normal".
+-- The only element of an array that meets a condition such as "seed=0,input=normal".
 local function choose(array, condition)
     local found
     for _, element in ipairs(array) do
@@ -216,7 +216,7 @@ local function choose(array, condition)
     return found, "no element has " .. condition
 end
 
--- The value at `path` in a record, or nil and perhaps why.
+-- The value at `path` in a record; or nil, and perhaps the reason.
 local function lookup(record, path)
     local here, rest = record, path
     while rest ~= "" do
@@ -244,7 +244,8 @@ local function lookup(record, path)
     return here
 end
 
--- Lines of C in a folder and those in it, without blank ones, comments and tests; nil: there is no such folder.
+-- Counts the lines of C in a folder and its subfolders, without blank lines, comments and tests; nil: there is
+-- no such folder.
 local function count_lines(folder)
     local find = "find \"$0\" \\( -name '*.[ch]' -o -name '*.def' \\) -not -path '*/test/*' 2>/dev/null"
     local ok, files = pcall(pandoc.pipe, "sh", { "-c", find, folder }, "")
@@ -258,7 +259,7 @@ local function count_lines(folder)
     return ok and count or nil
 end
 
--- A number or a reference: its value, or nil and what is wrong; and, third, why it is stale.
+-- The value of a number or a reference; or nil and what is wrong. Third result: why the value is stale.
 local function operand(word)
     local number = tonumber(word)
     if number then
@@ -304,8 +305,8 @@ local function whole_number_grouped(text)
     return before .. digits .. after
 end
 
--- Evaluates the text of a .run span; `fmt` is printf's, `scale` a factor. Returns the text to set
--- and, if the record is stale, why; or nil and what is wrong.
+-- Evaluates the text of a .run span; fmt: a format of printf; scale: a factor. Returns the text to set and, if
+-- the record is stale, why; or nil and what is wrong.
 function runs.evaluate(expression, fmt, scale)
     local words = {}
     for word in expression:gmatch("%S+") do

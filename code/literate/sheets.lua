@@ -1,13 +1,13 @@
--- The sheets of the labs: points, tasks, hints and questions, out of a chapter's `::: {.lab}`.
--- chunks.lua calls read and check; tangle.lua writes json, the weave sets the rest in type.
+-- The sheets of the labs: points, tasks, hints and questions, read from a chapter's `::: {.lab}`. chunks.lua calls
+-- read and check; tangle.lua writes json; the weave prints the rest.
 --
 -- chapter.sheet, if the lab has a block of class points:
---   number, title, line          from the file's name and the lab's heading; line of the block
---   program, before              what is judged (chapters/stages.tsv), and against what (labs/labNN; nil: nothing);
---                                the block may name another program of the chapter: {.points program=…}
---   p                          how its kernels may round P, as the workbench's struct p_rounding has it:
---                              {.points p="e4m3 8 unrounded"}; with a maximum that lags behind,
---                              p="e4m3 5 rounded lag 128 3.8625"; where the lag heeds the row's mean,
+--   number, title, line          from the file's name and the lab's heading; the block's line
+--   program, before              what is judged (chapters/stages.tsv), and compared with what (labs/labNN; nil:
+--                                with nothing); {.points program=…} names another program of the chapter
+--   p                          how its kernels may round P, in the notation of the workbench's p_rounding:
+--                              {.points p="e4m3 8 unrounded"}; with a maximum that lags behind:
+--                              p="e4m3 5 rounded lag 128 3.8625"; with a lag that depends on the row's mean:
 --                              p="… lag 128 0.8625 mean"; nil: P is not rounded
 --   runs                       "model": its program runs a language model, {.points runs=model}; nil: a kernel
 --   mask                       "causal": what its kernels compute with; nil: no mask
@@ -15,33 +15,33 @@
 --   journal                    of a lab whose program searches: the file that answers it, from labs/labNN
 --   not_graded                 why labs/grade does not take it: {.points grade="no: REASON"}; nil: it does
 --   first_line, last_line        of the lab in the chapter
---   items      { name, relation, limit, from, full, shape, points, words, line }, in the block's order,
---              and last the item `written`, which has the sum of the questions' points
+--   items      { name, relation, limit, from, full, shape, points, words, line }, in the block's order;
+--              the last is the item `written`, whose points are the sum of the questions'
 --   tasks      starters in the order of the sheet, each with stars, earns, hints, marker
 --   questions  { points, text, line }
 --   mutants    variants of the chapter's kernels, each with loses; planted in its programs
 --
--- The block of points, a line an item: NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS [# words].
--- A resource without a limit has the lab's: of its script, labs/labNN, or of labs/sheet/resources.def.
--- An item with `from` is an aim, what the lab teaches: COUNT is what the program before has, or the
--- starter where there is none before. How items are paid is said in labs/sheet/rule.h.
+-- The block of points has one item a line: NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS [# words]. A
+-- resource without a limit has that of the lab: of its script, labs/labNN, or of labs/sheet/resources.def. An item
+-- with `from` is an aim, what the lab teaches: COUNT is the count of the program before or, without one, of the
+-- starter. labs/sheet/rule.h has the rule by which items are paid.
 local runs = require "runs"
 local stages = require "stages"
 
 local sheets = {}
 
--- Items that are met or not: correct and hidden look at outputs, races at accesses.
+-- Items without a limit: correct and hidden judge outputs, races judges accesses.
 local PLAIN = { correct = true, hidden = true, races = true }
--- Items of a lab whose program searches: how many candidates it needs until the elite, on a journal
--- and on landscapes that are drawn.
+-- Items of a lab whose program searches: how many candidates it asks for until the elite, on a journal and on drawn
+-- landscapes.
 local SEARCHES = { "candidates", "drawn" }
 
--- The lines of a table of the C programs; its path is relative to code/.
+-- The lines of a .def file of the C programs; its path is relative to code/.
 local function rows_of(table_file)
     return io.lines(pandoc.path.directory(package.searchpath("sheets", package.path)) .. "/../" .. table_file)
 end
 
--- Names of the simulator's counters of one launch that a lab shows, in the order of counts.def.
+-- The names of those counters of the simulator that a lab shows for a launch, in the order of counts.def.
 local function read_counters()
     local names = {}
     for line in rows_of("ptxsim/counts.def") do
@@ -54,7 +54,7 @@ local function read_counters()
 end
 local COUNTERS = read_counters()
 
--- The shapes that have names, as a set.
+-- The set of shapes that have names.
 local function read_shapes()
     local names = {}
     for line in rows_of("workbench/shapes.def") do
@@ -67,8 +67,8 @@ local function read_shapes()
 end
 local SHAPES = read_shapes()
 
--- Names of the resources that a sheet may give points for, in the order of resources.def, and their
--- usual limits.
+-- The names of the resources that a sheet may give points for, in the order of resources.def; and their usual
+-- limits.
 local function read_resources()
     local names, usual = {}, {}
     for line in rows_of("../labs/sheet/resources.def") do
@@ -81,11 +81,12 @@ local function read_resources()
     return names, usual
 end
 local RESOURCES, USUAL = read_resources()
-local IN_BOTH = { correct = true, hidden = true } -- items of a search and of a kernel
+local IN_BOTH = { correct = true, hidden = true } -- items of a search, too
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
 local TOTAL = 100
 
--- Two sequences of 8 heads, asked by 4 queries, in pages of 16: 2x8x512q4p16.
+-- Whether a shape is a cache: 2x8x512q4p16 is two sequences of 8 heads with 512 tokens, 4 queries for each head,
+-- pages of 16.
 local function is_cache(shape)
     return shape:match("^%d+x%d+x%d+q%d+p%d+$") or shape:match("^%d+x%d+x%d+q%d+p%d+r%d+$")
 end
@@ -111,7 +112,7 @@ local function trim(text)
     return (text:gsub("^%s+", ""):gsub("%s+$", ""))
 end
 
--- The words of inlines, code in backquotes. `odd` is called for anything else.
+-- The words of inlines, with code in backquotes; calls `odd` for any other element.
 local function words_of(inlines, odd)
     local out = {}
     for _, el in ipairs(inlines) do
@@ -127,7 +128,7 @@ local function words_of(inlines, odd)
         elseif el.t == "Emph" or el.t == "Strong" then
             table.insert(out, words_of(el.content, odd))
         elseif el.t == "Span" and el.identifier == "" and #el.classes == 0 then
-            table.insert(out, words_of(el.content, odd)) -- +sourcepos wraps words in spans
+            table.insert(out, words_of(el.content, odd)) -- +sourcepos puts spans around words
         else
             odd(el)
         end
@@ -151,7 +152,7 @@ end
 
 -- ---- Reading -----------------------------------------------------------------------------------
 
--- A lab's script, labs/labNN, without its comments; "": there is none.
+-- A lab's script, labs/labNN, without comments; "": there is none.
 local function read_script(number)
     local file = io.open(string.format("labs/lab%02d", number))
     local text = file and file:read("a") or ""
@@ -161,7 +162,7 @@ local function read_script(number)
     return (text:gsub("\n%s*#[^\n]*", "\n"))
 end
 
--- A resource's limit in a lab's script, "<= 128"; nil if it has none.
+-- The limit of a resource in a lab's script, such as "<= 128"; nil: it has none.
 local function limit_in(script, name)
     for without in script:gmatch("%-%-without%s+([%w_,]+)") do
         if ("," .. without .. ","):find("," .. name .. ",", 1, true) then
@@ -176,8 +177,7 @@ local function limit_in(script, name)
     return USUAL[name]
 end
 
--- Reads a line of a block of points, in the lab of that script; returns nil and what is wrong with
--- it.
+-- Reads a line of a block of points; script: that of the lab. Returns nil and what is wrong if the line is.
 local function parse_item(line, script)
     local item = {}
     local rest, words = line:match("^([^#]*)#%s*(.-)%s*$")
@@ -237,7 +237,8 @@ local function parse_item(line, script)
     elseif PLAIN[item.name] and item.relation then
         return nil, item.name .. " is right or wrong; it has no limit"
     elseif item.name ~= "correct" and (counted or item.name == "speed") ~= (item.shape ~= nil)
-        and not (taken and is_cache(item.shape)) then -- at a cache's shape: its form depends on it
+        and not (taken and is_cache(item.shape)) then -- at a cache's shape, since the form of the kernel depends on
+                                                      -- it
         return nil, item.name .. (item.shape and " is of no shape" or " needs a shape: @ small")
     elseif item.name == "speed" then
         if item.relation ~= ">=" or item.limit <= 0 or item.limit >= 1 then
@@ -283,7 +284,7 @@ local function read_hints(div, line, sheet, note)
     local hints = { line = line }
     for _, block in ipairs(div.content) do
         if block.t == "Div" and #block.content == 1 then
-            block = block.content[1] -- +sourcepos
+            block = block.content[1] -- +sourcepos puts a div around the block
         end
         if block.t == "OrderedList" then
             for _, entry in ipairs(block.content) do
@@ -320,7 +321,7 @@ local function read_question(div, line, sheet, note)
     table.insert(sheet.questions, { points = points or 0, text = text, line = line })
 end
 
--- Reads a chapter's document; `complain` and `position` are those of chunks.lua.
+-- Reads a chapter's document; `complain` and `position` are functions of chunks.lua.
 function sheets.read(book, chapter, document, complain, position)
     local function note(line, ...)
         complain(book, chapter.path, line, ...)
@@ -329,7 +330,7 @@ function sheets.read(book, chapter, document, complain, position)
         local _, line = position(element.attributes)
         return line or 0
     end
-    local inside = {} -- lines inside a lab
+    local inside = {} -- line numbers inside a lab
     local function read_lab(div)
         local _, first_line, last_line = position(div.attributes)
         local sheet = {
@@ -445,8 +446,8 @@ end
 
 -- ---- Checking ----------------------------------------------------------------------------------
 
--- What the lab's script says: the program before; the program that searches and its journal; the
--- shapes, if they are caches.
+-- What a lab's script names: the program before; the program that searches, and its journal; the shapes, if they
+-- are caches.
 local function names_in(script)
     local shapes = {}
     for shape in (script:match("%-%-shapes%s+([%w,]+)") or ""):gmatch("[^,]+") do
@@ -456,7 +457,7 @@ local function names_in(script)
         script:match("%-%-journal%s+([%w_./]+)"), shapes[1] and is_cache(shapes[1]) and shapes
 end
 
--- The lab's program in chapters/stages.tsv; nil and one line about what is missing there.
+-- The lab's program in chapters/stages.tsv; or nil, and one line about what is missing there.
 local function read_program(sheet)
     local rows, columns = stages.read("chapters/stages.tsv")
     if not rows then
@@ -471,7 +472,7 @@ local function read_program(sheet)
     return nil, string.format("chapters/stages.tsv has no stage %d: add a row of its %s", sheet.number, columns)
 end
 
--- Reads a list of items' names, as a set and a list; complains of names that no item has.
+-- Reads a list of items' names, as a set and as a list; complains about names of no item.
 local function item_names(sheet, text, note)
     local names, list = {}, {}
     for name in text:gmatch("%S+") do
@@ -533,7 +534,7 @@ local function check_task(book, sheet, variant, complain)
 end
 
 local function check_mutant(book, sheet, variant, complain)
-    local graded = false -- the lab's program and kernels are, other C is not
+    local graded = false -- true for the lab's program and for kernels; other C is not graded
     for _, root in ipairs(variant.programs) do
         graded = graded or root == sheet.root or not sheet.journal and root.file:match("%.cu$")
     end
@@ -545,7 +546,7 @@ local function check_mutant(book, sheet, variant, complain)
         complain(book, part.file, part.line, ...)
     end
     local loses = variant.attributes.loses or LOSES[variant.breaks] or ""
-    if loses == "nothing" then -- the bug shows only where no grader looks
+    if loses == "nothing" then -- the bug shows only where the grader does not look
         variant.loses = {}
         table.insert(sheet.mutants, variant)
         return
@@ -560,8 +561,7 @@ local function check_mutant(book, sheet, variant, complain)
     table.insert(sheet.mutants, variant)
 end
 
--- Checks a sheet once chunks and variants are linked. `book.variants` have their block's
--- attributes.
+-- Checks a sheet when chunks and variants are linked. `book.variants` have the attributes of their blocks.
 function sheets.check(book, complain)
     for _, chapter in ipairs(book.chapters) do
         local sheet = chapter.sheet
@@ -574,7 +574,7 @@ function sheets.check(book, complain)
             sheet.shapes = shapes or nil
             sheet.program = sheet.program or search or judged
             if sheet.program == search then
-                sheet.journal = journal -- a search is not judged against a program before
+                sheet.journal = journal -- a search is not compared with a program before
             else
                 sheet.before = before
             end
@@ -633,14 +633,14 @@ function sheets.check(book, complain)
                 note("the lab's points add up to %d, not %d", total, TOTAL)
             end
             local aims, others = sheets.aims_and_others(sheet)
-            if aims > 0 and 2 * aims < others then -- what a lab teaches has to carry its points
+            if aims > 0 and 2 * aims < others then -- what a lab teaches must carry enough of its points
                 note("the aims have %d of %d points that need no GPU: at least a third", aims, aims + others)
             end
         end
     end
 end
 
--- The points of the aims, and of everything else that needs neither a GPU nor a reader.
+-- The points of the aims, and the points of all other items that need neither a GPU nor a reader.
 function sheets.aims_and_others(sheet)
     local aims, others = 0, 0
     for _, item in ipairs(sheet.items) do
@@ -653,7 +653,7 @@ function sheets.aims_and_others(sheet)
     return aims, others
 end
 
--- The rule of points in words, for a sheet; labs/sheet/rule.h applies it.
+-- The rule of points in words, for a sheet; labs/sheet/rule.h applies the rule.
 function sheets.rule(sheet)
     local before = sheet.before and not sheet.journal and "the program before" or "the starter"
     return {
@@ -679,9 +679,8 @@ function sheets.what_hangs_on(sheet, names)
     return string.format("%s: %d points", table.concat(names, ", "), points_of(sheet, names))
 end
 
--- What is left of the points that need neither a GPU nor a reader, by the rule of
--- labs/sheet/rule.h, if the items in `lost` reach nothing and all others reach everything; and the
--- sum of these points.
+-- How many of the points that need neither a GPU nor a reader are left, by the rule of labs/sheet/rule.h, if the
+-- items in `lost` reach nothing and all others everything; and the sum of all these points.
 local function points_left(sheet, lost)
     local right, aims, reached, left, total = not is_one_of(lost, "correct"), 0, 0, 0, 0
     for _, item in ipairs(sheet.items) do
@@ -698,14 +697,13 @@ local function points_left(sheet, lost)
     return left, total
 end
 
--- The most that a mutant costs in the lab if the aim is still reached: cases that are right are
--- paid.
+-- The most that a mutant can cost in the lab although the aim is reached; cases that are right are still paid.
 local function most_lost(sheet, variant)
     local left, total = points_left(sheet, variant.loses)
     return total - left
 end
 
--- What a mutant costs in the lab: what check-labs has measured, else the most.
+-- What a mutant costs in the lab, as check-labs has measured; if it has not, the most that it can cost.
 function sheets.what_it_costs(sheet, variant)
     if #variant.loses == 0 then
         return "costs nothing in the lab"
@@ -777,7 +775,7 @@ function sheets.json(sheet)
     for _, variant in ipairs(sheet.mutants) do
         for _, root in ipairs(variant.programs) do
             local program = root.file:match("([^/]*)%.%w+$")
-            -- The grader has the images that stages.tsv lists, not those of a program of its own.
+            -- The grader compiles the images that stages.tsv lists, and none for a program of its own.
             if not (" " .. (sheet.images or "")):find(" " .. program .. "=", 1, true) then
                 table.insert(mutants, string.format('{"program": %s, "name": %s, "loses": %s, "costs": %s}',
                     quote(program), quote(variant.name), list(each(variant.loses, quote)),
@@ -802,7 +800,7 @@ function sheets.json(sheet)
         list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))
 end
 
--- A limit in words: "<= 128", "<= 0 at small", of an aim "<= 0 at small, from 6144".
+-- A limit in words: "<= 128", "<= 0 at small"; for an aim "<= 0 at small, from 6144".
 function sheets.limit_text(item)
     return (item.relation and item.relation .. " " .. number(item.limit) or "")
         .. (item.shape and " at " .. item.shape or "")

@@ -1,5 +1,5 @@
--- Tables of recorded numbers, each row written once. A block of class table holds a pipe table as
--- Markdown has it, and what its cells need:
+-- Tables of recorded numbers in which each row is written once. A block of class table has a pipe
+-- table in Markdown, and the settings that its cells need:
 --
 --   ``` {.table #tbl:ch06-times rows="small %.2f mission %.1f long %.0f"}
 --   before: h200/ch05_vector_pv
@@ -11,14 +11,15 @@
 --   Table: Before and after on an H200, p50.
 --   ```
 --
--- A cell that is a reference into a recorded run, or an expression over some (runs.lua), needs no
--- backquotes; a format may follow it: `{ncu}.dram_bytes * 1e-6 %.2f`. In a cell that has words too,
+-- A cell that is a reference into a recorded run, or an expression of references (runs.lua), needs
+-- no backquotes; a format may follow: `{ncu}.dram_bytes * 1e-6 %.2f`. In a cell that also has words,
 -- a reference is written as in prose, `…`{.run fmt="…"}. Any other cell is Markdown.
 --
--- An indented line continues the one above it. What follows `Table:` is the caption, to the end.
+-- An indented line continues the line above it. What follows `Table:`, up to the end, is the
+-- caption.
 --
--- {name} in a cell stands for what the block says. `name = text` is an alias; its text may have
--- names, too. `name: value` is a setting, which may also be an attribute of the fence:
+-- {name} in a cell is replaced by what the block says. `name = text` is an alias, whose text may
+-- contain names, too. `name: value` is a setting, which may also be an attribute of the fence:
 --
 --   rows: small mission %.1f      a row with {row} is repeated for each of the words; %… is the
 --                                 format of the word before it; {label} is the word as code
@@ -35,8 +36,8 @@
 --   lab: h200/lab06               in the row `mission` all three are of the lab, which ran both in
 --                                 turns
 --
--- The block becomes the table that it would be with every row written out. Each reference keeps the
--- line on which its cell begins, so that what is wrong with it is told as anywhere else.
+-- The block becomes the table with every row written out. Each reference keeps the line on which its
+-- cell begins, so that a mistake in it is reported at that line.
 
 local stages = require "stages"
 local tables = {}
@@ -57,8 +58,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Reading a block: settings and aliases by name, rows, caption; each with the line where it begins
 
--- The cells of a row, { text, line }. "\|" is a character of a cell. A bar at the end of a line and
--- the one at the beginning of the next count once.
+-- The cells of a row, { text, line }. "\|" is a bar within a cell. A bar at the end of a line and
+-- one at the beginning of the next count as one.
 local function split_cells(entry)
     local text = trim(entry.source):gsub("\\|", "\0"):gsub("|%s*\n%s*|", "\n|")
     text = text:gsub("^|", ""):gsub("|$", "")
@@ -133,9 +134,9 @@ local function read_block(block, line, note)
 end
 
 ---------------------------------------------------------------------------------------------------
--- What rows and columns run over: lists of { name → value }, in which fmt is a format
+-- The elements of rows and columns: lists of { name → value }, where fmt is a format
 
--- The stages that "stages 3-14" or "stages 3 4 8" names, or nil after a complaint.
+-- The stages named by "stages 3-14" or "stages 3 4 8"; nil after a complaint.
 local function stages_of(setting, note)
     local rows, trouble = stages.read(STAGES)
     if not rows then
@@ -203,15 +204,15 @@ local function list_of(setting, note)
     return found
 end
 
--- Gives an element of rows: its label, its word as code, if the list has no label for it.
+-- Adds the label to an element of rows: its word as code, unless the list gives a label.
 local function add_label(element)
     if element.row and not element.label then
         element.label = LABELS[element.row] or "`" .. element.row .. "`"
     end
 end
 
--- The elements that a table's "rows:" or "columns:" lists, and the set of names to which each
--- element gives a value.
+-- The elements in a table's "rows:" or "columns:", and the set of names that each element gives a
+-- value.
 local function read_range(spec, name)
     local setting = spec.settings[name .. "s"]
     local elements, names = {}, {}
@@ -227,7 +228,7 @@ local function read_range(spec, name)
             spec.note(setting.line, "%ss: names nothing", name)
         end
     end
-    elements = elements or {} -- the complaint was made
+    elements = elements or {} -- nil after a complaint
     for _, element in ipairs(elements) do
         add_label(element)
         for key in pairs(element) do
@@ -242,7 +243,7 @@ local function read_range(spec, name)
     return { elements = elements, names = names }
 end
 
--- The record that before:, after: or lab: names.
+-- The record named by before:, after: or lab:.
 local function record_of(spec, name)
     local setting = spec.settings[name]
     if setting and not setting.text:match("^[%w_.-]+/[%w_.-]+$") then
@@ -251,7 +252,7 @@ local function record_of(spec, name)
     return setting and setting.text
 end
 
--- Gives the aliases {before}, {after} and {ratio} the values of the row `mission` of a lab.
+-- Sets the aliases {before}, {after} and {ratio} for the row `mission` of a lab.
 local function add_speedup(spec)
     for _, name in ipairs { "before", "after" } do
         local record = record_of(spec, name)
@@ -276,7 +277,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Cells
 
--- Whether a text uses one of `names`, directly or by an alias.
+-- Whether a text uses one of `names`, itself or through an alias.
 local function has_name(spec, text, names, seen)
     seen = seen or {}
     for name in text:gmatch(NAME) do
@@ -293,7 +294,7 @@ local function has_name(spec, text, names, seen)
     return false
 end
 
--- The text with its names replaced by their values in this row and column, both name → text.
+-- The text with its names replaced by their values in this row and column, which map names to texts.
 local function substitute(spec, text, line, row, column, inside)
     return (text:gsub(NAME, function(name)
         local alias = spec.aliases[name]
@@ -315,7 +316,7 @@ local function substitute(spec, text, line, row, column, inside)
     end))
 end
 
--- Whether a text is a reference, or numbers and references with operators between them.
+-- Whether a text is a reference, or consists of numbers and references with operators between them.
 local function is_expression(text)
     local words, references = 0, 0
     for word in text:gmatch("%S+") do
@@ -373,7 +374,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The whole table
 
--- The header and the delimiter row below it; a repeated cell of the header repeats its delimiter.
+-- The header, and the delimiter row below it; where a cell of the header is repeated, so is its
+-- delimiter.
 local function set_head(spec)
     local head, delimiters = spec.written[1], spec.written[2]
     if not delimiters or row_text(delimiters.cells):match("[^|%s:-]") then
@@ -395,7 +397,7 @@ local function set_head(spec)
     return cells, aligns
 end
 
--- All rows below the header, each a list of `width` cells.
+-- All rows after the header, as lists of `width` cells.
 local function set_rows(spec, width)
     local out = {}
     for i = 3, #spec.written do
@@ -415,7 +417,7 @@ local function set_rows(spec, width)
     return out
 end
 
--- Complains of settings and aliases in the block that nothing uses.
+-- Complains about settings and aliases that the block does not use.
 local function check_used(spec)
     for name, alias in pairs(spec.aliases) do
         if not alias.used then
@@ -429,8 +431,8 @@ local function check_used(spec)
     end
 end
 
--- Copies blocks: each source position becomes what at(line, column) says, and each reference
--- without format or scale gets the given ones.
+-- Copies blocks. Each source position becomes at(line, column), and each reference without a format
+-- or scale gets the given ones.
 local function place(blocks, at, fmt, scale)
     local function set(element)
         local position = element.attributes["data-pos"]
@@ -461,7 +463,7 @@ local function read_caption(caption, note)
     end))
 end
 
--- The Table that a block of class table stands for, or nil; each mistake is reported once, by
+-- The Table that a block of class table stands for, or nil. Each mistake is reported once, by
 -- note(line, format, …). `line` is the fence's.
 function tables.expand(block, line, note)
     local told, failed = {}, false

@@ -1,11 +1,11 @@
--- Tangle: the programs out of the chapters. Run from the repository's root, chapters in order:
+-- Tangle: writes the programs of the chapters. Run from the repository's root, chapters in order:
 --
 --   pandoc -f code/literate/tangle.lua chapters/*.md                  writes
 --   TANGLE=check pandoc -f code/literate/tangle.lua chapters/*.md     only compares code/
 --
--- Pandoc 2.17 makes small letters of what follows -f: a path from here has no capital. It takes this file
--- for a reader of documents; it is one that writes programs instead and ends there. What is written, each
--- file only if its text changed:
+-- (Pandoc 2.17 makes letters after -f small, so the path to this file has no capital.) Pandoc takes this
+-- file for a reader of documents; it writes programs instead, and ends. Files are written only if their
+-- text changed:
 --
 --   code/chNN_name.cu|.c                  clean text, the chunks' titles as comments; committed
 --   build/tangled/chNN_name.cu            the same with #line, so that errors name the chapter
@@ -18,10 +18,9 @@
 --   build/answers/chNN_name.ANSWER.cu     a program changed as an exercise asks (chapters/solutions/);
 --                                         their paths are in build/answers/list
 --
--- Files of earlier runs that no chapter makes any more are removed from build/ and named on stderr
--- when they are in code/. If a chapter has an error, all errors are listed as path:line: message,
--- nothing is written and the exit status is 1. The syntax is described in chunks.lua, the clean text
--- in titles.lua.
+-- Files of earlier runs that no chapter makes any more are removed from build/; those in code/ are named
+-- on stderr. If a chapter has an error, all errors are listed as path:line: message, nothing is written,
+-- and the exit status is 1. chunks.lua describes the syntax, titles.lua the clean text.
 package.path = pandoc.path.directory(PANDOC_SCRIPT_FILE) .. "/?.lua;" .. package.path
 local chunks = require "chunks"
 local sheets = require "sheets"
@@ -34,8 +33,7 @@ local function fail(...)
     os.exit(1)
 end
 
--- The program as the compiler reads it, with #line wherever the next line is not the chapter's
--- next.
+-- The program for the compiler, with #line wherever the next line is not the next one of the chapter.
 local function mapped(root, swap, define)
     local out, file, line = { define and "#define " .. define }, nil, nil
     for _, entry in ipairs(chunks.expand(root, swap)) do
@@ -105,7 +103,7 @@ local function read(path)
     return text
 end
 
--- Files in a folder that an earlier tangle may have left there, and what was compiled from them.
+-- Files in a folder that an earlier tangle may have left, and what was compiled from them.
 local function leftovers(folder, pattern, files)
     local made, left = {}, {}
     for _, file in ipairs(files) do
@@ -142,7 +140,7 @@ local function check(files)
     os.exit(fine and 0 or 1)
 end
 
--- Writes the changed files: first all to a temporary folder, then each into its place.
+-- Writes the changed files: first all of them to a temporary folder, then each to its place.
 local function write(files)
     local changed = {}
     for _, file in ipairs(files) do
@@ -151,7 +149,8 @@ local function write(files)
         end
     end
     local folders = "code build/tangled build/starters build/mutants"
-    for _, folder in ipairs { "build/labs", "build/answers" } do -- only for books that have labs or answers
+    for _, folder in ipairs { "build/labs", "build/answers" } do -- these exist only for books with labs
+                                                                 -- or answers
         for _, file in ipairs(changed) do
             if file.path:sub(1, #folder) == folder then
                 folders = folders .. " " .. folder

@@ -1,26 +1,27 @@
--- A program as people read it: its chunks put together, their titles as comments.
+-- A program for people to read: its chunks put together, with their titles as comments.
 --
 --   local titles = require "titles"
 --   titles.program(root)           the text of code/chNN_name.cu
---   titles.program(root, swap)     the text with starters in place of the chunks that `swap` maps
+--   titles.program(root, swap)     the text with starters for the chunks that `swap` maps to them
 --
--- The rules. A chunk that the program itself takes in at the left margin is announced by a banner,
--- `// ---- Title ----`, any other chunk by a quiet `// Title`, indented as its code. There is none
--- where a reader has it already: where the chunk opens with a comment, where its title is the name
--- of its function, straight below another title or comment, and no quiet one where each line has a
--- comment. Nor is there one where it would mislead: above #include; above a chunk that consists of
--- other chunks alone, which are announced in its place; between a pragma or the head of a statement
--- and its body. Two exceptions: a section, that is several declarations with blank lines between,
--- has its banner whatever it opens with, and so has a starter its title, since the lab names it.
--- Blank lines part what is announced, and what stands at the left margin, from the lines before and
--- after, and the comment that heads the file from the rest.
+-- The rules. A chunk that the program itself takes in at the left margin gets a banner, `// ----
+-- Title ----`; any other chunk gets a quiet `// Title`, indented like its code. There is no title
+-- where the reader can see it anyway: where the chunk opens with a comment, where the title is the
+-- name of its function, right below another title or comment; and no quiet title where each line
+-- has a comment. Nor is there one where it would mislead: above #include; above a chunk that
+-- consists of other chunks, which have their own titles; between a pragma or the head of a
+-- statement and its body. Two exceptions: a section (several declarations with blank lines between)
+-- always has its banner, and a starter always has its title, since the lab names it. Blank lines
+-- separate what has a title, and what is at the left margin, from the lines before and after, and
+-- the file's first comment from the rest.
 local chunks = require "chunks"
 local titles = {}
 
 ---------------------------------------------------------------------------------------------------
 -- Lines
 
--- A line's code, without its comment and the space around it; and whether the line has a comment.
+-- The code of a line, without its comment and the spaces around it; and whether the line has a
+-- comment.
 local function code_of(text)
     local code = text:gsub("%s*//.*$", "")
     return code:match("^%s*(.-)%s*$"), code ~= text
@@ -39,7 +40,7 @@ local function opens_block(text)
     return code_of(text):match("[{:]$") ~= nil or text:match("^%s*#%s*if") ~= nil
 end
 
--- Whether a statement may begin after this line: not after the head of one, nor after its pragma.
+-- Whether a statement may begin after this line: not after the head of one, or its pragma.
 local function ends_statement(text)
     local code = code_of(text)
     if code:match("^#") then
@@ -61,8 +62,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Chunks
 
--- What chunks.expand opens at `at`: `lines`, those that are not blank; `composed`, whether all of
--- them come from chunks inside; `section`, whether it is a section (see the rules).
+-- What chunks.expand opens at `at`. lines: those that are not blank; composed: all of them come
+-- from chunks inside; section: it is a section (see the rules).
 local function survey(entries, at)
     local chunk = { lines = {}, composed = true, section = false }
     local depth, blank = 1, false
@@ -83,8 +84,8 @@ local function survey(entries, at)
     return chunk
 end
 
--- Whether the title is the name of the chunk's function, apart from articles and the like: "Load a
--- tile" for load_tile.
+-- Whether the title is the name of the chunk's function, apart from articles and the like, as "Load
+-- a tile" is for load_tile.
 local function names_function(title, lines)
     local small = { a = "", an = "", the = "", of = "" }
     local words = "_" .. title:lower():gsub("%a+", small):gsub("%W+", "_") .. "_"
@@ -92,8 +93,9 @@ local function names_function(title, lines)
     return ("_" .. name .. "_"):find(words:gsub("_+", "_"), 1, true) ~= nil
 end
 
--- How a chunk is announced: "banner", "quiet" or nil. `top`: at the left margin, in no chunk with a
--- banner. `above`: the last line before it that is not blank; `near`: no blank line is between.
+-- How a chunk is announced: "banner", "quiet" or nil. top: it is at the left margin, in no chunk
+-- with a banner; above: the last line before it that is not blank; near: there is no blank line
+-- between.
 local function announce(entry, chunk, top, above, near)
     local first, title, starter = chunk.lines[1], entry.opens.title, entry.by ~= entry.opens
     if not first or chunk.composed or is_include(first) then
@@ -112,13 +114,13 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The page
 
--- A text that grows line by line, never with two blank lines together.
+-- A text that grows line by line, and never has two blank lines in a row.
 local function new_page(heading)
     return {
         lines = { heading },
         above = heading,  -- the last line that is not blank
-        ended = false,    -- whether a paragraph ends there
-        header = nil,     -- whether the comment that heads the file is going on; nil: it has not begun
+        ended = false,    -- a paragraph ends after it
+        header = nil,     -- whether the file's first comment is going on; nil: it has not begun
         banners = 0,      -- how many enclosing chunks have a banner
         around = {},      -- all enclosing chunks, innermost last: { banner, paragraph }
     }
@@ -149,7 +151,7 @@ local function add_title(page, kind, entry, first)
     else
         add(page, "// ---- " .. entry.opens.title .. " ----")
         if is_comment(first) then
-            add(page, "") -- the comment belongs to the first declaration alone
+            add(page, "") -- the comment belongs to the first declaration only
         end
     end
 end

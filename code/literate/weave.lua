@@ -7,25 +7,23 @@
 --
 --   pandoc -f commonmark_x-emoji+sourcepos --lua-filter …/weave.lua --citeproc … book.md
 --
--- and do the rest: LaTeX until the page numbers settle, its log searched, the result moved into
--- place. DRAFT=1 sets unknown and stale numbers, references and charts in red instead of failing.
+-- and do the rest: they run LaTeX until the page numbers settle, search its log, and move the result into place.
+-- DRAFT=1 sets unknown and stale numbers, references and charts in red instead of failing.
 --
--- AUDIENCE=student leaves the solutions out: where a lab has a starter, it stands in the chapter
--- instead of the chunk; hints and what catches a planted bug are not told. AUDIENCE=teacher adds the
--- solutions of all exercises, and model answers. HANDOUT=4 sets lab 4's sheet and nothing else, for print.
+-- AUDIENCE=student leaves the solutions out: where a lab has a starter, the chapter has it instead of the chunk;
+-- hints, and what catches a planted bug, are not told. AUDIENCE=teacher adds the solutions of all exercises, and
+-- model answers. HANDOUT=4 sets only lab 4's sheet, for print.
 --
--- book.md names the chapters in its metadata (`chapters:`, with `- part: Title` between them), what
--- stands behind the appendices without a number (`back:`), and holds the preface. A chapter whose file
--- has capitals for a number, SM-….md, is an interlude: its sections are SM.1, SM.2 and so on. Chunks
--- come from chunks.lua, numbers from runs.lua, tables of them from tables.lua, pictures from
--- figures.lua, colours from highlight.lua. What is wrong is collected and printed as
--- `file:line: what`; then nothing is written, and the exit status is 83, as for any filter of
--- Pandoc's that fails.
+-- book.md contains the preface, and in its metadata the chapters (`chapters:`, with `- part: Title` between
+-- them) and what follows the appendices without a number (`back:`). A chapter whose file has capitals for a
+-- number, SM-….md, is an interlude: its sections are SM.1, SM.2 and so on. Chunks come from chunks.lua, numbers
+-- from runs.lua, tables of numbers from tables.lua, pictures from figures.lua, colours from highlight.lua.
+-- Mistakes are collected and printed as `file:line: what`; then nothing is written, and the exit status is 83,
+-- as for any failing filter of Pandoc.
 --
--- A chapter's way, by files of weave/: read.lua takes it in, labels.lua numbers it, and listings.lua,
--- blocks.lua and inlines.lua set code, what stands by itself, and what stands in a line; solutions.lua
--- has the exercises' answers, and index.lua gathers what is marked on the way. Here are its headings, and the
--- book around the chapters.
+-- The way of a chapter through the files of weave/: read.lua reads it, labels.lua numbers it, listings.lua sets
+-- code, blocks.lua sets blocks, inlines.lua sets what is inside lines. solutions.lua has the answers of the
+-- exercises; index.lua collects the marks on the way. This file sets headings, and the book around the chapters.
 
 local here = pandoc.path.directory(PANDOC_SCRIPT_FILE)
 package.path = here .. "/?.lua;" .. package.path
@@ -106,7 +104,7 @@ local function set_chapter(chapter, book)
             end
             if el.attributes.from then
                 return listings.excerpt(el)
-            elseif el.attributes.recorded then -- output that a program wrote, kept in a file
+            elseif el.attributes.recorded then -- the output of a program, kept in a file
                 local file = io.open(el.attributes.recorded)
                 if not file then
                     fail(where(el.attributes.line), "no recorded output " .. el.attributes.recorded)
@@ -177,7 +175,7 @@ local function set_index(book)
         else
             name = "<code>" .. name .. "</code>"
         end
-        local before = out[#out] -- chunks with the same name: the chapter distinguishes them
+        local before = out[#out] -- of chunks with the same name, the chapter tells them apart
         if before and before.name == name then
             table.insert(before, "chapter " .. chunk.chapter.number .. ": " .. pages)
         else
@@ -221,7 +219,7 @@ local function sidebar(sequence, has_index)
     return table.concat(out, "\n")
 end
 
--- The mark by which site/cut.lua cuts the HTML: the page `name` begins here.
+-- A mark for site/cut.lua, which cuts the HTML there: the page `name` begins.
 local function page_begins(name)
     return raw_block(LATEX and "" or "<!-- page " .. name .. " -->")
 end
@@ -249,7 +247,7 @@ local function read_spine(doc, spine)
     return sequence, paths
 end
 
--- Finds the place for what is printed later: `::: {.rest}`, once in the book.
+-- Finds the place for what is printed later: `::: {.rest}`, which the book has once.
 local function find_rest(book)
     for _, chapter in ipairs(book.chapters) do
         pandoc.walk_block(pandoc.Div(chapter.blocks), { Div = function(el)
@@ -333,7 +331,7 @@ function Pandoc(doc)
         listings.find_left_out(book, chapter)
         chapter.appendix = chapter.tag:match("^%u$") ~= nil
         chapter.interlude = chapter.tag:match("^%u%u") ~= nil
-        chapter.number = chapter.tag:gsub("^0+", "") -- the chapter's number is in its file's name
+        chapter.number = chapter.tag:gsub("^0+", "") -- from the name of the file
         common.reading = chapter
         read.chapter(chapter)
         table.insert(order, chapter)
@@ -369,7 +367,7 @@ function Pandoc(doc)
     for _, item in ipairs(sequence) do
         if item.part then
             table.insert(contents, item)
-            local next = book.chapters[at] -- appendices are a part without a number
+            local next = book.chapters[at] -- the appendices are a part without a number
             local command = next and next.appendix and "\\addpart{" or "\\part{"
             part = raw_block(LATEX and command .. escape(item.part) .. "}"
                 or '<p class="part">' .. escape(item.part) .. "</p>")
@@ -384,7 +382,7 @@ function Pandoc(doc)
             end
             table.insert(contents, chapter)
             local apart = LATEX and chapter.number == listings.rest_number
-            if apart then -- a volume of its own, with pages E1, E2, …: see code/literate/volumes
+            if apart then -- a separate volume, with pages E1, E2, …: see code/literate/volumes
                 out:insert(raw_block("\\begin{apart}{" .. chapter.number .. "}"))
             end
             out:extend(set_chapter(chapter, book))
@@ -399,7 +397,8 @@ function Pandoc(doc)
     out:insert(raw_block(LATEX and "\\backmatter" or ""))
     for _, chapter in ipairs(back) do
         table.insert(contents, chapter)
-        if chapter.contents[1] and chapter.contents[1].level == 1 then -- solutions of a chapter have no page
+        if chapter.contents[1] and chapter.contents[1].level == 1 then -- solutions of a chapter have no page of
+                                                                       -- their own
             out:insert(page_begins(page_name(chapter)))
         end
         out:extend(set_chapter(chapter, book))

@@ -12,7 +12,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 CODE = HERE.parent
-KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # as in mk/toolchain.mk: those of the book's measurements
+KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # as in mk/toolchain.mk, and so as in the book's
+                                                   # measurements
 SHARED = ["-Xcompiler", "-fPIC,-fvisibility=hidden", "-shared", "-cudart", "shared"]
 
 

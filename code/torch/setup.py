@@ -17,11 +17,11 @@ class BuildPy(build_py):
 
 
 class Compiled(Distribution):
-    def has_ext_modules(self):  # True: the wheel gets this platform's tag
+    def has_ext_modules(self):  # True: the wheel is marked for this platform
         return True
 
 
-# All that a build makes goes into build/torch.
+# A build writes to build/torch only.
 made = HERE.parents[1] / "build" / "torch"
 made.mkdir(parents=True, exist_ok=True)
 setup(cmdclass={"build_py": BuildPy}, distclass=Compiled,

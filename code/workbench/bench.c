@@ -1,10 +1,9 @@
-// bench.c: the device, buffers that show missing and stray writes, and timing.
-//
-// Timing follows three rules. Nothing is timed before it was checked, nor believed unless it is
-// still right afterwards (program.c). A sample is long enough for the clock: launches over all
-// input sets are captured into one graph, repeated until a replay takes SAMPLE_US or more, so that
-// the resolution of the events (0.5 µs) and the graph's own start stay near a percent. And the
-// input sets are taken in turn, so that a launch does not find all that it needs in the caches.
+// bench.c: the device, buffers that show missing and stray writes, and timing. Timing follows three
+// rules. Nothing is timed before it has been checked, and no time is believed unless the outputs
+// are still right afterwards (program.c). A sample is long enough for the clock: launches over all
+// input sets are captured into one graph and repeated until a replay takes SAMPLE_US or more, so
+// that the resolution of the events (0.5 µs) and the start of the graph stay near a percent. And
+// the input sets are taken in turn, so that a launch does not find all its inputs in the caches.
 #include <dlfcn.h>
 #include <math.h>
 #include <nvtx3/nvToolsExt.h>
@@ -58,7 +57,7 @@ void into_simulator(char **argv)
     if (length <= 0 || (on && strcmp(on, "gpu") == 0))
         return;
     *strrchr(program, '/') = '\0';
-    for (int up = 0; up < 2; ++up) { // from build/, and from build/student/ and its like
+    for (int up = 0; up < 2; ++up) { // from build/, and from folders in it such as build/student/
         snprintf(folder, sizeof folder, "%s%s/ptxsim", program, up ? "/.." : "");
         snprintf(library, sizeof library, "%s/libcudart.so.13", folder);
         if (access(library, R_OK) != 0)
@@ -81,7 +80,8 @@ bool device_open(struct device *device, char *why, size_t size)
     int count = 0;
 
     memset(device, 0, sizeof *device);
-    memcpy(&simulator_version, &symbol, sizeof symbol); // C has no cast from object to function
+    // C has no cast from an object's pointer to a function's.
+    memcpy(&simulator_version, &symbol, sizeof symbol);
     if (simulator_version)
         device->simulator = simulator_version();
     cudaError_t error = cudaGetDeviceCount(&count);
@@ -99,7 +99,7 @@ bool device_open(struct device *device, char *why, size_t size)
     device->l2_bytes = (size_t)properties.l2CacheSize;
     CUDA_CHECK(cudaDeviceGetAttribute(&device->clock_mhz, cudaDevAttrClockRate, 0));
     CUDA_CHECK(cudaDeviceGetAttribute(&device->memory_clock_mhz, cudaDevAttrMemoryClockRate, 0));
-    device->clock_mhz /= 1000; // the attributes are in kHz
+    device->clock_mhz /= 1000; // attributes are in kHz
     device->memory_clock_mhz /= 1000;
     CUDA_CHECK(cudaDriverGetVersion(&device->driver));
     CUDA_CHECK(cudaRuntimeGetVersion(&device->toolkit));
@@ -123,7 +123,8 @@ size_t device_free_bytes(void)
 
 static size_t flush_bytes(const struct device *device)
 {
-    return 2 * device->l2_bytes; // twice its size: its replacement is not strictly the oldest first
+    // twice its size, since it does not strictly replace the oldest line first.
+    return 2 * device->l2_bytes;
 }
 
 size_t device_bytes(const struct device *device, const struct shape *shape,
@@ -134,7 +135,7 @@ size_t device_bytes(const struct device *device, const struct shape *shape,
                  shape_outputs(shape) * (shape->newest ? 2 : 1) * sizeof(uint16_t) +
                  2 * GUARD_BYTES + 3 * sizeof(float) * (size_t)shape->heads;
 
-    // One set more than is timed: inputs of the other kinds are checked only, one set at a time.
+    // One set more than is timed: inputs of other kinds are only checked, one set at a time.
     return one * (timed ? (size_t)options->rotations + 1 : 1) +
            (timed && (options->mode == TIME_COLD || options->on_demand) ? flush_bytes(device) : 0);
 }
@@ -180,8 +181,8 @@ static void *upload_halves(const float *values, size_t count)
     return pointer;
 }
 
-// Uploads the newest tokens of each sequence, of [B][H][S][D]: one, or those that ask; NaN where
-// there are fewer.
+// Uploads the newest tokens of each sequence from [B][H][S][D]: one, or in a prompt those that ask;
+// NaN where a sequence has fewer.
 static void *upload_newest(const struct shape *shape, const float *values)
 {
     size_t dim = (size_t)shape_head_dim(shape), room = shape->newest ? shape->newest : 1;
@@ -201,7 +202,8 @@ static void *upload_newest(const struct shape *shape, const float *values)
     return pointer;
 }
 
-// Uploads Q as half: as drawn, or for a prompt the values of its codes, which halves hold exactly.
+// Uploads Q as half: as drawn; or in a prompt the values of its codes, which halves represent
+// exactly.
 static void *upload_queries(const struct problem *problem)
 {
     size_t count = shape_outputs(&problem->shape), dim = (size_t)shape_head_dim(&problem->shape);
@@ -216,8 +218,8 @@ static void *upload_queries(const struct problem *problem)
     return pointer;
 }
 
-// Scratch memory of zeros, as the first launch wants it; NULL where the program needs none. Each
-// case has its own, so that a launch of another case cannot make it right.
+// Zeroed scratch memory for the first launch; NULL: the program needs none. Each case has its own,
+// so that a launch of another case cannot prepare it.
 static void *create_scratch(const struct program *program, const struct cache_args *args)
 {
     size_t bytes = program->scratch_bytes ? program->scratch_bytes(args) : 0;
@@ -266,8 +268,8 @@ static void create_cache(struct device_case *c, const struct program *program,
     c->cache.scratch = c->inputs[5];
 }
 
-// Says what is wrong with the cache after a launch, in the grader's words; NULL if only the new
-// tokens were added.
+// What is wrong with the cache after a launch, in the grader's words; NULL: only the new tokens
+// have been added.
 static const char *wrong_cache(const struct device_case *c)
 {
     const struct cache_image *image = &c->image;
@@ -444,7 +446,7 @@ void stopwatch_create(struct stopwatch *watch, const struct device *device,
         return;
     }
     prepare(watch, 1);
-    double shortest = stopwatch_sample(watch); // the first one also uploads the graph
+    double shortest = stopwatch_sample(watch); // the first replay also uploads the graph
     for (int i = 0; i < 3; ++i) {
         double us = stopwatch_sample(watch);
         shortest = us < shortest ? us : shortest;
@@ -463,8 +465,8 @@ double stopwatch_sample(struct stopwatch *watch)
     float ms = 0;
 
     if (watch->flush) {
-        // The flush also keeps the device busy while the host enqueues the rest, so that no launch
-        // latency of the host is in the time.
+        // The flush also keeps the device busy while the host enqueues the rest, so the time does
+        // not include the host's launch latency.
         CUDA_CHECK(cudaMemsetAsync(watch->flush, 0, watch->flush_bytes, stream));
         CUDA_CHECK(cudaEventRecord(watch->start, stream));
         launch(watch, watch->next);

@@ -1,19 +1,20 @@
-// cache.c: a cache of keys and values as it lies in memory, in pages in a drawn order.
+// cache.c: a cache of keys and values in memory, in pages whose order is drawn.
 #include <stdlib.h>
 #include <string.h>
 
 #include "workbench.h"
 
-// A slot without a token may hold anything: here, NaN in both formats.
+// A slot without a token may contain anything. Here it contains NaN, as a code and as a scale.
 enum { NOBODYS = 0xff };
 
 static uint64_t next_drawn(uint64_t *state)
 {
-    *state = *state * 6364136223846793005 + 1442695040888963407; // Knuth's
+    *state = *state * 6364136223846793005 + 1442695040888963407; // Knuth's generator
     return *state >> 33;
 }
 
-// Deals out all pages in a drawn order. Those that short sequences leave over belong to nobody.
+// Deals out all pages in a drawn order; those that short sequences do not need belong to no
+// sequence.
 static void draw_table(const struct problem *problem, int max_pages, int *table)
 {
     const struct shape *shape = &problem->shape;

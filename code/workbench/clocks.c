@@ -1,8 +1,8 @@
 // clocks.c: the clock of the SMs and the power that the board draws, while something is timed.
 //
-// NVML tells both; its library comes with the driver. It is opened here and not linked, so that
-// programs run where there is none, and then nothing is recorded. WORKBENCH_NVML names another
-// library, for tests. Times of a GPU whose clock falls depend on when they were taken: appendix B.
+// NVML reports both; its library comes with the driver. It is opened at run time, not linked, so
+// that programs also run without it; then nothing is recorded. WORKBENCH_NVML names another
+// library, for tests. If a GPU's clock falls, times depend on when they were taken: see appendix B.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1 };
 
-// A function of the library by its name; C has no cast from object to function.
+// Finds a function of the library by its name; C has no cast from an object's pointer to a
+// function's.
 static bool find(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);

@@ -1,4 +1,4 @@
-// console.c: what a person reads, in 80 columns; a narrower terminal is told so.
+// console.c: output for people, in 80 columns; a note if the terminal is narrower.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

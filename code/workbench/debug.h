@@ -1,10 +1,10 @@
 // debug.h: prints in a kernel that can be switched on.
 //
-// DEBUG_PRINT("tile %d: row_max %f\n", tile, row_max); in a kernel is nothing at all, unless the
-// program is built with `make DEBUG_PRINT=1 chapterN`: then thread 0 of the first CTA prints, on a
-// GPU as well as in the simulator. A line with nothing else on it does not count for the program's
-// source_hash, so it may stay without making measurements stale. A program that is built with its
-// prints has the source_hash "debug", so that no measurement of it passes for the program's own.
+// DEBUG_PRINT("tile %d: row_max %f\n", tile, row_max); in a kernel does nothing, unless the program
+// is built with `make DEBUG_PRINT=1 chapterN`: then thread 0 of the first CTA prints, on a GPU as
+// well as in the simulator. A line that contains nothing else does not count in the program's
+// source_hash, so it may stay without making measurements stale. A program built with its prints
+// has the source_hash "debug", so that no measurement of it is taken for the program's.
 #ifndef WORKBENCH_DEBUG_H
 #define WORKBENCH_DEBUG_H
 

@@ -1,8 +1,9 @@
 // diagnosis.c: what is wrong with an output, in words.
 //
 // A cause is named only if it has been computed: some of the wrong rows are computed again with
-// what a student may have left out or exchanged, and the kernel's rows have to agree with these
-// within the gate's own limit. Everything else is only counted: how much is off, and where.
+// something left out or exchanged, as a student may have done, and the kernel's rows have to agree
+// with the result within the gate's own limit. All else is only counted: how much is off, and
+// where.
 #include "diagnosis.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 
 enum { NOT_STORED = 0xffff, TRIED = 6, WORDS = 1024, NEARER = 3 };
 
-struct view { // an output beside its reference
+struct view { // an output with its reference
     const struct problem *problem;
     const struct shape *shape;
     struct rows rows;
@@ -32,7 +33,7 @@ static int rows_of(const struct view *v, int head)
     return shape_rows_asked(v->shape, head / shape_query_heads(v->shape));
 }
 
-static double size_of(const float *row, int dim) // the root mean square of a row's elements
+static double size_of(const float *row, int dim) // the root mean square of the elements
 {
     double squares = 0;
 
@@ -62,13 +63,13 @@ static bool off_in_row(const struct view *v, int head, int row)
 
 // ---- What is off --------------------------------------------------------------------------------
 
-struct off {
+struct off { // where an output is off
     size_t compared, elements, rows, rows_off, missing, zeros, not_finite;
-    size_t worst;                 // an element
+    size_t worst;                 // index of the worst element
     double worst_error;           // of it
-    bool *row;                    // of each row of a head: off in some head
-    size_t column[HEAD_DIM_MOST]; // elements that are off
-    bool *head;                   // some element of it is off
+    bool *row;                    // for each row of a head, whether it is off in some head
+    size_t column[HEAD_DIM_MOST]; // for each column, how many elements are off
+    bool *head;                   // for each head, whether any element is off
     int tried[TRIED][2];          // head and row of up to TRIED rows that are off
     int tried_count;
 };
@@ -122,7 +123,7 @@ static void forget(struct off *o)
     free(o->head);
 }
 
-// Chooses wrong rows to be tried, spread over all that are wrong.
+// Chooses the wrong rows to be tried, spread over all wrong rows.
 static void choose_rows(const struct view *v, struct off *o)
 {
     size_t seen = 0, step = o->rows_off / TRIED + 1;
@@ -139,8 +140,7 @@ static void choose_rows(const struct view *v, struct off *o)
 
 // ---- Where --------------------------------------------------------------------------------------
 
-// Writes "rows 96 to 127" or "each row n with n % 8 = 7"; "" if neither fits or all `count` are
-// off.
+// Writes "rows 96 to 127" or "each row n with n % 8 = 7"; "": neither fits, or all `count` are off.
 static void pattern(const bool *off, int count, const char *name, char *words, size_t size)
 {
     int first = 0, last = count - 1;
@@ -191,7 +191,7 @@ static void say_where(const struct view *v, const struct off *o, char *words, si
         asked = rows_of(v, head) > asked ? rows_of(v, head) : asked;
     for (int d = 0; d < v->dim; ++d)
         most = o->column[d] > most ? o->column[d] : most;
-    for (int d = 0; d < v->dim; ++d) // an element of a wrong column may be right by chance
+    for (int d = 0; d < v->dim; ++d) // some elements of a wrong column may be right by chance
         column[d] = o->column[d] * 4 > most;
     if (v->rows.stride == 1)
         pattern(o->row, asked, "row", rows, sizeof rows);
@@ -207,25 +207,25 @@ static void say_where(const struct view *v, const struct off *o, char *words, si
 // ---- Why ----------------------------------------------------------------------------------------
 
 struct guess {        // attention with something left out or exchanged
-    double scale;     // of the scores, without K's own scale
-    bool no_k, no_v;  // K's scales, or V's, are not there
-    bool v_in_sum;    // V's scales are in the sum, too
-    int first, keys;  // the keys that are seen: from `first` up to `keys`, exclusive
-    int zeros;        // and beside them this many keys of zeros
-    int tile;         // keys taken at a time, for the next four fields
-    bool k_again;     // every tile of K is the first one
-    bool v_again;     // every tile of V is the first one
-    bool out_kept;    // the output so far is not rescaled when a tile has a larger score
-    bool sum_kept;    // nor is the sum so far
+    double scale;     // of the scores; K's own scale comes on top
+    bool no_k, no_v;  // K's scales, or V's, are left out
+    bool v_in_sum;    // V's scales are included in the sum
+    int first, keys;  // keys from `first` up to `keys`, exclusive, are used
+    int zeros;        // and this many keys of zeros
+    int tile;         // keys processed together, for the four fields below
+    bool k_again;     // every tile of K is read as the first
+    bool v_again;     // every tile of V is read as the first
+    bool out_kept;    // the output is not rescaled when a tile raises the maximum
+    bool sum_kept;    // the sum is not rescaled then
     bool not_divided; // the output is not divided by the sum of weights
 };
 
-struct head_data { // a head's data, for a cache with all of its tokens
+struct head_data { // the data of a head, for a cache with all of its tokens
     int dim;
     const uint8_t *q_codes, *k_codes, *v_codes;
-    const float *q; // of a cache that is asked by one query; or NULL
+    const float *q; // for a cache asked by one query; otherwise NULL
     const float *k_scales, *v_scales;
-    bool by_token; // K's and V's scales are one a token
+    bool by_token; // K's and V's scales are one for each token
 };
 
 static struct head_data data_of(const struct view *v, int head, int row)
@@ -255,7 +255,7 @@ static double score_of(const struct head_data *h, const struct guess *g, int j)
     double dot = 0;
 
     for (int d = 0; d < h->dim; ++d) {
-        // A cache's queries are halves.
+        // Queries of a cache are halves.
         double q = h->q ? half_to_float(half_from_float(h->q[d])) : e4m3_to_float(h->q_codes[d]);
         dot += q * e4m3_to_float(k[d]);
     }
@@ -274,7 +274,7 @@ static void add_value(const struct head_data *h, const struct guess *g, int j, d
         out[d] += weight * e4m3_to_float(value[d]);
 }
 
-// Computes a row as the guessed kernel would, tile after tile, to compare with the wrong row.
+// Computes a row as the guessed kernel would, tile by tile, to be compared with the wrong row.
 static void guess_row(const struct view *v, int head, int row, const struct guess *g,
                       double out[HEAD_DIM_MOST])
 {
@@ -305,8 +305,8 @@ static void guess_row(const struct view *v, int head, int row, const struct gues
     free(scores);
 }
 
-// Whether a row of the output is `expected`, within the gate's limit for a row, and far nearer to
-// it than to the right row: where P is rounded to E4M3 that limit is wide.
+// Whether a row of the output is `expected` within the gate's limit for a row, and much nearer to
+// it than to the right row, since that limit is wide where P is rounded to E4M3.
 static bool is_row(const struct view *v, int head, int row, const double expected[HEAD_DIM_MOST])
 {
     const size_t base = base_of(v, head, row);
@@ -346,11 +346,11 @@ struct cause {
         SUM_KEPT,
         BOTH_KEPT
     } what;
-    int tile; // keys of a tile, for causes about keys
+    int tile; // keys of a tile, for causes that concern keys
     const char *words;
 };
 
-// Computes what a cause would make of a row; false: the cause does not apply to this row.
+// Sets *g to what a cause would make of a row; false: the cause cannot affect this row.
 static bool guess_of(const struct view *v, int head, int row, struct cause cause, struct guess *g)
 {
     const struct problem *p = v->problem;
@@ -399,7 +399,7 @@ static bool guess_of(const struct view *v, int head, int row, struct cause cause
     return true;
 }
 
-// Whether a cause alone gives each row that is tried as the kernel has it.
+// Whether a cause alone explains all rows that are tried.
 static bool explains(const struct view *v, const struct off *o, struct cause cause)
 {
     struct guess g;
@@ -416,7 +416,7 @@ static bool explains(const struct view *v, const struct off *o, struct cause cau
     return o->tried_count > 0;
 }
 
-// Adds a cause to the words: where several explain the error, none of them is named as the cause.
+// Adds a cause to the words. If several explain the error, none of them is called the cause.
 static void add_cause(char *words, size_t size, const char *cause)
 {
     size_t used = strlen(words);
@@ -425,7 +425,8 @@ static void add_cause(char *words, size_t size, const char *cause)
              used ? ", or" : "Rows that are off come out just so", cause);
 }
 
-// Looks for causes about keys, with each size that a tile may have; several may miss the same keys.
+// Looks for causes that concern keys, with each possible size of a tile; several causes may leave
+// out the same keys.
 static void find_keys(const struct view *v, const struct off *o, char *words, size_t size)
 {
     static const struct cause causes[] = {
@@ -457,8 +458,8 @@ static void find_keys(const struct view *v, const struct off *o, char *words, si
         }
 }
 
-// Looks for a missing scale of the scores. Without one of them the largest score often takes all of
-// the weight, and then without another one as well: all that is known then is that one is missing.
+// Looks for a missing scale of the scores. Without one scale, the largest score often takes all of
+// the weight, and without another it does as well: then it is only known that one is missing.
 static void find_scale(const struct view *v, const struct off *o, char *words, size_t size)
 {
     static const struct cause causes[] = {
@@ -500,7 +501,7 @@ static bool find_cause(const struct view *v, const struct off *o, char *words, s
     return *words;
 }
 
-// ---- What a row is instead ----------------------------------------------------------------------
+// ---- What a row contains instead ----------------------------------------------------------------
 
 static void take(const float *ref, int dim, int exchanged, double out[HEAD_DIM_MOST])
 {
@@ -508,7 +509,8 @@ static void take(const float *ref, int dim, int exchanged, double out[HEAD_DIM_M
         out[d] = ref[d ^ exchanged];
 }
 
-// Whether all tried rows have at column d what the reference has at d ^ n: chunks changed places.
+// Whether all tried rows have in column d what the reference has in column d ^ n: chunks have
+// changed places.
 static bool find_columns(const struct view *v, const struct off *o, char *words, size_t size)
 {
     double expected[HEAD_DIM_MOST];
@@ -527,7 +529,7 @@ static bool find_columns(const struct view *v, const struct off *o, char *words,
     return false;
 }
 
-// Whether each row that is tried has the output of another row of its head.
+// Whether each tried row has the output of another row of its head.
 static bool find_rows(const struct view *v, const struct off *o, char *words, size_t size)
 {
     double expected[HEAD_DIM_MOST];
@@ -551,7 +553,7 @@ static bool find_rows(const struct view *v, const struct off *o, char *words, si
     return o->tried_count > 0;
 }
 
-// Whether all outputs, or those of each head, differ from the right ones by one factor.
+// Whether all outputs, or all of a head, are the right ones times one factor.
 static bool find_ratio(const struct view *v, char *words, size_t size)
 {
     double least = INFINITY, most = -INFINITY;

@@ -1,4 +1,4 @@
-// files.c: a file appears whole or not at all.
+// files.c: writes files so that they appear whole or not at all.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "workbench.h"
 
-// Opens a new file beside `path`; *name becomes its name, which the caller frees.
+// Opens a new file beside `path`; *name: its name, for the caller to free.
 static int open_beside(const char *path, char **name, char *why, size_t size)
 {
     struct stat status;
@@ -65,7 +65,7 @@ bool file_write(const char *path, const void *bytes, size_t count, char *why, si
         at += done;
         count -= (size_t)done;
     }
-    mode_t mask = umask(0); // mkstemp made it private; give it what fopen would have
+    mode_t mask = umask(0); // mkstemp made the file private; fopen would not have
     umask(mask);
     written = count == 0 && fchmod(file, 0666 & ~mask) == 0;
     written = close(file) == 0 && written;

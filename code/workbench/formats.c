@@ -17,8 +17,9 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-// Drops the lowest `count` bits of a float's pattern, rounding to nearest with ties to even. A
-// carry out of the mantissa increments the exponent, which gives the next power of two: right.
+// Drops the lowest `count` bits of a float's bits, rounding to nearest with ties to even. A carry
+// out of the mantissa increments the exponent: the result is then the next power of two, as it
+// should be.
 static uint32_t drop_bits(uint32_t bits, int count)
 {
     uint32_t last_kept = bits >> count & 1;
@@ -37,7 +38,8 @@ uint8_t e4m3_from_float(float value)
     if (magnitude >= 0x43e00000) // 448
         return (uint8_t)(sign | 0x7e);
     if (magnitude < 0x3c800000) { // 2^-6
-        // From 2^14 on, floats are 2^-9 apart: the addition rounds, and the sum's low bits are the code.
+        // Floats from 2^14 on are 2^-9 apart: the addition rounds, and the low bits of the sum are
+        // the code.
         float sum = float_of(magnitude) + 0x1p14f;
         return (uint8_t)(sign | (bits_of(sum) & 0xff));
     }
@@ -57,8 +59,9 @@ float e4m3_to_float(uint8_t code)
     return float_of(sign | (exponent + 127 - 7) << 23 | mantissa << 20);
 }
 
-// The code of E8M0 is a float's biased exponent. 448 is 1.75 * 2^8: a float whose mantissa is past
-// .75 takes the next power. The smallest half, 2^-24, takes the code 95, and so does zero.
+// An E8M0 code is a float's biased exponent. E4M3's largest number, 448, is 1.75 * 2^8, so a float
+// whose mantissa exceeds 1.75 takes the next power. The smallest half, 2^-24, gets the code 95, and
+// so does zero.
 uint8_t e8m0_for(float largest)
 {
     int code = (int)((bits_of(largest) + 0x1fffff) >> 23) - 8;
@@ -83,7 +86,7 @@ uint16_t half_from_float(float value)
     if (magnitude >= 0x477ff000) // 65520
         return (uint16_t)(sign | 0x7c00);
     if (magnitude < 0x38800000) { // 2^-14
-        // From 1/2 on, floats are 2^-24 apart.
+        // Floats from 1/2 on are 2^-24 apart.
         float sum = float_of(magnitude) + 0.5f;
         return (uint16_t)(sign | (bits_of(sum) - bits_of(0.5f)));
     }

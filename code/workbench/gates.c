@@ -1,4 +1,4 @@
-// gates.c: how wrong an output is, and whether that is too wrong.
+// gates.c: measures how wrong an output is, and decides whether that is too wrong.
 //
 // Why 2e-3. With normal inputs a row's output is a mean of about S random vectors: its norm shrinks
 // like 1/sqrt(S), so the error is measured relative to it and means the same at every S.
@@ -6,19 +6,20 @@
 //           on the way as well, 3.2e-4 (such errors add as squares).
 //   wrong:  zeros give 1, mean(V) 0.8, a flipped sign 2, another head's output 1.5; missing T of S
 //           keys gives about sqrt(T / S): for a tile of 32, 0.5 at S = 128 and 0.06 at 8192.
-// 2e-3 is 6 times what right ones reach, and passes no missing tile of 32 keys below S = 8 million,
-// no single missing key below S = 250 000. test_workbench.c holds the margins: at least 5 on either
-// side, at every shape. A row has fewer elements than a head to average its error over, and a row
-// alone may be wrong; hence a factor of 4 for the worst row.
+// 2e-3 is 6 times what right kernels reach, and lets no missing tile of 32 keys pass below S = 8
+// million, and no single missing key below S = 250 000. test_workbench.c checks the margins: at
+// least 5 on either side, at every shape. A row has fewer elements than a head to average its error
+// over, and a row may be wrong alone; hence a factor of 4 for the worst row.
 //
-// Why twice, for P in E4M3. Rounding to 4 significant bits is wrong by 2.6 % in the mean square, and
-// the output by about as much at any S: no tolerance that says anything of a half kernel lets it
-// pass. So the reference does the same rounding, and its error is the measure. A kernel's differs
-// from it a little, for it rounds relative to the maximum so far and the reference to the last one;
-// whatever else a right kernel does costs less than 1e-3. A dropped tile of 32 keys costs about
-// sqrt(32 / S), 0.0625 at S = 8192: past twice 0.027 in the head or, where that is close, in the
-// worst row. GATE_ROUNDED_MOST is for a rounding that destroys its P (an offset of -12 leaves
-// zeros): then twice its error would pass anything.
+// Why twice, for P in E4M3. Rounding to 4 significant bits makes an error of 2.6 % in the mean
+// square, and the output is wrong by about as much at any S: a tolerance that means something for a
+// half kernel never lets it pass. So the reference rounds P in the same way, and its error is the
+// measure. A kernel's error differs from it a little, since the kernel rounds relative to the
+// maximum so far, and the reference relative to the final one; all else that a right kernel does
+// costs less than 1e-3. A dropped tile of 32 keys costs about sqrt(32 / S), 0.0625 at S = 8192:
+// more than twice 0.027 in the head or, where that is close, in the worst row. GATE_ROUNDED_MOST is
+// for a rounding that destroys P (an offset of -12 leaves zeros): twice its error would let
+// anything pass.
 #include <math.h>
 #include <stdlib.h>
 
@@ -59,7 +60,7 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
             compared += dim;
             head_error += row_error;
             head_ref += row_ref;
-            if (row_error > 0) // a reproduced row of zeros has the error 0, not 0/0
+            if (row_error > 0) // a correct row of zeros has the error 0, not 0/0
                 m.rel_row = fmax(m.rel_row, sqrt(row_error / row_ref));
         }
         if (head_error > 0)
@@ -86,7 +87,7 @@ struct error_limits gate_limits(double tolerance)
     return (struct error_limits){tolerance, GATE_ROW_FACTOR * tolerance};
 }
 
-// Twice `own`, clamped to least..most; NaN if `own` is, so that nothing passes.
+// Twice `own`, clamped to least..most; NaN if `own` is NaN, so that nothing passes.
 static double rounded_limit(double own, double least, double most)
 {
     double twice = GATE_ROUNDED_FACTOR * own;
@@ -169,9 +170,10 @@ struct summary summarise(double *values, int count)
     return s;
 }
 
-// The k-th smallest and k-th largest of n values enclose the median unless fewer than k values fall
-// on one side of it, and how many do is binomial with p = 1/2, whatever the distribution: the
-// interval misses with probability 2 P(X < k). The largest k that keeps this within 5 % is taken.
+// The interval from the k-th smallest to the k-th largest of n values contains the median, unless
+// fewer than k values are on one side of the median. How many are is binomial with p = 1/2,
+// whatever the distribution: so the interval misses with probability 2 P(X < k). The largest k that
+// keeps this within 5 % is taken.
 struct interval median_interval(double *values, int count)
 {
     struct interval interval = {NAN, -INFINITY, INFINITY};

@@ -1,4 +1,4 @@
-// inputs.c: shapes, and problems drawn and quantised.
+// inputs.c: shapes; problems, drawn and quantised.
 //
 // The bytes of a problem must be the same on every machine: outputs of a simulator here and of a
 // GPU there are compared with each other. So no bit depends on a math library. Element i of a
@@ -25,7 +25,7 @@ static const struct shape named_shapes[] = {
 
 enum { MOST_SEED = 9999, MOST_QUERIES = 16, LEAST_PAGE = 16, MOST_PAGE = 256, MOST_NEWEST = 65535 };
 
-// Reads `letter` and a number from 1 to `most`; returns 0 if they are not there.
+// Reads `letter` and a number from 1 to `most`; returns 0 if the text has no such thing.
 static int parse_suffix(const char **at, char letter, long most)
 {
     char *end;
@@ -44,8 +44,8 @@ static bool is_page(int page)
     return page >= LEAST_PAGE && (page & (page - 1)) == 0;
 }
 
-// Makes the name BxHxS{qGROUPpPAGE{sNEWEST}}{dDIM}{rSEED}, as shape_parse reads it. False: too
-// long.
+// Makes the name BxHxS{qGROUPpPAGE{sNEWEST}}{dDIM}{rSEED}, which shape_parse reads. False: it is
+// too long.
 static bool name_shape(struct shape *s)
 {
     char name[64];
@@ -65,7 +65,7 @@ static bool name_shape(struct shape *s)
     return true;
 }
 
-// Leaves one line in `why` that says what would be right, and returns false.
+// Writes one line to `why` that says what would be right, and returns false.
 static bool refuse(char *why, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static bool refuse(char *why, size_t size, const char *format, ...)
@@ -78,7 +78,7 @@ static bool refuse(char *why, size_t size, const char *format, ...)
     return false;
 }
 
-// Parses what may follow BxHxS. False with one line in `why`.
+// Parses what may follow BxHxS. False: `why` has one line.
 static bool parse_suffixes(const char *text, const char **at, struct shape *s, char *why,
                            size_t size)
 {
@@ -124,7 +124,7 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
             return true;
         }
     }
-    while (parsed < 3 && *at >= '0' && *at <= '9') { // strtol alone would take a sign and spaces
+    while (parsed < 3 && *at >= '0' && *at <= '9') { // strtol would also accept a sign and spaces
         char *end;
         factors[parsed++] = strtol(at, &end, 10);
         at = *end == 'x' && parsed < 3 ? end + 1 : end;
@@ -142,7 +142,7 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
     for (int i = 0; i < 3; ++i)
         if (factors[i] == 0)
             return refuse(why, size, "\"%s\": %s must be at least 1", text, factor_names[i]);
-    // Compared by division: the product of three longs may not fit.
+    // Compared by division, since the product of three longs may overflow.
     int dim = shape_head_dim(&s);
     long limit = (1L << 31) / dim;
     if (factors[0] > limit || factors[1] > limit / factors[0] ||
@@ -187,11 +187,11 @@ double shape_flops(const struct shape *shape)
 
 double masked_flops(const struct shape *shape, enum mask mask)
 {
-    double scores = 0; // scores of a head, in all sequences
+    double scores = 0; // of one head, over all sequences
 
     for (int b = 0; b < shape->batch; ++b) {
         double length = shape_length(shape, b), asked = shape_rows_asked(shape, b);
-        double later = asked * (asked - 1) / 2; // keys after their queries' own places
+        double later = asked * (asked - 1) / 2; // keys after the place of their query
         scores += length * asked - (mask == MASK_CAUSAL ? later : 0);
     }
     return 4.0 * shape_query_heads(shape) * scores * shape_head_dim(shape);
@@ -270,7 +270,7 @@ static float normal(uint64_t stream, uint64_t index)
     return (float)(sum - 6 * 65535) * 0x1p-16f; // twelve uniforms of mean 65535/2
 }
 
-// What a key adds to its scores by its place, in powers of two.
+// What the place of a key adds to its scores, in powers of two.
 static float score_of_place(const struct problem *problem, int key)
 {
     int last = problem->shape.seq_len - 1;
@@ -284,8 +284,8 @@ static float score_of_place(const struct problem *problem, int key)
     }
 }
 
-// Sets the last channel so that each key's score grows by what its place adds: the channel has one
-// number in all queries, and in each key the factor to be multiplied with it.
+// Sets the last channel so that each key's scores grow by what its place adds: all queries have the
+// same number in that channel, and each key has the factor for it.
 static void draw_places(const struct problem *problem, int tensor, size_t rows, float *out)
 {
     const float query = 1 / problem->softmax_scale, ln2 = 0.69314718f; // 8 where D is 64
@@ -299,12 +299,12 @@ static void draw_places(const struct problem *problem, int tensor, size_t rows, 
 
 const char *tensors_folder;
 
-struct tensors { // of a layer of a model
+struct tensors { // the tensors of one layer of a model
     int heads, key_heads, tokens;
-    long start; // of Q in the file, in bytes
+    long start; // where Q begins in the file, in bytes
 };
 
-// The file of a layer, at Q. NULL, and one line in `why`: it is not there, or not as it should be.
+// Opens the file of a layer at Q. NULL: it is missing or malformed, and `why` has one line.
 static FILE *tensors_open(uint64_t layer, struct tensors *t, char *why, size_t size)
 {
     char path[4096];
@@ -375,7 +375,7 @@ static bool draw(const struct problem *problem, int tensor, float *out)
     if (problem->kind == INPUT_MODEL)
         return read_tensors(problem, tensor, out);
 
-    // Hashing twice keeps neighbouring seeds and the three tensors apart.
+    // Hashing twice separates neighbouring seeds, and the three tensors.
     uint64_t stream = splitmix64(splitmix64(problem->seed) + tensor);
     size_t elements =
         tensor == 0 ? shape_outputs(&problem->shape) : shape_elements(&problem->shape);
@@ -393,7 +393,8 @@ static bool draw(const struct problem *problem, int tensor, float *out)
     return true;
 }
 
-// One scale a head, the same in all batches: a head's largest magnitude becomes the largest code.
+// One scale for each head, the same in all batches: with it, the head's largest magnitude has the
+// largest code.
 static void quantise(const struct shape *shape, const float *values, uint8_t *codes, float *scales)
 {
     size_t head_elements = (size_t)shape->seq_len * shape_head_dim(shape);
@@ -414,7 +415,7 @@ static void quantise(const struct shape *shape, const float *values, uint8_t *co
     }
 }
 
-// One scale a token: the smallest power of two with which its largest magnitude still has a code.
+// One scale for each token: the smallest power of two with which its largest magnitude has a code.
 static void quantise_tokens(size_t tokens, size_t dim, const float *values, uint8_t *codes,
                             float *scales)
 {
@@ -424,13 +425,13 @@ static void quantise_tokens(size_t tokens, size_t dim, const float *values, uint
         for (size_t d = 0; d < dim; ++d)
             largest = fmaxf(largest, fabsf(x[d]));
         scales[token] = e8m0_to_float(e8m0_for(largest));
-        float inverse = 1 / scales[token]; // exact
+        float inverse = 1 / scales[token]; // exact, since the scale is a power of two
         for (size_t d = 0; d < dim; ++d)
             codes[token * dim + d] = e4m3_from_float(x[d] * inverse);
     }
 }
 
-// Rounds a cache's tokens to half, since it is halves that are quantised.
+// Rounds a cache's tokens to half: kernels get and quantise halves.
 static void round_to_half(size_t elements, float *values)
 {
     for (size_t i = 0; i < elements; ++i)
@@ -449,7 +450,7 @@ static void vary_sizes(const struct problem *problem, size_t tokens, float *valu
     }
 }
 
-// Quantises a prompt's queries to E4M3, with a scale for each row, as for a token.
+// Quantises the queries of a prompt to E4M3, with one scale for each row, as for a token.
 static bool quantise_queries(struct problem *problem)
 {
     size_t elements = shape_outputs(&problem->shape);

@@ -1,12 +1,12 @@
-// internal.h: what the parts of workbench_main() tell each other.
+// internal.h: what the parts of workbench_main() share.
 //
 //   options.c    the command line
 //   bench.c      the device, buffers with poison and guards, running, timing
 //   clocks.c     clock and power while timing
 //   resources.c  registers, shared memory, occupancy
-//   console.c    what a person reads
-//   record.c     what a program reads
-//   program.c    workbench_main(): the order of things
+//   console.c    output for people
+//   record.c     output for programs
+//   program.c    workbench_main(): calls the others in order
 #ifndef WORKBENCH_INTERNAL_H
 #define WORKBENCH_INTERNAL_H
 
@@ -30,7 +30,7 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 enum timing_mode {
     TIME_GRAPH, // replays of a CUDA graph of launches: the host has no part in it
     TIME_PLAIN, // launches one after the other, as fast as the host enqueues them
-    TIME_COLD,  // one launch a sample, after the L2 cache has been overwritten
+    TIME_COLD,  // one launch for each sample, after the L2 cache has been overwritten
     TIMING_MODES
 };
 const char *timing_mode_name(enum timing_mode mode); // "graph", "plain", "cold"
@@ -45,10 +45,10 @@ struct options {
     int iters, warmup, rotations;
     bool timing, on_demand, quiet, resources, launch_only;
     enum timing_mode mode;
-    const char *record, *summaries, *outputs, *against; // file and folders; NULL: not asked for
+    const char *record, *summaries, *outputs, *against; // a file and folders; NULL: not asked for
 };
 
-// True: go on. False: leave with *status (after --help or an error message).
+// True: go on. False: exit with *status (after --help, or after an error message).
 bool options_parse(const struct program *program, int argc, char **argv, struct options *options,
                    int *status);
 
@@ -58,50 +58,51 @@ struct device {
     char name[256];
     int major, minor, sms, clock_mhz, memory_clock_mhz;
     size_t l2_bytes;
-    int driver, toolkit;   // 13000 for 13.0
+    int driver, toolkit;   // 13000 means 13.0
     const char *simulator; // the simulator's version; NULL on a GPU
     cudaStream_t stream;
     struct clock_meter meter; // reads nothing in the simulator
 };
 
-// Opens the device at hand; false with one line in `why`.
+// Opens the device of this machine; false: `why` has one line.
 bool device_open(struct device *device, char *why, size_t size);
 
-// Where there is no GPU, starts the program again in the simulator that was built with it, and says
-// so on stderr. Returns if there is none, if it runs there already, or if WORKBENCH_ON=gpu forbids
-// it.
+// Where there is no GPU, runs the program again in the simulator that was built with it, and says
+// so on stderr. Returns if there is no simulator, if the program already runs there, or if
+// WORKBENCH_ON=gpu forbids it.
 void into_simulator(char **argv);
 
 // A problem on the device.
 struct device_case {
     struct attention_args args;
-    struct cache_args cache; // for programs that ask a cache; else zeros
-    void *inputs[6];         // q, k, v and their scales, or what create_cache() makes
-    int *lengths;            // of a ragged batch, or of a cache; else NULL
-    int *asked;              // of a prompt: how many of a sequence's tokens ask; else NULL
+    struct cache_args cache; // for programs that ask a cache; otherwise zeros
+    void *inputs[6];         // q, k, v and their scales; or what create_cache() makes
+    int *lengths;            // of the sequences in a ragged batch or a cache; otherwise NULL
+    int *asked;              // in a prompt, how many of each sequence's tokens ask; otherwise NULL
     uint8_t *block;          // guard, output, guard
-    size_t guard; // bytes of each guard; 0 in the simulator, which knows the bounds by itself
+    size_t guard;            // of each guard; 0 in the simulator, which checks bounds itself
     size_t out_bytes;
-    struct cache_image image; // for programs that ask a cache; else zeros
+    struct cache_image image; // for programs that ask a cache; otherwise zeros
 };
 
-// `program` says where it keeps the elements of a cache.
+// program: tells where it keeps the elements of a cache.
 void case_create(struct device_case *c, const struct device *device, const struct program *program,
                  const struct problem *problem);
 void case_destroy(struct device_case *c);
 
-// Fills the output with NaN, the guards with a pattern, a cache with what is in it before a launch.
+// Fills the output with NaN, the guards with a pattern, and a cache with its contents before a
+// launch.
 void case_poison(const struct device_case *c, const struct device *device);
 
 // Enqueues one launch.
 cudaError_t case_launch(const struct device_case *c, const struct program *program,
                         cudaStream_t stream);
 
-// Launches once and waits. The kernel's own failure is returned; it may be sticky.
+// Launches once and waits. Returns the kernel's own error, which may be sticky.
 cudaError_t case_run(const struct device_case *c, const struct device *device,
                      const struct program *program);
 
-// Copies the output to the host. Returns NULL, or says which write went astray or is missing.
+// Copies the output to the host. Returns NULL, or says which write is missing or went astray.
 const char *case_fetch(const struct device_case *c, const struct device *device, uint16_t *out);
 
 // Times launches over `count` cases in turn.
@@ -111,21 +112,21 @@ struct stopwatch {
     const struct program *program;
     const struct device_case *cases;
     int count;
-    int launches; // a sample's launches
-    int next;     // case of the next cold sample
+    int launches; // launches in a sample
+    int next;     // index of the case of the next cold sample
     cudaGraphExec_t graph;
     cudaEvent_t start, stop;
-    void *flush; // cold samples overwrite it before each launch, to empty the L2 cache
+    void *flush; // memory that is overwritten before each cold launch, to empty the L2 cache
     size_t flush_bytes;
 };
 
 void stopwatch_create(struct stopwatch *watch, const struct device *device,
                       const struct program *program, const struct device_case *cases, int count,
                       enum timing_mode mode);
-double stopwatch_sample(struct stopwatch *watch); // µs a launch
+double stopwatch_sample(struct stopwatch *watch); // µs for each launch
 void stopwatch_destroy(struct stopwatch *watch);
 
-// Bytes of device memory that running `shape` takes, to be checked beforehand.
+// Bytes of device memory needed to run `shape`, checked before the run.
 size_t device_bytes(const struct device *device, const struct shape *shape,
                     const struct options *options);
 size_t device_free_bytes(void);
@@ -139,17 +140,18 @@ struct resources {
     int registers;
     size_t static_shared_bytes, dynamic_shared_bytes, local_bytes;
     int threads;
-    int ctas_per_sm;           // on the device at hand
-    double occupancy;          // on that device: resident warps / most possible
-    struct {                   // of the machine code for the first GPU of the table that has some
-        const struct gpu *gpu; // NULL: none that can be read
+    int ctas_per_sm;           // on this machine's device
+    double occupancy;          // on that device: resident warps divided by the most possible
+    struct {                   // from machine code for the first GPU of the table that the program
+                               // has code for
+        const struct gpu *gpu; // NULL: there is no readable machine code
         int registers;
-        size_t shared_bytes, local_bytes; // shared: static and dynamic
+        size_t shared_bytes, local_bytes; // shared_bytes: static and dynamic
         int ctas_per_sm;
         double occupancy;
         const char *limited_by; // "registers", "shared memory", "warps", "CTAs", ...
     } image;
-    struct machine_code { // one for each row of the table of GPUs
+    struct machine_code { // for each row of the table of GPUs
         bool there;       // the code can be read
         struct cubin_code code;
     } code[GPUS_MOST];
@@ -165,17 +167,17 @@ struct agreement {
     int max_ulp;
 };
 
-struct result { // of one shape, kind of inputs and seed
+struct result { // for one shape, one kind of inputs and one seed
     enum input_kind input;
     uint64_t seed;
     bool pass;
-    const char *fault;            // why nothing could be measured, or NULL
-    char *how;                    // what is wrong with an output that was measured, or NULL
-    struct error_metrics metrics; // against the dequantised reference
-    struct error_metrics sources; // against FP16 of the unquantised inputs
-    struct error_metrics rounded; // by P's rounding alone; zeros if `p` does not tell it
+    const char *fault;            // why nothing was measured, or NULL
+    char *how;                    // what is wrong with the measured output, or NULL
+    struct error_metrics metrics; // relative to the dequantised reference
+    struct error_metrics sources; // relative to FP16 attention of the unquantised inputs
+    struct error_metrics rounded; // of rounding P alone; zeros if `p` does not describe it
     struct error_limits limits;   // upper limits of `metrics`
-    bool compared;                // `agreement` is set: --against
+    bool compared;                // `agreement` is set, because of --against
     struct agreement agreement;
 };
 
@@ -184,10 +186,10 @@ struct shape_run {
     struct rows rows;
     struct result results[MAX_SEEDS * INPUT_KINDS_ALL];
     int count;
-    struct timing { // of a kind of inputs
+    struct timing { // for one kind of inputs
         bool done;
         struct summary us;
-        struct clock_span clock; // while timing
+        struct clock_span clock; // while it was timed
         int launches_per_sample;
     } timing[INPUT_KINDS_ALL];
 };
@@ -212,13 +214,13 @@ void console_verdict(const struct run *run, bool pass);
 
 // ---- record.c -----------------------------------------------------------------------------------
 
-// The resources as one JSON object on stdout.
+// Prints the resources as one JSON object.
 void record_print_resources(const struct resources *resources);
 
-// Writes the run record; false with one line in `why`.
+// Writes the run record; false: `why` has one line.
 bool record_write(const struct run *run, const char *path, char *why, size_t size);
 
-// Writes the record's three summaries into a folder; false with one line in `why`.
+// Writes the record's three summaries into a folder; false: `why` has one line.
 enum { SUMMARY_FILES = 3 };
 extern const char *const summary_names[SUMMARY_FILES];
 bool summaries_write(const struct run *run, const char *folder, char *why, size_t size);

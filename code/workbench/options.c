@@ -20,7 +20,7 @@ void complain(const char *format, ...)
 {
     va_list arguments;
 
-    fflush(stdout); // so that stdout's lines and this one keep their order
+    fflush(stdout); // keeps this line in order with those on stdout
     fprintf(stderr, "%s: ", program_name);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
@@ -169,7 +169,7 @@ static bool add_timed(struct options *o, const char *item, char *why, size_t siz
     return add_kind(item, o->timed, &o->timed_count, why, size);
 }
 
-// Calls `add` for each item of a comma-separated list.
+// Calls `add` for each item of a list with commas.
 static bool parse_list(struct options *o, const char *text,
                        bool (*add)(struct options *, const char *, char *, size_t), char *why,
                        size_t size)
@@ -231,7 +231,7 @@ static bool names_model(const enum input_kind *kinds, int count)
     return false;
 }
 
-// A model's inputs have to be there before anything runs. Only layers that are named are timed.
+// A model's inputs must exist before anything runs. Only layers that are named are timed.
 static bool check_tensors(struct options *o)
 {
     char why[4400];
@@ -316,7 +316,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
     o->rotations = 4;
     o->timing = true;
     *status = EXIT_USAGE;
-    optind = 0; // GNU getopt: start afresh
+    optind = 0; // makes getopt start from the beginning
     for (int option, at = -1; good && (option = getopt_long(argc, argv, "+:", known, &at)) != -1;) {
         switch (option) {
         case SHAPES: good = parse_list(o, optarg, add_shape, why, sizeof why); break;

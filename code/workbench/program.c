@@ -1,5 +1,6 @@
-// program.c: workbench_main(), the order of things: options, resources, then for each shape every
-// input and seed checked, and only if all of them are right, timed, and checked again.
+// program.c: workbench_main(), which calls the others in order: options, resources; then for each
+// shape, every input and seed is checked; only if all of them are right, it is timed, and checked
+// again.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,11 +13,11 @@
 
 enum { CLOCK_READINGS = 16 }; // at most, and one at the end, while a shape is timed
 
-// An input set on the device with its expected output; kept for timing.
+// An input set on the device, with its expected output, kept to be timed.
 struct checked {
     struct device_case device;
     float *ref;
-    struct error_metrics rounded; // error by P's rounding alone
+    struct error_metrics rounded; // of rounding P alone
     struct error_limits limits;
     enum input_kind input;
     uint64_t seed;
@@ -35,7 +36,8 @@ static void *allocate(size_t bytes)
 
 // ---- Before the long work -----------------------------------------------------------------------
 
-// Ragged batches, caches, prompts and heads of 128 are only for programs that take them.
+// Checks that the program takes ragged batches, caches, prompts or heads of 128, where a shape has
+// them.
 static bool takes_shapes(const struct options *o, const struct program *program)
 {
     bool prompts = program->launch_prompt != NULL;
@@ -89,7 +91,7 @@ static void case_path(char *path, size_t size, const char *folder, const struct 
              (unsigned long long)seed);
 }
 
-// Checks that each stored output that --against needs is there, and is complete.
+// Checks that each stored output that --against needs exists and is complete.
 static bool stored_outputs_are_there(const struct options *o)
 {
     for (int i = 0; i < o->shape_count; ++i) {
@@ -173,9 +175,9 @@ static bool memory_suffices(const struct options *o, const struct device *device
 
     for (int i = 0; i < o->shape_count; ++i) {
         size_t kept = o->timing && !device->simulator ? (size_t)o->rotations : 0;
-        // The problem (three tensors as float and as codes), the FP16 reference (or the one with P
-        // rounded), the output and the stored one, and a reference for each input set; for a cache,
-        // its bytes before and after a launch.
+        // On the host: the problem (three tensors as floats and as codes), the FP16 reference (or
+        // the one with P rounded), the output and the stored one, and one reference for each input
+        // set; for a cache, its bytes before and after a launch.
         size_t elements = shape_elements(&o->shapes[i]), outputs = shape_outputs(&o->shapes[i]);
         size_t host = elements * 2 * 5 + outputs * (5 + 4 + 2 * 2 + 4 * (kept + 1));
         if (o->shapes[i].page)
@@ -188,7 +190,7 @@ static bool memory_suffices(const struct options *o, const struct device *device
             return false;
         }
         if (device->simulator)
-            host += there; // the simulator's device memory is the host's
+            host += there; // in the simulator, device memory is memory of the host
         if (host > host_free) {
             complain("--shapes: %s needs %.1f GiB on the host, %.1f are free", name, host / gib,
                      host_free / gib);
@@ -200,7 +202,7 @@ static bool memory_suffices(const struct options *o, const struct device *device
 
 // ---- Checking -----------------------------------------------------------------------------------
 
-static int ordered(uint16_t half) // consecutive halves differ by 1; -0 and 0 by 0
+static int ordered(uint16_t half) // consecutive halves differ by 1, and -0 from 0 by 0
 {
     return half & 0x8000 ? -(half & 0x7fff) : half;
 }
@@ -242,7 +244,7 @@ static bool compare_with_stored(const struct run *run, const struct shape *shape
     return read;
 }
 
-// Fetches a case's output and measures it. `out` has room for it.
+// Fetches a case's output into `out`, and measures it.
 static void check(const struct run *run, const struct shape_run *shape, const struct checked *c,
                   uint16_t *out, struct result *result)
 {
@@ -253,7 +255,7 @@ static void check(const struct run *run, const struct shape_run *shape, const st
     result->pass = !result->fault && gate_within(&result->metrics, result->limits);
 }
 
-// Does what --outputs and --against ask for; false when a file cannot be written or read.
+// Does what --outputs and --against ask for; false: a file cannot be written or read.
 static bool keep_and_compare(const struct run *run, const struct shape *shape,
                              struct result *result, const uint16_t *out)
 {
@@ -282,8 +284,8 @@ static void measure_against_fp16(const struct shape_run *shape, const struct pro
     free(fp16);
 }
 
-// Launches a case and checks its output. Prints what is wrong with it; `first`: it is the first
-// launch.
+// Launches a case, checks its output, and prints what is wrong with it. first: it is the case's
+// first launch.
 static cudaError_t run_and_check(const struct run *run, const struct shape_run *shape,
                                  const struct checked *c, const struct problem *problem, bool first,
                                  uint16_t *out, struct result *result)
@@ -308,9 +310,9 @@ static cudaError_t run_and_check(const struct run *run, const struct shape_run *
     return cudaSuccess;
 }
 
-// Draws an input set, computes its reference, runs the kernel on it once (twice if it keeps
-// something in scratch memory) and checks the output. False when the kernel failed for good: then
-// the device can do nothing more.
+// Draws an input set, computes its reference, runs the kernel on it (twice, if it keeps something
+// in scratch memory) and checks the output. False: the kernel has failed for good, and the device
+// can do nothing more.
 static bool first_run(const struct run *run, struct shape_run *shape, struct checked *c,
                       struct result *result, bool is_listed, enum exit_status *status)
 {
@@ -331,7 +333,8 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
     case_create(&c->device, run->device, run->program, &problem);
     range_push("verify");
     cudaError_t error = run_and_check(run, shape, c, &problem, true, out, result);
-    if (error == cudaSuccess && result->pass && c->device.cache.scratch) // as it was left
+    // with scratch memory as the first launch left it.
+    if (error == cudaSuccess && result->pass && c->device.cache.scratch)
         error = run_and_check(run, shape, c, &problem, false, out, result);
     if (error == cudaSuccess) {
         if (is_listed) {
@@ -345,7 +348,7 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
         complain("%s, %s, seed %llu: the kernel failed: %s: %s", shape->shape.name,
                  input_kind_name(c->input), (unsigned long long)c->seed, cudaGetErrorName(error),
                  cudaGetErrorString(error));
-        (void)cudaGetLastError(); // clears the error of a refused launch; a fault stays
+        (void)cudaGetLastError(); // a refused launch's error is cleared by this; a fault's is not
         alive = cudaDeviceSynchronize() == cudaSuccess;
     }
     range_pop();
@@ -404,7 +407,7 @@ static void warm_up(struct stopwatch *watch, int count)
     range_pop();
 }
 
-// The clock is read between samples, at the beginning, at the end, and some times in between.
+// Reads the clock between samples: at the beginning, at the end, and some times in between.
 static void sample(struct stopwatch *watch, int count, double *samples, struct clock_span *clock)
 {
     const struct clock_meter *meter = &watch->device->meter;
@@ -420,7 +423,7 @@ static void sample(struct stopwatch *watch, int count, double *samples, struct c
     range_pop();
 }
 
-// The clock as part of an answer on standard output; "" where it was not read.
+// The clock as part of an answer; "" if it was not read.
 static const char *clock_text(const struct clock_span *clock, char *text, size_t size)
 {
     *text = '\0';
@@ -430,8 +433,8 @@ static const char *clock_text(const struct clock_span *clock, char *text, size_t
     return text;
 }
 
-// Reads from a line of standard input a way of timing and a number of samples; any other line asks
-// for those of the command line.
+// Reads a way of timing and a number of samples from a line of standard input; a line without them
+// asks for those of the command line.
 static enum timing_mode read_request(const struct options *o, const char *line, int *samples)
 {
     char name[8], end;
@@ -448,11 +451,11 @@ static enum timing_mode read_request(const struct options *o, const char *line, 
     return o->mode;
 }
 
-// Times one batch for each line of standard input. Returns how many.
+// Times one batch for each line of standard input; returns how many there were.
 static int time_on_demand(const struct run *run, const struct device_case *cases, int count)
 {
     const struct options *o = run->options;
-    struct stopwatch watches[TIMING_MODES] = {{0}}; // made when first asked for
+    struct stopwatch watches[TIMING_MODES] = {{0}}; // made when they are first needed
     double *samples = allocate((size_t)o->iters * sizeof *samples);
     int batches = 0, wanted;
     char *line = NULL;
@@ -481,7 +484,7 @@ static int time_on_demand(const struct run *run, const struct device_case *cases
     return batches;
 }
 
-// Times `count` checked input sets of one kind, in turn; false if an output was wrong afterwards.
+// Times `count` checked input sets of one kind in turn; false: an output was wrong afterwards.
 static bool time_sets(const struct run *run, struct shape_run *shape, const struct checked *sets,
                       int count)
 {
@@ -513,14 +516,14 @@ static bool time_sets(const struct run *run, struct shape_run *shape, const stru
 
 // ---- A shape ------------------------------------------------------------------------------------
 
-// Input sets of one kind that have been checked and stay on the device, to be timed.
+// Checked input sets of one kind that stay on the device, to be timed.
 struct kept {
     struct checked sets[MAX_ROTATIONS];
     int count;
 };
 
-// Times inputs of one kind. If more sets are timed than seeds were asked for, the others are
-// checked first. False when a gate failed; *alive turns false when the device is lost.
+// Times inputs of one kind. If it needs more sets than there are seeds on the command line, checks
+// the additional ones first. False: a gate failed. *alive: false if the device is lost.
 static bool time_kind(const struct run *run, struct shape_run *shape, enum input_kind kind,
                       struct kept *kept, uint64_t seed, bool *alive, enum exit_status *status)
 {
@@ -546,14 +549,14 @@ static bool time_kind(const struct run *run, struct shape_run *shape, enum input
     return pass;
 }
 
-// Checks every kind and seed asked for, then times. False when a gate failed; *alive turns false when the
-// device is lost.
+// Checks every kind and seed that was asked for, then times. False: a gate failed. *alive: false if
+// the device is lost.
 static bool run_shape(const struct run *run, struct shape_run *shape, bool *alive,
                       enum exit_status *status)
 {
     const struct options *o = run->options;
     bool timed = o->timing && !run->device->simulator, pass = true;
-    struct kept kept = {.count = 0}; // of the kind that is timed first
+    struct kept kept = {.count = 0}; // sets of the kind that is timed first
     uint64_t next_seed = 0;
 
     for (int i = 0; i < o->input_count * o->seed_count && *alive; ++i) {
@@ -580,9 +583,8 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
     return pass;
 }
 
-// Prints one line for the grader, which fills the pages: the bytes of scratch memory, then the
-// places in a page of its codes (K's tokens, then V's) and of its scales, each as four hexadecimal
-// digits.
+// Prints a line for the grader, which fills the pages: the bytes of scratch memory; then the places
+// of codes in a page (K's tokens, then V's), and of scales, each as four hexadecimal digits.
 static void print_wants(const struct program *program, const struct cache_args *args)
 {
     int page = args->page, dim = shape_head_dim(&args->shape);

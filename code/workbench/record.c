@@ -17,7 +17,7 @@ static json_t *real(double value)
 
 static void put(json_t *object, const char *key, json_t *value)
 {
-    // Only lack of memory makes this fail.
+    // This fails only for lack of memory.
     if (json_object_set_new(object, key, value) != 0) {
         complain("out of memory");
         exit(EXIT_MACHINE);
@@ -230,7 +230,8 @@ static json_t *timing_json(const struct run *run, const struct timing *timing)
     return object;
 }
 
-// Times of normal inputs stand in the shape's own object, those of another kind under its name.
+// Times of normal inputs go into the shape's own object, those of another kind into one under its
+// name.
 static void put_times(json_t *object, const struct run *run, const struct shape_run *shape)
 {
     json_t *others = json_object();
@@ -295,7 +296,7 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
     return object;
 }
 
-// What the record and each of its summaries begin with.
+// The beginning of the record, and of each summary.
 static json_t *identity_json(const struct run *run)
 {
     const struct program *p = run->program;
@@ -316,7 +317,7 @@ static json_t *identity_json(const struct run *run)
     return object;
 }
 
-// Writes the object and releases it.
+// Writes an object to a file, and releases it.
 static bool write_object(json_t *object, const char *path, char *why, size_t size)
 {
     char *dump = json_dumps(object, DUMP);
@@ -327,7 +328,7 @@ static bool write_object(json_t *object, const char *path, char *why, size_t siz
         return false;
     }
     size_t length = strlen(dump);
-    dump[length] = '\n'; // overwrites the NUL: files end in a newline
+    dump[length] = '\n'; // replaces the NUL, since files end in a newline
     bool written = file_write(path, dump, length + 1, why, size);
     free(dump);
     return written;
@@ -354,13 +355,13 @@ bool record_write(const struct run *run, const char *path, char *why, size_t siz
 
 // ---- Summaries ----------------------------------------------------------------------------------
 
-// The larger of two; NaN if one of them is.
+// The larger of two numbers; NaN if one of them is NaN.
 static double worse(double a, double b)
 {
     return isnan(a) || a > b ? a : b;
 }
 
-// How many of a shape's outputs pass each of the two gates, and the worst error of each kind.
+// How many outputs of a shape pass each of the two gates, and the worst error of each kind.
 static json_t *correctness_json(const struct shape_run *shape, int *passed)
 {
     struct error_metrics ours = {0}, sources = {0};
@@ -418,7 +419,8 @@ bool summaries_write(const struct run *run, const char *folder, char *why, size_
         put(summaries[0], "p", p_json(&run->program->p));
     put(summaries[0], "shapes", correctness);
     put(summaries[1], "device", text(run->device->name));
-    put(summaries[1], "shapes", times); // no times: not asked for, wrong, or in the simulator
+    // empty if times were not asked for, or an output was wrong, or in the simulator.
+    put(summaries[1], "shapes", times);
     put(summaries[2], "device", device_json(run->device));
     put(summaries[2], "resources", resources_json(run->resources));
     for (int i = 0; i < SUMMARY_FILES; ++i) {

@@ -1,11 +1,11 @@
-// reference.c: attention in double precision, fast enough to be asked for often.
+// reference.c: attention in double precision, fast enough to be computed often.
 //
-// One job is one (batch, query head): its K (transposed) and V become doubles, then four query rows at a
-// time go through scores, softmax and output, with eight keys or eight output columns at a time.
-// GCC's vector types are lowered to whatever the machine has; the functions in question are
-// compiled for two generations of x86 and the right one is picked at start. Every lane does the
-// same IEEE operations in the same order in each of them (no fused multiply-add, an exponential of
-// our own), so the result is the same to the bit everywhere.
+// A job is one (batch, query head): K (transposed) and V become doubles; then scores, softmax and
+// output are computed for four query rows at a time, with eight keys or eight output columns at a
+// time. GCC lowers its vector types to what the machine has; these functions are compiled for two
+// generations of x86, and the right version is chosen at the start. In each of them, every lane
+// does the same IEEE operations in the same order (no fused multiply-add; an exponential of our
+// own), so the result is bit-identical everywhere.
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,8 +21,8 @@
 #define FOR_EACH_X86
 #endif
 
-// A vector has WIDTH doubles, as an AVX2 register has. GCC keeps a wider one in memory, and each
-// addition to a sum in it waits for the store of the one before: that takes five times as long.
+// A vector has WIDTH doubles, as many as a register of AVX2. GCC keeps wider ones in memory, where
+// each addition to a sum waits for the store of the one before: that takes five times as long.
 enum { LANES = 8, WIDTH = 4, PARTS = LANES / WIDTH, ROWS = 4 };
 typedef double vec __attribute__((vector_size(WIDTH * sizeof(double))));
 typedef int64_t ivec __attribute__((vector_size(WIDTH * sizeof(int64_t))));
@@ -30,15 +30,15 @@ typedef int64_t ivec __attribute__((vector_size(WIDTH * sizeof(int64_t))));
 struct work {
     const struct problem *problem;
     struct rows rows;
-    bool fp16; // take the tensors as drawn, rounded to half; else the dequantised ones
+    bool fp16; // reads the tensors as drawn, rounded to half, instead of the dequantised ones
     struct p_rounding p;
     float *out;
     atomic_int next_job;
     atomic_bool failed;
 };
 
-// A thread's memory for one job. Keys are padded to a multiple of LANES. Keys and values lie in the
-// order in which they are read, one vector after the other: rows whose length is a power of two
+// A thread's memory for one job. Keys are padded to a multiple of LANES. Keys and values are stored
+// in the order in which they are read, vector after vector: rows whose length is a power of two
 // would share few sets of the cache.
 struct scratch {
     int padded, dim;
@@ -46,7 +46,7 @@ struct scratch {
     double *values;  // [dim / LANES][padded][LANES]
     double *weights; // [ROWS][padded]: scores, then exp(score - max)
     double queries[ROWS][HEAD_DIM_MOST];
-    int seen[ROWS]; // keys
+    int seen[ROWS]; // how many keys each row sees
     double sums[ROWS];
     double outputs[ROWS][HEAD_DIM_MOST];
 };
@@ -57,7 +57,7 @@ FOR_EACH_X86 static void scores(struct scratch *s)
         vec dot[ROWS][PARTS] = {{{0}}};
         const vec *keys = (const vec *)(s->keys + (size_t)j * (size_t)s->dim);
         for (int d = 0; d < s->dim; ++d) {
-#pragma GCC unroll 4 // sums in registers
+#pragma GCC unroll 4 // keeps the sums in registers
             for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 2
                 for (int i = 0; i < PARTS; ++i)
@@ -78,14 +78,16 @@ static inline double in_order(const vec sums[PARTS])
     return total;
 }
 
-// Scores to weights exp(score - max), and their sums. exp(x) = 2^k exp(r) with k = round(x / ln 2)
-// and |r| <= ln(2) / 2, where a Taylor polynomial of degree 13 is good to 1e-16.
+// Turns scores into weights exp(score - max), and adds them up. exp(x) = 2^k exp(r) with k =
+// round(x / ln 2) and |r| <= ln(2) / 2, where a Taylor polynomial of degree 13 has an error of
+// 1e-16.
 FOR_EACH_X86 static void softmax(struct scratch *s)
 {
     const double log2_e = 1.4426950408889634;
-    const double ln2_high = 0x1.62e42fee00000p-1; // 32 bits: k * ln2_high is exact
+    const double ln2_high = 0x1.62e42fee00000p-1; // 32 bits, so that k * ln2_high is exact
     const double ln2_low = 0x1.a39ef35793c76p-33;
-    const double magic = 0x1.8p52; // x + magic - magic rounds x; the sum's low bits are the integer
+    const double magic = 0x1.8p52; // x + magic - magic rounds x; the low bits of x + magic are the
+                                   // integer
 
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
@@ -94,7 +96,7 @@ FOR_EACH_X86 static void softmax(struct scratch *s)
         vec most = -INFINITY - (vec){0};
         for (int j = 0; j < s->padded; j += WIDTH) {
             vec x = *(vec *)(row + j);
-            ivec more = x > most; // false for NaN
+            ivec more = x > most; // never for NaN
             most = (vec)(((ivec)x & more) | ((ivec)most & ~more));
         }
         double largest = -INFINITY;
@@ -103,7 +105,8 @@ FOR_EACH_X86 static void softmax(struct scratch *s)
         vec sum[PARTS] = {{0}}; // each lane: every eighth weight
         for (int j = 0; j < s->padded; j += WIDTH) {
             vec x = *(vec *)(row + j) - largest;
-            ivec kept = x > -700.0; // all bits of a lane; the rest, padding included, becomes 0
+            ivec kept = x > -700.0; // all bits set in lanes to be kept; the others, including
+                                    // padding, become 0
             x = (vec)((ivec)x & kept);
             vec shifted = x * log2_e + magic;
             vec k = shifted - magic;
@@ -111,7 +114,7 @@ FOR_EACH_X86 static void softmax(struct scratch *s)
             vec power = 1 + rest * (1.0 / 13); // Taylor's polynomial: 1 + r/1 (1 + r/2 (1 + ...
             for (int n = 12; n >= 1; --n)
                 power = 1 + power * (rest * (1.0 / n));
-            ivec exponent = ((ivec)shifted + 1023) << 52; // magic's own bits are shifted out
+            ivec exponent = ((ivec)shifted + 1023) << 52; // shifts out the bits of magic itself
             power = (vec)((ivec)(power * (vec)exponent) & kept);
             *(vec *)(row + j) = power;
             sum[j / WIDTH % PARTS] += power;
@@ -120,9 +123,10 @@ FOR_EACH_X86 static void softmax(struct scratch *s)
     }
 }
 
-// Rounds scale * weight for `keys` weights to E4M3: 3 bits after the leading one, none below 2^-9.
-// For that, adds 1.5 * 2^49 times the leading bit's value, or times 2^-6 if that is more, and
-// subtracts it again. Stores them times `back`; returns the sum of the rounded ones.
+// Rounds scale * weight for `keys` weights to E4M3: to 3 bits after the leading one, and to
+// multiples of 2^-9. For that it adds 1.5 * 2^49 times the value of the leading bit, or times 2^-6
+// if that is more, and subtracts it again. Stores the rounded values times `back`, and returns
+// their sum.
 FOR_EACH_X86 static double round_tile(double *weights, int keys, double scale, double back)
 {
     const ivec least = {0}, half_bit = least + ((int64_t)1 << 51);
@@ -152,7 +156,7 @@ static double geometric_mean(const double *weights, int keys)
     return exp2(sum / keys);
 }
 
-// The maximum that a kernel with room takes after a tile whose highest weight does not fit.
+// The maximum of a kernel with room, after a tile whose highest weight does not fit.
 static double raised(struct p_rounding p, double maximum, double highest, double mean)
 {
     double most = p.offset + p.lag; // powers of two
@@ -164,19 +168,21 @@ static double raised(struct p_rounding p, double maximum, double highest, double
     return maximum * exp2(by);
 }
 
-// Whether a tile's highest weight carries its row; then the tile leaves no room above it.
+// Whether the highest weight of a tile is heavy (p.heavy): then the maximum rises to it, without
+// room.
 static bool carries(struct p_rounding p, const double *weights, int keys, double maximum,
                     double highest, double mean)
 {
     if (p.offset + log2(mean / maximum) <= -7)
         return false;
-    double sum = -7 * (p.tile - keys); // places of the tile past the last key
+    double sum = -7 * (p.tile - keys); // places of the tile after the last key
     for (int j = 0; j < keys; ++j)
         sum += fmax(p.offset + log2(weights[j] / maximum), -7);
     return p.offset + log2(highest / maximum) - sum / p.tile > p.heavy;
 }
 
-// Rounds weights, which are relative to the row's final maximum, as the kernel rounds P.
+// Rounds weights, which are relative to the row's final maximum, in the way that the kernel rounds
+// P.
 static void round_weights(struct scratch *s, struct p_rounding p)
 {
     int tile = p.tile > 0 ? p.tile : s->padded;
@@ -230,12 +236,12 @@ FOR_EACH_X86 static void weigh_values(struct scratch *s, int length)
 static double element(const struct work *work, const float *drawn, const uint8_t *codes,
                       float scale, size_t index)
 {
-    if (work->fp16 || !codes) // Q of a cache has no codes
+    if (work->fp16 || !codes) // Q of a cache, which has no codes
         return half_to_float(half_from_float(drawn[index]));
     return (double)e4m3_to_float(codes[index]) * scale;
 }
 
-// `job` counts the heads of Q over all batches.
+// Computes one job; jobs count the heads of Q over all batches.
 static void attend(const struct work *work, struct scratch *s, int job)
 {
     const struct problem *p = work->problem;
@@ -305,7 +311,7 @@ static void *work_on(void *data)
         work->failed = true;
         return NULL;
     }
-    // Zeros where nothing is written: padding, and the missing rows of a short last group.
+    // Zeros where nothing is written: padding, and missing rows of a short last group.
     memset(scratch.keys, 0, doubles * sizeof(double));
     scratch.values = scratch.keys + (size_t)padded * (size_t)dim;
     scratch.weights = scratch.values + (size_t)padded * (size_t)dim;
@@ -327,7 +333,7 @@ static bool run(struct work *work, int threads)
     threads = threads > jobs ? jobs : threads > MOST ? MOST : threads;
     while (started < threads - 1 && pthread_create(&helpers[started], NULL, work_on, work) == 0)
         ++started;
-    work_on(work); // this thread works too; with no helper at all, it does everything
+    work_on(work); // this thread works as well: without helpers it does everything
     for (int i = 0; i < started; ++i)
         pthread_join(helpers[i], NULL);
     return !work->failed;

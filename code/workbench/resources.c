@@ -1,9 +1,7 @@
-// resources.c: what a kernel takes, on the device at hand and on a GPU of the table, wherever it
-// runs.
-//
-// The figures for the table's GPU are from the machine code in this very executable: from that for
-// an L4, or if there is none, as in a program for Hopper alone, from that for the next GPU of the
-// table.
+// resources.c: what a kernel needs, on this machine's device and on a GPU of the table, wherever it
+// runs. The numbers for the table's GPU come from the machine code in this very executable: from
+// that for an L4 or, if there is none, as in a program for Hopper only, from that for the next GPU
+// of the table.
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +31,7 @@ static bool visit(const struct image *image, void *data)
     return true;
 }
 
-// Fills in r->image from this GPU's machine code, if the GPU's limits admit the launch.
+// Fills in r->image from a GPU's machine code, if a launch keeps that GPU's limits.
 static void take_image(struct resources *r, const struct gpu *gpu,
                        const struct cubin_resources *found)
 {
@@ -69,7 +67,8 @@ bool resources_find(struct resources *r, const struct program *program, char *wh
     r->dynamic_shared_bytes = program->dynamic_shared_bytes;
     r->local_bytes = attributes.localSizeBytes;
     r->threads = program->threads;
-    if (r->dynamic_shared_bytes > 48 * 1024) // past this a kernel must opt in; the launch does too
+    // a kernel with more must opt in, which the launch does as well.
+    if (r->dynamic_shared_bytes > 48 * 1024)
         (void)cudaFuncSetAttribute(program->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    (int)r->dynamic_shared_bytes);
     CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&r->ctas_per_sm, program->kernel,
@@ -77,7 +76,7 @@ bool resources_find(struct resources *r, const struct program *program, char *wh
     CUDA_CHECK(cudaDeviceGetAttribute(&most_threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0));
     r->occupancy = (double)r->ctas_per_sm * r->threads / most_threads;
 
-    // If there is no such code, or none that can be read, the record says so; that is no failure.
+    // If there is no readable machine code, the record says so; that is no error.
     CUDA_CHECK(cudaFuncGetName(&search.kernel, program->kernel));
     (void)fatbin_visit_executable("/proc/self/exe", visit, &search, ignored, sizeof ignored);
     int row = 0;

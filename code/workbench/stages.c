@@ -1,4 +1,4 @@
-// stages.c: reads chapters/stages.tsv, whose own comments say what its columns are.
+// stages.c: reads chapters/stages.tsv, whose comments describe its columns.
 #include "stages.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ static const char *const read_names[READ] = {"number", "name", "program", "image
 
 struct heading {
     int count;       // columns of the table; 0: no heading yet
-    int place[READ]; // place of each column that is read, from 0
+    int place[READ]; // the index of each column that is read
     char names[256]; // of all columns, for messages: "number, name, program"
 };
 
@@ -32,7 +32,7 @@ static int cut(char *line, char *cells[MOST_COLUMNS])
     return count;
 }
 
-// Takes the line that names the columns; false if a column that is read here is missing.
+// Reads the line that names the columns; false: a column that is needed is missing.
 static bool take_heading(char *cells[], int count, struct heading *heading)
 {
     size_t length = 0;
@@ -52,7 +52,7 @@ static bool take_heading(char *cells[], int count, struct heading *heading)
     return found == READ;
 }
 
-// A row from its cells; false if they cannot be one.
+// Makes a stage of a row's cells; false: they cannot be one.
 static bool take(char *cells[], const struct heading *heading, struct stage *stage)
 {
     const char *number = cells[heading->place[NUMBER]], *name = cells[heading->place[NAME]];
@@ -70,7 +70,7 @@ static bool take(char *cells[], const struct heading *heading, struct stage *sta
     return true;
 }
 
-// Takes a line of the table, heading or row; false with one line in `why` if it is neither.
+// Reads a line of the table, heading or row; false: it is neither, and `why` has one line.
 static bool take_line(char *line, int n, struct heading *heading, struct stage *stage, char *why,
                       size_t size)
 {

@@ -6,14 +6,14 @@
 #include <stddef.h>
 
 struct stage {
-    int number;       // the chapter's and its lab's number
+    int number;       // of the chapter and its lab
     char name[64];    // "WMMA Q·Kᵀ", UTF-8
-    char program[64]; // what its lab judges: "ch03_wmma_qk"; "" if there is none
+    char program[64]; // that the lab judges, "ch03_wmma_qk"; "": there is none
     bool has_kernel;  // its programs are CUDA; chapter 1's is plain C
 };
 
-// Reads a stage's row from root/chapters/stages.tsv. False when there is none, with one line in
-// `why` (size bytes): what to add, or which line of the file is no row.
+// Reads the row of a stage from root/chapters/stages.tsv. False: `why` (size bytes) says in one
+// line what to add, or which line of the file is malformed.
 bool stage_read(const char *root, int number, struct stage *stage, char *why, size_t size);
 
 #endif

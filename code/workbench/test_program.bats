@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# test_program.bats: a chapter's program from its command line, in the simulator.
+# test_program.bats: runs a chapter's program with various command lines, in the simulator.
 # bats file_tags=quick
 
 root=$BATS_TEST_DIRNAME/../..
@@ -8,7 +8,7 @@ fault_flags=(-std=c++20 -O1 -I"$root/code" -cudart shared --compress-mode=none
              -gencode 'arch=compute_89,code=[sm_89,compute_89]')
 
 setup_file() {
-    # The plain kernels of fixtures/, wrong on request.
+    # The plain kernels of fixtures/, with a mistake on request.
     if [ -x "$root/build/cuda/bin/nvcc" ] && [ -f "$root/build/libworkbench.a" ]; then
         for fixture in faulty cached; do
             "$root/build/cuda/bin/nvcc" "${fault_flags[@]}" \
@@ -23,12 +23,12 @@ setup() {
     [ -x "$program" ] || skip "no build/ch03_wmma_qk"
     export LD_LIBRARY_PATH=$root/build/ptxsim NO_COLOR=1
     unset FAULT PTXSIM_REPORT PTXSIM_SCHEDULE
-    mkdir "$BATS_TEST_TMPDIR/folder" # bats keeps files of its own beside it
+    mkdir "$BATS_TEST_TMPDIR/folder" # bats keeps its own files beside it
     cd "$BATS_TEST_TMPDIR/folder"
 }
 
-# refused STATUS TEXT ARGUMENT...: the program exits with STATUS, with one line on stderr that
-# contains TEXT, nothing on stdout, and nothing left in the folder.
+# refused STATUS TEXT ARGUMENT...: the program must exit with STATUS, print one line on stderr that
+# contains TEXT, print nothing on stdout, and leave nothing in the folder.
 refused() {
     local expected=$1 text=$2
     shift 2
@@ -55,12 +55,13 @@ cached() {
     echo "status $status; stdout: $output; stderr: $stderr"
 }
 
-# of KEY: its values in record.json, in order, on one line. Records have a key a line.
+# of KEY: prints the key's values in record.json, in order, on one line. Records have one key on each
+# line.
 of() {
     sed -nE "s/^ *\"$1\": ([^{[]*[^{[,]),?\$/\1/p" "${2:-record.json}" | tr -d '"' | xargs
 }
 
-# within LEAST MOST VALUES: there is at least one value, and all lie between LEAST and MOST.
+# within LEAST MOST VALUES: checks that there are values, all from LEAST to MOST.
 within() {
     [ -n "$3" ] && tr ' ' '\n' <<<"$3" | awk -v least="$1" -v most="$2" '
         !($1 > least && $1 < most) { print $1 " is not between"; bad = 1 } END { exit bad }'
@@ -137,8 +138,8 @@ bats_require_minimum_version 1.5.0
     refused 2 '--plain: --cold-l2 and --plain exclude each other' --cold-l2 --plain
 }
 
-# The simulator has no clock, so a test brings one: a library that reports a millisecond for every
-# interval, and hides that this is the simulator. All else that the program does is real.
+# The simulator has no clock, so this test provides a library that reports a millisecond for every
+# interval, and hides that it is the simulator. All else that the program does is real.
 with_a_clock() {
     cat >../clock.c <<'C'
 #define _GNU_SOURCE
@@ -214,7 +215,7 @@ assert list(shape["timing_of"]) == ["sink"] and len(shape["correctness"]) == 1, 
 
 @test "files that cannot be written are refused before any work" {
     refused 3 '--record: cannot write /nonexistent/r.json: No such file' --record /nonexistent/r.json
-    mkfifo ../pipe # /dev/null is of this kind, and root could rename over it
+    mkfifo ../pipe # like /dev/null, which root could replace by renaming
     refused 3 '--record: cannot write ../pipe: it is no regular file' --record ../pipe
     refused 3 '--summaries: cannot make /nonexistent/s: No such file' --summaries /nonexistent/s
     refused 3 '--summaries: cannot make ../pipe/s: Not a directory' --summaries ../pipe/s
@@ -474,7 +475,7 @@ print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) 
     export WORKBENCH_ON=gpu LD_LIBRARY_PATH=$root/build/cuda/lib64
     refused 3 'no CUDA device: ' --shapes small
     [[ $stderr == *"; make chapterN builds the simulator, which needs none" ]]
-    cp "$program" "$BATS_TEST_TMPDIR" # to a folder without the simulator
+    cp "$program" "$BATS_TEST_TMPDIR" # to a folder that has no simulator
     unset WORKBENCH_ON
     program=$BATS_TEST_TMPDIR/ch03_wmma_qk refused 3 'no CUDA device: ' --shapes small
 }

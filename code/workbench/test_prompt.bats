@@ -1,5 +1,5 @@
-# Chapter 22's program in the simulator: prompts of all kinds, whatever the warps' order, and the two answers
-# that are known from elsewhere.
+# Runs chapter 22's program in the simulator: prompts of all kinds, in several orders of the warps; and
+# prompts whose answer other programs give, too.
 
 bats_require_minimum_version 1.5.0
 
@@ -13,7 +13,8 @@ setup() {
     cd "$BATS_TEST_TMPDIR"
 }
 
-# right SHAPES ARGUMENT...: every output and cache is right, and the simulator reports nothing.
+# right SHAPES ARGUMENT...: checks that every output and cache is right, and that the simulator reports
+# nothing.
 right() {
     run --separate-stderr "$root/build/ch22_prompt" --no-timing --quiet --shapes "$@"
     echo "status $status; stdout: $output; stderr: $stderr"
@@ -54,10 +55,10 @@ right() {
     PTXSIM_LAUNCHES=3 run "$root/build/ch22_prompt" --shapes 1x2x512q4p16s8,1x1x33q1p16s33d128 --launch-only 3>lines
     [ "$status" -eq 0 ]
     [ "$(wc -l <lines)" -eq 2 ]
-    # Counts of 512 units of 64 rows; eight parts, each of 64 rows of 33 pairs of floats
+    # Counters for 512 units of 64 rows; then eight parts, each of 64 rows of 33 pairs of floats
     [[ ${lines[0]} == "cache $((512 * 64 * 4 + 8 * 64 * 33 * 8)) 0000"* ]]
     read -r head scratch codes scales <<<"${lines[1]}"
     [ "$head $scratch ${#codes} ${#scales}" = "cache 0 16384 128" ]
-    # K's first token: 64 columns, and behind those of all 16 tokens the others; then V's first
+    # K's first token: 64 columns in a row; the next columns follow after all 16 tokens. Then V's first token
     [ "${codes:0:8} ${codes:$((4 * 64)):4} ${codes:$((4 * 2048)):4}" = "00000001 0400 0800" ]
 }

@@ -1,5 +1,6 @@
-// test_streams.cu: launches of chapter 21's program that may run at the same time. On a GPU two streams
-// overlap; in the simulator they follow each other, and what shows is who wrote whose scratch memory.
+// test_streams.cu: launches of chapter 21's program that may run at the same time. On a GPU two
+// streams overlap; in the simulator one launch follows another, and the test sees whose scratch
+// memory each of them wrote.
 #define main chapters_main
 #include "../ch21_decode.cu"
 #undef main
@@ -93,8 +94,9 @@ static void a_launch_leaves_the_scratch_of_another_alone(void **state)
     assert_true(all_zeros(scratch_of(&one), 0, bytes));
     assert_ok(case_run(&one.on_device, &device, &decode));
     assert_right(&one);
-    assert_false(all_zeros(scratch_of(&one), counts, bytes)); // its parts went here
-    assert_true(all_zeros(scratch_of(&one), 0, counts));      // left as the next launch wants it
+    assert_false(all_zeros(scratch_of(&one), counts, bytes)); // the launch's parts went here
+    // zeros again, as the next launch expects.
+    assert_true(all_zeros(scratch_of(&one), 0, counts));
     assert_true(all_zeros(scratch_of(&other), 0, bytes));
     forget(&one);
     forget(&other);
@@ -150,7 +152,7 @@ static void only_a_split_head_needs_scratch(void **state)
     assert_ok(case_run(&whole.on_device, &device, &decode));
     assert_right(&whole);
     void *own = split.on_device.cache.scratch;
-    split.on_device.cache.scratch = NULL; // a launch that needs some is refused
+    split.on_device.cache.scratch = NULL; // a launch without the scratch that it needs is refused
     assert_int_equal(case_launch(&split.on_device, &decode, device.stream), cudaErrorInvalidValue);
     split.on_device.cache.scratch = own;
     forget(&whole);

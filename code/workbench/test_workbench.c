@@ -1,4 +1,4 @@
-// test_workbench.c: the half of the workbench that needs no GPU.
+// test_workbench.c: tests the half of the workbench that needs no GPU.
 //
 // Built from formats.c, inputs.c, reference.c, gates.c, diagnosis.c, files.c, record.c, clocks.c and stages.c under
 // ASan and UBSan.
@@ -102,7 +102,8 @@ static void e4m3_saturates_and_keeps_nan(void **state)
 static void e4m3_agrees_with_nvidias_header(void **state)
 {
     (void)state;
-    // Every 251st of all 2^32 floats: 17 million, with every exponent and all kinds of low bits.
+    // Every 251st of all 2^32 floats: 17 million, which cover every exponent and all kinds of low
+    // bits.
     for (uint64_t bits = 0; bits < 1ull << 32; bits += 251) {
         float value = float_of((uint32_t)bits);
         uint8_t expected = __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
@@ -143,7 +144,7 @@ static void half_agrees_with_the_compilers(void **state)
     }
     assert_int_equal(half_from_float(65519.996f), 0x7bff);
     assert_int_equal(half_from_float(65520), 0x7c00);
-    assert_int_equal(half_from_float(0x1p-25f), 0); // a tie, to even
+    assert_int_equal(half_from_float(0x1p-25f), 0); // a tie goes to even
     assert_int_equal(half_from_float(0x1.8p-24f), 2);
 }
 
@@ -194,7 +195,7 @@ static void lengths_of_a_ragged_batch_are_drawn(void **state)
     }
     assert_true(least <= 10 && most >= 90 && different >= 50);
     assert_true(shape_flops(&ragged) == 4.0 * 2 * squares * 64);
-    // Elements past a sequence's length are drawn, too.
+    // Elements after the end of a sequence are drawn, too.
     assert_int_equal(shape_elements(&ragged), 64 * 2 * 100 * 64);
     assert_string_equal(shape_of("1x1x33554432r9999").name, "1x1x33554432r9999");
 }
@@ -267,7 +268,7 @@ static void prompts_are_parsed(void **state)
     assert_string_equal(ragged.name, "64x2x100q4p32s40r7");
 }
 
-// A token's scale is the smallest power of two with which its codes fit, but not below 2^-32, which
+// A token's scale is the smallest power of two with which its codes fit, and at least 2^-32, which
 // the smallest half needs.
 static void a_token_has_the_smallest_scale_that_fits(void **state)
 {
@@ -294,7 +295,8 @@ static int plain_scale_place(enum cache_tensor tensor, int slot)
     return slot * 2 + tensor;
 }
 
-// Each token's codes and scales are in its page: the newest only in `then`; NaN is everywhere else.
+// Each token's codes and scales must be in its page; the newest ones only in `then`; all else must
+// be NaN.
 static void a_cache_has_each_token_in_its_page(void **state)
 {
     (void)state;
@@ -332,12 +334,13 @@ static void a_cache_has_each_token_in_its_page(void **state)
     }
     for (size_t i = 0; i < image.bytes; ++i)
         nobodys += image.then[i] == 0xff;
-    assert_int_equal(found + nobodys, image.bytes); // no code or scale of a number is 0xff
+    // no code or scale of a number has the byte 0xff.
+    assert_int_equal(found + nobodys, image.bytes);
     cache_image_destroy(&image);
     problem_destroy(&p);
 }
 
-// With heads of 128, before the tokens of a prompt that ask.
+// Places in a page with heads of 128, for the cache before a prompt's tokens.
 static int wide_code_place(enum cache_tensor tensor, int slot, int d)
 {
     return (slot * 2 + tensor) * 128 + d;
@@ -433,7 +436,7 @@ static uint64_t fnv1a(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
-// The bytes of the inputs are fixed for good: stored outputs are compared across machines.
+// The bytes of the inputs are fixed for ever, since stored outputs are compared across machines.
 static void inputs_are_the_same_bytes_everywhere(void **state)
 {
     (void)state;
@@ -521,8 +524,7 @@ static void the_kinds_of_input_differ_as_they_say(void **state)
     problem_destroy(&peaky);
 }
 
-// By how much a key's scores exceed the mean of all scores, in powers of two, as the codes have
-// them.
+// How much a key's scores exceed the mean of all scores, in powers of two, computed from the codes.
 static double over_the_mean(const struct problem *p, int key)
 {
     double sum[2] = {0}; // sums of the key's scores and of all scores
@@ -546,7 +548,7 @@ static void scores_follow_the_place_of_their_keys_where_inputs_say_so(void **sta
     (void)state;
     const struct {
         enum input_kind kind;
-        double first, middle, last; // over the mean, expected
+        double first, middle, last; // expected, relative to the mean
     } kinds[] = {
         {INPUT_SINK, 12 - 12. / 129, -12. / 129, -12. / 129},
         {INPUT_RISING, -20, 0, 20},
@@ -555,7 +557,8 @@ static void scores_follow_the_place_of_their_keys_where_inputs_say_so(void **sta
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
         struct problem p = problem_of("1x2x129", kinds[i].kind, 1);
-        // The other channels' mean over 129 rows is less than 0.5; rounding K is up to 1/16 of 40.
+        // The mean of the other channels over 129 rows is below 0.5; rounding K changes up to 1/16
+        // of 40.
         assert_true(fabs(over_the_mean(&p, 0) - kinds[i].first) < 1.5);
         assert_true(fabs(over_the_mean(&p, 64) - kinds[i].middle) < 2);
         assert_true(fabs(over_the_mean(&p, 128) - kinds[i].last) < 1.5);
@@ -576,7 +579,7 @@ static void scales_are_per_head_and_shared_by_the_batches(void **state)
             size_t base = (b * 2 + h) * head_elements;
             for (size_t i = base; i < base + head_elements; ++i) {
                 double value = (double)e4m3_to_float(p.k_codes[i]) * p.k_scales[h];
-                // Half a step: 2^-4 of the value, or of the least normal.
+                // At most half a step: 2^-4 of the value, or of the least normal number.
                 assert_true(fabs(value - p.k[i]) <=
                             fmax(fabs(p.k[i]), 0x1p-6 * p.k_scales[h]) * 0x1.00001p-4);
                 largest = fmaxf(largest, fabsf(p.k[i]));
@@ -592,7 +595,7 @@ static void scales_are_per_head_and_shared_by_the_batches(void **state)
 
 // ---- Reference ----------------------------------------------------------------------------------
 
-// Dequantises a code: called millions of times, so each code's value is kept.
+// The value of a code. It is looked up in a table, since this is called millions of times.
 static double dequantised(const uint8_t *codes, float scale, size_t i)
 {
     static float numbers[256];
@@ -608,7 +611,7 @@ static double as_half(const float *values, size_t i)
     return half_to_float(half_from_float(values[i]));
 }
 
-// K of a head, [seq_len][HEAD_DIM], as numbers: from its codes, or rounded to half. For the caller
+// K of a head as numbers, [seq_len][HEAD_DIM]: from its codes, or rounded to half. For the caller
 // to free.
 static double *keys_of_head(const struct problem *p, int head, bool fp16)
 {
@@ -622,7 +625,7 @@ static double *keys_of_head(const struct problem *p, int head, bool fp16)
     return keys;
 }
 
-// V of a head, transposed: [HEAD_DIM][seq_len], as numbers. For the caller to free.
+// V of a head, transposed: [HEAD_DIM][seq_len] numbers. For the caller to free.
 static double *values_of_head(const struct problem *p, int head)
 {
     int seq_len = p->shape.seq_len;
@@ -637,7 +640,7 @@ static double *values_of_head(const struct problem *p, int head)
     return values;
 }
 
-// One row's weights exp(score - max) and their sum, the plain way.
+// The weights exp(score - max) of one row and their sum, computed in the plain way.
 static double weights_of_row(const struct problem *p, int head, int row, bool fp16,
                              const double *keys, double *weights)
 {
@@ -674,7 +677,7 @@ static void check_reference(const char *shape, enum input_kind kind, enum mask m
     struct rows all = {0, 1};
 
     for (size_t i = 0; i < elements; ++i)
-        ref[i] = -1234; // rows past a length must keep this
+        ref[i] = -1234; // rows after a sequence's end must keep this
     assert_true(fp16 ? reference_fp16(&p, all, 2, ref) : reference_dequantised(&p, all, 2, ref));
     for (int head = 0; head < p.shape.batch * p.shape.heads; ++head) {
         int length = shape_length(&p.shape, head / p.shape.heads);
@@ -739,7 +742,8 @@ static void references_of_a_cache_agree_with_the_plain_way(void **state)
     problem_destroy(&p);
 }
 
-// A prompt's query heads see their head of keys up to their own token: the queries are the last of a sequence.
+// A prompt's query heads see their head of keys up to their own token: queries are the last tokens
+// of a sequence.
 static void check_prompt_reference(const char *text)
 {
     struct problem p = problem_of(text, INPUT_PEAKY, 12);
@@ -794,7 +798,7 @@ static void references_of_a_prompt_agree_with_the_plain_way(void **state)
     check_prompt_reference("2x1x20q2p16s7d128");
 }
 
-// A prompt's halves are the values of its codes, without rounding.
+// A prompt's halves are exactly the values of its codes.
 static void halves_hold_a_prompts_queries(void **state)
 {
     (void)state;
@@ -860,7 +864,8 @@ static void the_first_row_under_a_mask_is_the_first_value(void **state)
     problem_destroy(&p);
 }
 
-// Nobody looks past a length, not even at NaN; before it everything counts.
+// Rows past a length may contain anything, even NaN, and are not measured; all rows before it
+// count.
 static void rows_past_a_length_are_not_measured(void **state)
 {
     (void)state;
@@ -903,7 +908,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
             double rounded_sum = 0, maximum = 1; // what weights are relative to: the row's maximum
             double first_mean = 0;
             for (int j = 0; j < seq_len; ++j) {
-                if (how.tile > 0 && j % how.tile == 0) { // the kernel's maximum may lag
+                if (how.tile > 0 && j % how.tile == 0) { // the kernel may use an older maximum
                     double highest = 0;
                     for (int i = j; i < j + how.tile && i < seq_len; ++i)
                         highest = fmax(highest, weights[i]);
@@ -919,7 +924,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                         double high = highest / maximum, fits = exp2(how.lag);
                         double by = high / fits * exp2(how.room), least = high / fits;
                         double mean = first_mean / maximum * exp2(how.offset);
-                        if (mean > exp2(how.lost)) // P may get down to 2^kept
+                        if (mean > exp2(how.lost)) // P may fall to 2^kept
                             by = fmax(least, fmin(by, mean * exp2(-how.kept)));
                         maximum *= by;
                     } else if (j == 0 || too_high) {
@@ -960,7 +965,8 @@ static void references_with_p_rounded_agree_with_the_plain_way(void **state)
 {
     (void)state;
     const char *const shapes[] = {"1x1x1", "2x3x5", "1x1x130"};
-    const int offsets[] = {0, 8, 10, -12}; // 10: P is past 448; -12: P is below the smallest code
+    const int offsets[] = {0, 8, 10, -12}; // with 10, P exceeds 448; with -12, it is below the
+                                           // smallest code
     for (size_t i = 0; i < LENGTH(shapes); ++i)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (size_t j = 0; j < LENGTH(offsets); ++j) {
@@ -1018,8 +1024,7 @@ static void room_is_left_by_rises_alone(void **state)
         const char *shape;
         enum input_kind kind;
         bool differ;
-    } cases[] = {{"1x1x149", INPUT_RISING, true},
-                 {"1x1x32", INPUT_RISING, false}}; // one tile in all
+    } cases[] = {{"1x1x149", INPUT_RISING, true}, {"1x1x32", INPUT_RISING, false}}; // a single tile
     for (size_t i = 0; i < LENGTH(cases); ++i) {
         struct problem p = problem_of(cases[i].shape, cases[i].kind, 1);
         size_t bytes = shape_elements(&p.shape) * sizeof(float);
@@ -1127,7 +1132,7 @@ static void metrics_are_what_they_say(void **state)
     assert_true(m.bad_percent == 0 && m.not_finite == 0);
     assert_true(gate_relative(&m, GATE_TOLERANCE) && gate_sources(&m));
 
-    out[3 * HEAD_DIM] = half_from_float(1.5f); // the second head's last row
+    out[3 * HEAD_DIM] = half_from_float(1.5f); // in the last row of the second head
     m = error_measure(&shape, all, out, ref);
     assert_float_equal(m.rel_row, 0.5 / 8, 1e-12);
     assert_float_equal(m.rel_head, 0.5 / sqrt(128), 1e-12);
@@ -1142,7 +1147,7 @@ static void metrics_are_what_they_say(void **state)
     const uint16_t not_numbers[] = {0x7c00, 0xfc00, 0x7e00, 0xffff};
     for (size_t i = 0; i < LENGTH(not_numbers); ++i) {
         out[17] = not_numbers[i];
-        m = error_measure(&shape, (struct rows){1, 2}, out, ref); // row 0 is not even covered
+        m = error_measure(&shape, (struct rows){1, 2}, out, ref); // although row 0 is not covered
         assert_int_equal(m.not_finite, 1);
         assert_true(isnan(m.rel_head) && isnan(m.rel_row) && isnan(m.max_abs));
         assert_true(isnan(m.mean_abs) && isnan(m.bad_percent));
@@ -1168,11 +1173,11 @@ static void errors_against_zero_are_infinite_not_nothing(void **state)
     assert_false(gate_relative(&m, GATE_TOLERANCE));
 }
 
-// Mistakes that kernels make, here made on a few rows of every head.
+// Mistakes of kernels, made here in a few rows of every head.
 enum mistake {
     NONE,
-    HALF_P, // right: P rounded to half, then the output
-    E4M3_P, // P to E4M3, against the maximum so far: right for a program that says so
+    HALF_P, // right: P is rounded to half, then the output
+    E4M3_P, // P is rounded to E4M3 relative to the maximum so far: right for a program that says so
     ZEROS,
     MEAN_V,
     FLIPPED,
@@ -1203,7 +1208,7 @@ static const char *const mistake_names[] = {
     "an infinity",
 };
 
-// Computes a row with each mistake, in one walk over the head's keys and values; `weights` has room
+// Computes a row with each mistake, in one pass over the head's keys and values; `weights` has room
 // for 3 * seq_len numbers.
 static void wrong_rows(const struct problem *p, int head, int row, const double *keys,
                        const double *values, double *weights, double out[MISTAKES][HEAD_DIM])
@@ -1213,7 +1218,7 @@ static void wrong_rows(const struct problem *p, int head, int row, const double 
     double *half = weights + seq_len, *e4m3 = half + seq_len; // the weights, rounded
     int tiles = (seq_len + 31) / 32;
     const int dropped[] = {[FIRST_TILE] = 0, [MIDDLE_TILE] = tiles / 2, [LAST_TILE] = tiles - 1};
-    double sums[MISTAKES], half_sum = 0, largest = 0; // largest: of the tiles so far
+    double sums[MISTAKES], half_sum = 0, largest = 0; // largest: in the tiles so far
 
     for (int m = 0; m < MISTAKES; ++m)
         sums[m] = sum;
@@ -1373,7 +1378,7 @@ static void limits_for_rounded_p_have_ends(void **state)
     struct error_limits l = gate_rounded_limits(least, &own);
     assert_true(l.head == 0.04 && l.row == 0.06);
 
-    own = (struct error_metrics){0}; // S = 1: P is 1, and only the output is rounded
+    own = (struct error_metrics){0}; // one key: P is 1, and only the output is rounded
     l = gate_rounded_limits(least, &own);
     assert_true(l.head == least && l.row == row * least);
 
@@ -1398,7 +1403,7 @@ static void the_gate_tells_right_from_wrong_at_ragged_shapes(void **state)
     judge_all(judged);
     for (size_t i = 0; i < LENGTH(shapes); ++i)
         check_gate(shapes[i], INPUT_NORMAL, (struct p_rounding){0}, judged);
-    // One key: every row is that value, P is 1, there is one tile, and the mean is right.
+    // With one key, every row is its value: P is 1, there is one tile, and the mean is right.
     judged[E4M3_P] = judged[MEAN_V] = judged[FIRST_TILE] = judged[MIDDLE_TILE] = judged[LAST_TILE] =
         false;
     check_gate("2x3x1", INPUT_NORMAL, (struct p_rounding){0}, judged);
@@ -1412,13 +1417,13 @@ static void the_gate_tells_right_from_wrong_with_other_inputs(void **state)
     judge_all(judged);
     check_gate("small", INPUT_MEAN, (struct p_rounding){0}, judged);
     check_gate("mission", INPUT_MEAN, (struct p_rounding){0}, judged);
-    // With few rows it may be that none has its peak in a given tile.
+    // With few rows, perhaps none has its peak in a given tile.
     judged[FIRST_TILE] = judged[MIDDLE_TILE] = judged[LAST_TILE] = false;
     check_gate("small", INPUT_PEAKY, (struct p_rounding){0}, judged);
     check_gate("mission", INPUT_PEAKY, (struct p_rounding){0}, judged);
 }
 
-// An absolute tolerance passes zeros: why the gate is relative.
+// Zeros pass an absolute tolerance: that is why the gate is relative.
 static void the_sources_gate_passes_zeros_where_outputs_are_small(void **state)
 {
     (void)state;
@@ -1588,7 +1593,7 @@ static void summaries_hold_times_and_the_worst_errors(void **state)
     assert_float_equal(number_in(folder, name, "shapes", "small", "rel_head"), 3e-4, 1e-9);
     assert_float_equal(number_in(folder, name, "shapes", "small", "passed"), 3, 0);
     assert_float_equal(number_in(folder, name, "shapes", "mission", "passed"), 1, 0);
-    // A fault leaves no error to record, so none is recorded.
+    // After a fault there is no error to record.
     assert_true(isnan(number_in(folder, name, "shapes", "mission", "rel_head")));
     name = summary_names[1];
     assert_float_equal(number_in(folder, name, "shapes", "small", "p50_us"), 12.5, 1e-9);
@@ -1617,7 +1622,7 @@ static void summaries_hold_times_and_the_worst_errors(void **state)
 
 // ---- The clock ----------------------------------------------------------------------------------
 
-// build/tests/nvml.so answers as the environment says (fixtures/nvml.c).
+// build/tests/nvml.so answers as environment variables say (fixtures/nvml.c).
 static void the_clock_is_read_where_there_is_nvml(void **state)
 {
     struct clock_meter meter;
@@ -1634,7 +1639,7 @@ static void the_clock_is_read_where_there_is_nvml(void **state)
     clock_meter_read(&meter, &span);
     assert_int_equal(span.readings, 0);
 
-    setenv("FAKE_MHZ", "1965 1980 1740 ", 1); // the fourth item is empty: no answer
+    setenv("FAKE_MHZ", "1965 1980 1740 ", 1); // the fourth item is empty: that call fails
     assert_true(clock_meter_open(&meter, "00000000:65:00.0"));
     clock_meter_read(&meter, &span); // FAKE_MILLIWATTS is not set yet
     assert_float_equal(span.watts, 0, 0);
@@ -1734,7 +1739,7 @@ static void stages_are_found_by_number(void **state)
     assert_true(stage_from(table, 18, &stage, why, sizeof why));
     assert_string_equal(stage.program, "");
     assert_true(stage.has_kernel);
-    // Columns are found by their names: other columns may stand between them.
+    // Columns are found by name: others may stand between them.
     assert_true(
         stage_from("number\tfilm\timages\tprogram\tname\n3\t1x1x96\tsm_89\tch03_a\tproducts\n", 3,
                    &stage, why, sizeof why));
@@ -1786,7 +1791,8 @@ static void stages_that_are_not_there_are_named(void **state)
 
 // ---- What is wrong with an output ---------------------------------------------------------------
 
-enum { TOLD_KEYS = 77, TOLD_WHOLE = 96 }; // keys of the problem; the same in whole tiles of 32
+// Keys of the problem; the same rounded up to whole tiles of 32.
+enum { TOLD_KEYS = 77, TOLD_WHOLE = 96 };
 
 static float *told_reference(const struct problem *problem) // for the caller to free
 {
@@ -1795,7 +1801,7 @@ static float *told_reference(const struct problem *problem) // for the caller to
     return ref;
 }
 
-// Asserts that the diagnosis of `out` contains these words; NULL: that there is none.
+// Asserts that the diagnosis of `out` contains these words; NULL: that it says nothing.
 static void assert_told(const struct problem *p, const uint16_t *out, const float *ref,
                         const char *words)
 {
@@ -1812,7 +1818,7 @@ static void round_to_half(uint16_t *out, const float *ref)
         out[i] = half_from_float(ref[i]);
 }
 
-// Asserts the diagnosis of another problem's output, taken for this problem's.
+// Asserts the diagnosis of an output that belongs to another problem.
 static void assert_told_of(const struct problem *p, const struct problem *other, const float *ref,
                            const char *words)
 {
@@ -1874,7 +1880,8 @@ static void a_cause_is_told_where_it_explains_the_rows(void **state)
     problem_destroy(&p);
 }
 
-// A row by a kernel that takes `tile` keys at a time and forgets to rescale the output, or the sum, or both.
+// A row of a kernel that takes `tile` keys at a time, and may forget to rescale the output or the
+// sum.
 static void told_tiles(const struct problem *p, int row, int tile, bool rescale_out,
                        bool rescale_sum, uint16_t out[HEAD_DIM])
 {

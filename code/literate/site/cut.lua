@@ -1,18 +1,17 @@
--- Cuts the book's one HTML page into a site: a page a chapter, and what belongs to all of them.
+-- Cuts the book's single HTML page into a site: one page for each chapter, and what belongs to all of them.
 --
 --   texlua code/literate/site/cut.lua BOOK.html README.md DIR [FILMS [PDF...]]
 --
--- BOOK.html is what code/literate/book wrote; the comments `<!-- page NAME -->` in it say where pages
--- begin. DIR is replaced as a whole, or stays as it was: NAME.html, index.html (landing.lua: what README.md
--- says, and the contents), book.css, dark.css, site.css, site.js, search.js, the PDFs, and in films/ those of the
--- folder FILMS (chapterN.html, `make films`) that a figure names, whose lines then lead to their chunks. The pages need
--- no network, no server and, but for the search, the choice of colours, copying, and a film inside its figure, no
--- JavaScript.
+-- BOOK.html is written by code/literate/book; comments `<!-- page NAME -->` in it mark where pages begin. DIR is
+-- replaced as a whole, or remains as it was. It gets NAME.html; index.html (landing.lua: what README.md says, and the
+-- contents); book.css, dark.css, site.css, site.js, search.js; the PDFs; and in films/ those films of the folder FILMS
+-- (chapterN.html, `make films`) that a figure names, whose lines then lead to their chunks. The pages need no network,
+-- no server and no JavaScript, except for the search, the choice of colours, copying, and a film inside its figure.
 -- Environment: REPOSITORY, the address of the repository on the web; the landing page then leads to its files.
 --
--- A link inside the book that leads nowhere, or a page that is too large, is one line, and status 1.
+-- A link inside the book that leads nowhere, or a page that is too large, is reported in one line, with status 1.
 
-local PAGE_LIMIT = 1000000 -- bytes, so that a page opens at once on a telephone, too
+local PAGE_LIMIT = 1000000 -- bytes, so that even a phone opens a page at once
 local SEARCH_LIMIT = 3000000
 local here = arg[0]:match("^(.*)/") or "."
 package.path = here .. "/?.lua;" .. package.path
@@ -59,8 +58,8 @@ end
 
 -- ---- The book ----------------------------------------------------------------------------------
 
--- HTML without tags, in one line. Elements within a line are joined without a space. Pandoc also
--- leaves an equation's TeX in the HTML.
+-- The text of HTML, in one line. Elements inside a line are joined without a space. Pandoc also leaves an equation's
+-- TeX in the HTML.
 local IN_LINE = {}
 for tag in ("a b code em i span strong sub sup math semantics mi mn mo mrow msub msup mtext"):gmatch("%w+") do
     IN_LINE[tag] = true
@@ -74,8 +73,7 @@ local function plain(html)
     return text:match("^ ?(.-) ?$")
 end
 
--- The pages { name, html, title, number } in order; the first is the preface, below the book's
--- title.
+-- The pages { name, html, title, number } in order; the first is the preface, after the book's title.
 local function pages_of(book)
     local main = book:match('<main id="top">%s*(.*)<footer>')
     if not main then
@@ -96,7 +94,7 @@ local function pages_of(book)
     return pages
 end
 
--- The page on which each id is.
+-- For each id, the page that has it.
 local function places_of(pages)
     local at = { top = "index" }
     for _, page in ipairs(pages) do
@@ -110,7 +108,7 @@ local function places_of(pages)
     return at
 end
 
--- Makes each link to #id in the page `from` a link to the page where that id is (at[id]).
+-- Turns each link to #id in the page `from` into a link to the page that has the id (at[id]).
 local function lead(html, from, at)
     return (html:gsub('(<a[^>]-%shref=")#([^"]*)"', function(head, id)
         local name = at[id] or die("page %s has a link to #%s, which is nowhere in the book", from, id)
@@ -119,7 +117,7 @@ local function lead(html, from, at)
     end))
 end
 
--- The text of a figure about its film becomes a link, if the film is there.
+-- Turns the text of a figure about its film into a link, if there is a film.
 local function link_films(html, films)
     return (html:gsub('<span class="film">(.-)<code>build/films/(chapter%w+)%.html(.-)</code>%.</span>',
         function(_, name, place)
@@ -134,8 +132,7 @@ local function js(text)
     return '"' .. text:gsub('[\\"]', "\\%0"):gsub("[%c]", " "):gsub("</", "<\\/") .. '"'
 end
 
--- The chunk that each of a chapter's lines is in, for film.js: CHUNKS[chapter's path] = [[first,
--- last, address], ...].
+-- For film.js: for each chapter, the chunks of its lines: CHUNKS[chapter's path] = [[first, last, address], ...].
 local function chunks_of(pages)
     local by_file, files = {}, {}
     for _, page in ipairs(pages) do
@@ -155,7 +152,7 @@ local function chunks_of(pages)
     return "<script>\nconst CHUNKS = {" .. table.concat(files, ",\n") .. "};\n</script>\n"
 end
 
--- The contents: all sections of the page that is shown, of other chapters only their titles.
+-- The contents, with all sections of the current page, and only the titles of other chapters.
 local function contents_of(sidebar, page, at, all)
     local out, on_page = {}, nil
     for line in sidebar:gmatch("[^\n]+") do
@@ -177,9 +174,8 @@ end
 
 -- ---- The search --------------------------------------------------------------------------------
 
--- What the search finds: each section with its text; and by their names chunks, figures, tables and
--- the index's words: [address, kind, title, where, text]. A word of the index has a list of
--- [address, section] in place of where.
+-- What the search can find: each section with its text, and chunks, figures, tables and index entries by name:
+-- [address, kind, title, where, text]. An index entry has a list of [address, section] for `where`.
 local function search_of(pages, at)
     local out = {}
     local function add(address, kind, title, where, text)

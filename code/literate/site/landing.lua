@@ -1,12 +1,12 @@
--- The page that the site opens at. It has no words about the book of its own: README.md says what the book is,
--- and the book has the rest. book.md names what is shown of it, in one line:
+-- The page at which the site opens. It has no text of its own about the book: README.md says what the book is,
+-- and the book has the rest. One line of book.md names what is shown of the book:
 --
 --   landing: film=FIGURE ladder=FIGURE board=FIGURE exercise=CHAPTER.NUMBER
 --
---   landing.parts(book, readme, links)   what landing.html asks for, as HTML
---       book     the one page of the book
+--   landing.parts(book, readme, links)   the parts that landing.html needs, as HTML
+--       book     the HTML of the whole book
 --       readme   the path of README.md
---       links    the address that files of the repository have on the web, or nil: then they are named only
+--       links    the address of the repository's files on the web; nil: the files are only named
 
 local landing = {}
 
@@ -14,8 +14,8 @@ local function die(...)
     error(string.format(...), 0)
 end
 
--- Parts of the README: its opening, up to the first picture, with the commands; the section of the
--- scoreboard, as far as the end of its table; and the licences, which follow the last listing.
+-- Parts of the README: its opening with the commands, up to the first picture; the section of the scoreboard,
+-- to the end of its table; and the licences, after the last listing.
 local function readme_parts(path, links)
     local file = io.open(path, "rb")
     if not file then
@@ -53,7 +53,7 @@ local function readme_parts(path, links)
     return parts
 end
 
--- A figure of the book without its id, which stays in its chapter.
+-- A figure of the book without its id, which remains in its chapter.
 local function figure(book, id)
     local tag, inner = book:match('(<figure id="' .. id:gsub("%p", "%%%0") .. '"[^>]*>)(.-</figure>)')
     if not tag then
@@ -62,7 +62,8 @@ local function figure(book, id)
     return (tag:gsub(' id="[^"]*"', "") .. inner:gsub('<a class="here".-</a>', ""))
 end
 
--- The items of the lists in a div, from behind its tag to its end, without those of nested lists.
+-- The items of the lists in a div, from after its tag to its end; items of nested lists are not listed
+-- separately.
 local function items(html)
     local found, divs, depth, from = {}, 1, 0, nil
     for at, slash, tag, after in html:gmatch("()<(/?)(%w+)[^>]*>()") do
@@ -80,7 +81,7 @@ local function items(html)
     return found
 end
 
--- All exercises by their numbers, how many there are, and those that the book answers.
+-- All exercises by number, how many there are, and which of them the book answers.
 local function exercises_of(book)
     local exercises, answers, count, answered = {}, {}, 0, 0
     for page in (book .. "<!-- page end -->"):gmatch("(.-)<!%-%- page [%w-]+ %-%->") do

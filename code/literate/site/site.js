@@ -1,9 +1,9 @@
-// site.js: what the pages of the site can also do with JavaScript: colours of the reader's choice,
-// the search, copying, and a film inside the figure that names it. Nothing is fetched; search.js,
-// the book's words, is loaded when the reader first searches.
+// site.js: what the pages of the site do with JavaScript: colours of the reader's choice, the search, copying, and a
+// film inside the figure that names it. Nothing is fetched; search.js, with the book's words, is loaded when the reader
+// first searches.
 "use strict";
 
-// ---- Colours (at once, before anything is drawn) ----------------------------------------------------
+// ---- Colours (set before anything is drawn) ---------------------------------------------------------
 
 const KEY = "attention-in-stages-colours", DARK = "screen and (prefers-color-scheme: dark)";
 
@@ -46,12 +46,12 @@ function addColours(tools) {
     for (const frame of document.querySelectorAll(".screen iframe")) frame.src = inColours(frame.src, choice.value);
     try {
       localStorage.setItem(KEY, choice.value);
-    } catch { /* then it holds for this page */ }
+    } catch { /* the choice then holds for this page only */ }
   });
   tools.append(choice);
 }
 
-// The contents are open when they stand beside the text, closed when above it.
+// Opens the contents if they are beside the text, and closes them if they are above it.
 function foldContents() {
   const wide = matchMedia("(min-width: 68rem)"), contents = document.getElementById("contents");
   const set = () => contents.open = wide.matches;
@@ -63,7 +63,7 @@ function foldContents() {
 
 // ---- Copying ----------------------------------------------------------------------------------------
 
-// The code of a listing as it is now: without line numbers and without struck-out lines.
+// The code of a listing as it reads now: without line numbers and struck-out lines.
 function codeOf(pre) {
   const copy = pre.querySelector("code").cloneNode(true);
   for (const gone of copy.querySelectorAll(".removed")) {
@@ -114,7 +114,7 @@ function reachTables() {
     }
 }
 
-// A click on a picture makes it fill the window, another click ends that. A timeline with a film
+// A click on a picture makes it fill the window, and another click ends that. On a timeline that has a film, a click
 // opens the film.
 function addEnlarging() {
   for (const picture of document.querySelectorAll("main figure:not(.timeline) img")) {
@@ -147,7 +147,7 @@ function toggleFilm(link, plays) {
   const frame = element("iframe", { src: inColours(address.href, document.querySelector("#tools select").value), title: link.textContent });
   figure.querySelector("figcaption").before(element("div", { className: "screen" }, element("p", {}, alone, " ", close), frame));
   figure.classList.add("playing");
-  if (!plays) frame.focus(); // a film that begins by itself does not take the focus
+  if (!plays) frame.focus(); // a film that starts by itself does not take the focus
 }
 
 function addFilms() {
@@ -160,7 +160,7 @@ function addFilms() {
     const picture = link.closest(".timeline")?.querySelector("img");
     if (picture) picture.addEventListener("click", () => toggleFilm(link));
   }
-  // The landing page's film plays as soon as it is seen, if the window is wide enough for it.
+  // The film of the landing page plays as soon as it is visible, if the window is wide enough.
   const first = document.querySelector(".plays a.film");
   if (first && matchMedia("(min-width: 60rem) and (prefers-reduced-motion: no-preference)").matches) {
     const watcher = new IntersectionObserver((seen) => {
@@ -175,7 +175,7 @@ function addFilms() {
 // ---- The search -------------------------------------------------------------------------------------
 
 const MOST = 40, AROUND = 70;
-let words; // of the book: [{address, kind, title, where, text, low, name}], as search.js has them
+let words; // [{address, kind, title, where, text, low, name}], from search.js
 
 function loadWords() {
   words = words || new Promise((resolve, reject) => {
@@ -188,7 +188,7 @@ function loadWords() {
   return words;
 }
 
-// Lower case, and -ise for -ize; of the same length as the text.
+// Text in lower case with -ise for -ize; its length stays the same.
 function spelled(text) {
   return text.toLowerCase().replace(/iz(?=[aei])/g, "is");
 }
@@ -205,8 +205,8 @@ function count(text, word) {
   return n;
 }
 
-// How well a place answers; 0: not at all. All words must be there; a match in a name counts more
-// than in text.
+// How well a place answers the search; 0: not at all. It must contain all words; a match in a name counts more than one
+// in the text.
 function score(place, phrase, wanted) {
   if (!wanted.every((word) => place.name.includes(word) || place.low.includes(word))) return 0;
   let points = wanted.reduce((sum, word) => sum + count(place.low, word), 0) + 10 * count(place.low, phrase);
@@ -223,7 +223,7 @@ function find(places, query) {
     .sort((a, b) => b.points - a.points || a.i - b.i).map(({ place }) => ({ place, phrase, wanted }));
 }
 
-// The text around what was found, with the words marked.
+// The text around a match, with the searched words marked.
 function excerpt({ place, phrase, wanted }) {
   let at = place.low.indexOf(phrase);
   if (at < 0) at = Math.max(0, ...wanted.map((word) => place.low.indexOf(word)));
@@ -267,7 +267,7 @@ async function search(query) {
   box.setAttribute("aria-label", "Search results");
   try {
     const found = find(await loadWords(), query), n = found.length;
-    if (mine !== latest) return; // the reader has typed on
+    if (mine !== latest) return; // the reader has typed more
     box.append(element("h1", { textContent: n === 0 ? "Nothing found" : n === 1 ? "1 place" : n + " places" +
       (n > MOST ? ", the first " + MOST : "") }), element("ol", {}, ...found.slice(0, MOST).map(result)));
   } catch (error) {
@@ -287,7 +287,7 @@ function keepQuery(query) {
   url.searchParams.set("q", query);
   try {
     history.replaceState(null, "", url.href);
-  } catch { /* a browser may forbid it to files: then Back leads to the page */ }
+  } catch { /* if the browser forbids it to files, Back leads to the page */ }
 }
 
 function addSearch(tools) {
@@ -319,11 +319,11 @@ function addSearch(tools) {
   document.querySelector("main").addEventListener("click", (event) => {
     const link = event.target.closest("#results a");
     if (!link) return;
-    if (link.pathname !== location.pathname) { // Back leads to the results again
+    if (link.pathname !== location.pathname) { // Back will lead to the results
       keepQuery(input.value);
       return;
     }
-    input.value = ""; // a place of this page is shown at once
+    input.value = ""; // a place on this page is shown at once
     document.getElementById("results").remove();
     document.body.classList.remove("searching");
   });

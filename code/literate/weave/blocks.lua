@@ -1,12 +1,12 @@
--- Sets figures, tables, boxes, and what a lab's sheet has beside code: points, hints, questions.
+-- Sets figures, tables and boxes, and the parts of a lab's sheet that are not code: points, hints, questions.
 --
 --   blocks.picture(block, book), chart(div, book)   a TikZ picture; a chart that gnuplot drew
---   blocks.table(table), box(div)       a div that is no box is left as it is
---   blocks.points(sheet, line)          of a lab's sheet (sheets.lua)
+--   blocks.table(table), box(div)       a table; a box: a div that is none is left as it is
+--   blocks.points(sheet, line)          the points of a lab's sheet (sheets.lua)
 --   blocks.hints(div), question(div)
 --   blocks.glossary(div)                a list of terms, in small type
 --
--- Each returns what Pandoc's filters return: a block or a list of them.
+-- Each returns what a filter of Pandoc may return: a block, or a list of blocks.
 
 local figures = require "figures"
 local sheets = require "sheets"
@@ -52,9 +52,9 @@ local function set_figure(el, content, caption)
     }
 end
 
--- The words at the end of a caption with film="10", or film="10:NAME" for a bookmark: which film,
--- written by `make films`, shows this at work. site/cut.lua makes a link of them. Where the reader
--- is to write the kernel there are none: the book's own film would show the solution.
+-- The words at the end of a caption that has film="10", or film="10:NAME" for a bookmark: which of the films of
+-- `make films` shows this at work. site/cut.lua turns them into a link. A kernel that the reader is to write has
+-- none, since the book's film would show the solution.
 local function add_film(caption, el, book)
     local number, bookmark = (el.attributes.film or ""):match("^(%w+):?([%w-]*)$")
     if not el.attributes.film then
@@ -82,8 +82,7 @@ local function add_film(caption, el, book)
     return caption
 end
 
--- The text for readers who do not see a picture: what it shows (alt="…"). Its caption is read out
--- besides.
+-- The text for readers who do not see a picture: what it shows (alt="…"). A screen reader also reads the caption.
 local function alternative(el)
     return el.attributes.alt or "a figure without a description: its caption follows"
 end
@@ -107,23 +106,23 @@ function blocks.chart(div, book)
 end
 
 local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefault = "l" }
-local TABLE_WIDTH = 87 -- characters of table text in a line, roughly
-local BETWEEN = 2.2 -- of them between two columns
+local TABLE_WIDTH = 87 -- characters of text in a line of a table, roughly
+local BETWEEN = 2.2 -- characters between two columns
 
--- What TeX is given, as it will be read, roughly: numbers of pages and sections are not known yet, and code may be
--- broken where it has a penalty.
+-- A cell's TeX roughly as it will read: numbers of pages and sections are not known yet, and code may be broken at
+-- penalties.
 local function as_read(tex)
     return (tex:gsub("\\pageref%b{}", "123"):gsub("\\ref%*?%b{}", "12.3"):gsub("\\hyperref%b[]", "")
         :gsub("\\cbk ?", " "):gsub("\\text%w+ ?", "x"):gsub("\\%a+ ?", ""):gsub("\\(.)", "%1"):gsub("[{}]", "")
         :gsub("~", "\u{A0}"))
 end
 
--- A word of code, whose letters are wider.
+-- A word of code made longer, since its letters are wider.
 local function wider(word)
     return word .. ("x"):rep(#word // 8)
 end
 
--- The words of a cell by their lengths, and how many lines they take in a column. TeX hyphenates long ones.
+-- The lengths of a cell's words, and how many lines they take in a column. TeX hyphenates long words.
 local LONG_WORD, SYLLABLES = 16, 12
 
 local function word_lengths(cell)
@@ -140,7 +139,7 @@ local function word_lengths(cell)
         end,
     }
     local text = pandoc.utils.stringify(read_so):gsub(" × ", "\u{A0}×\u{A0}"):gsub("([≤≥]) ", "%1\u{A0}")
-        :gsub("(%[%S+,) ", "%1\u{A0}") -- numbers, limits and intervals stay in a line
+        :gsub("(%[%S+,) ", "%1\u{A0}") -- keeps numbers, limits and intervals in one line
     for word in text:gmatch("%S+") do
         table.insert(lengths, utf8.len(word) or #word)
     end
@@ -158,12 +157,13 @@ local function lines_of(lengths, width)
     return lines
 end
 
--- The width of each column, in characters, and the width of its longest cell. A table that is too wide gives
--- characters away one by one, always where that adds the fewest lines to the table, and among such columns in the
--- widest; then one column gives up to MOST_MOVED of them to another, as long as that saves lines. No column gets
--- narrower than its longest word. Of two tables with as many lines the one is shorter whose cells have fewer.
+-- The width of each column, in characters, and the width of its longest cell. A table that is too wide loses
+-- characters one by one, each where that adds the fewest lines to the table, and among such columns from the
+-- widest; then one column gives up to MOST_MOVED characters to another, as long as that saves lines. No column
+-- gets narrower than its longest word. Of two tables with as many lines, the one whose cells have fewer lines
+-- counts as shorter.
 local MOST_MOVED = 12
-local CELL = 0.01 -- what a line of a cell counts beside one of the table
+local CELL = 0.01 -- what a line of a cell counts, compared with a line of the table
 local function column_widths(rows)
     local width, widest, least, total = {}, {}, {}, 0
     for _, row in ipairs(rows) do
@@ -231,8 +231,8 @@ local function column_widths(rows)
     return width, widest
 end
 
--- Pandoc would set a wide table at its natural width; here the columns that have to be narrower share what the
--- others leave.
+-- Pandoc would set a wide table at its natural width. Here, columns that have to be narrower share the room that
+-- the others leave.
 local function set_table_latex(el)
     local simple = pandoc.utils.to_simple_table(el)
     local rows = {}
@@ -332,11 +332,11 @@ function blocks.box(div)
     return div
 end
 
--- The points of a lab's sheet as a table. A sheet, or a page of one chapter, has the rule of points
--- below the table; the printed book has it once, where it says how labs judge.
+-- The points of a lab's sheet as a table. A handout, or a page of one chapter, has the rule of points below it;
+-- the printed book has the rule once, where it explains how labs judge.
 local SIGNS = { ["<="] = "≤", [">="] = "≥", ["=="] = "=" }
 
-local function set_rule(sheet) -- `code` in the sentences of the rule
+local function set_rule(sheet) -- turns `code` in the rule's sentences into code
     local rule = escape(table.concat(sheets.rule(sheet), " "))
     return (rule:gsub("`([^`]*)`", LATEX and "\\code{%1}" or "<code>%1</code>"))
 end
@@ -376,7 +376,7 @@ function blocks.points(sheet, line)
         .. (rule and "\n<p>" .. rule .. "</p>" or ""))
 end
 
--- Hints are printed even if the solutions are; questions get their number and points.
+-- Hints are printed even in a book with solutions; questions get their number and points.
 function blocks.hints(div)
     if STUDENT or HANDOUT then
         return {}

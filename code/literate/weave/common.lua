@@ -1,12 +1,12 @@
--- What all parts of the weave share: the output format, the chapter that is being read or set, and
--- the mistakes so far.
+-- What all parts of the weave share: the output format, the chapter that is being read or set, and the mistakes
+-- found so far.
 --
 --   common.LATEX, DRAFT, STUDENT, TEACHER, HANDOUT   what is made: DRAFT=1, AUDIENCE=student or teacher, HANDOUT=4
 --   common.reading                          the chapter, or the preface: { path, tag, sheet, … }
---   common.fail(where, …)                   notes what is wrong; then nothing is written
---   common.fail_or_note(where, …)           for what a draft may lack
+--   common.fail(where, …)                   notes a mistake; then nothing is written
+--   common.fail_or_note(where, …)           notes something that a draft may lack
 --   common.where(line), position(element)   "chapters/03-….md:120", and the line of an element
---   common.link_here(id, what)              in HTML, the sign from which a reader takes a place's address
+--   common.link_here(id, what)              in HTML, a sign that links to the place where it is
 
 local chunks = require "chunks"
 
@@ -15,7 +15,7 @@ local common = {
     DRAFT = (os.getenv("DRAFT") or "") ~= "",
     STUDENT = os.getenv("AUDIENCE") == "student",
     TEACHER = os.getenv("AUDIENCE") == "teacher",
-    HANDOUT = tonumber(os.getenv("HANDOUT") or ""), -- the lab whose sheet is made, or nil
+    HANDOUT = tonumber(os.getenv("HANDOUT") or ""), -- the lab whose sheet is set, or nil
     failures = {},
 }
 local LATEX, DRAFT, HANDOUT = common.LATEX, common.DRAFT, common.HANDOUT
@@ -25,12 +25,12 @@ function common.fail(where, ...)
     local sheet = common.reading and common.reading.sheet
     if HANDOUT and common.reading and not (sheet and sheet.number == HANDOUT and line
         and line >= sheet.first_line and line <= sheet.last_line) then
-        return -- the document is read for its numbers only
+        return -- the document is read only for its numbers
     end
     table.insert(common.failures, where .. ": " .. string.format(...))
 end
 
--- Notes what a draft may lack and a finished book may not.
+-- Notes something that a draft may lack, and a finished book may not.
 function common.fail_or_note(where, ...)
     if DRAFT then
         io.stderr:write("draft: ", where, ": ", string.format(...), "\n")
@@ -68,7 +68,7 @@ function common.escape(text)
     return (text:gsub('[&<>"]', HTML))
 end
 
--- Code keeps every space, also where TeX would merge several.
+-- Code keeps every space, even where TeX would merge several.
 function common.escape_code(text)
     return LATEX and common.escape(text):gsub(" ", "~") or common.escape(text)
 end
@@ -83,7 +83,7 @@ function common.position(element)
     return line
 end
 
--- The comment by which `book` finds the chapter's line for a line of LaTeX.
+-- The comment from which `book` finds the place in the chapter for a line of LaTeX.
 function common.origin(line)
     return "%@ " .. common.where(line)
 end
@@ -92,7 +92,7 @@ function common.tex_label(id)
     return id ~= "" and "\\label{" .. id .. "}" or ""
 end
 
--- The sign is added by the style sheet, so that it is not part of the text.
+-- The style sheet adds the sign, so that it is no part of the text.
 function common.link_here(id, what)
     return string.format('<a class="here" href="#%s" aria-label="link to this %s"></a>', common.escape(id), what)
 end

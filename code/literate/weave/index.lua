@@ -5,11 +5,11 @@
 --   []{.index key="bank!conflict"}         prints nothing; the entry "conflict" is below "bank"
 --   []{.index key="block" see="CTA"}       no place: the entry says where to look
 --
--- Words in backquotes are code, in a key too. A mark without a place of its own (in a heading, or the
--- caption of a drawing) is an error at its line.
+-- Words in backquotes are code, even in a key. A mark that has no place of its own (in a heading, or
+-- the caption of a drawing) is an error.
 --
---   index.number(chapter)   once for each chapter, when its sections have their numbers
---   index.mark(span)        what stands in the text: a list of inlines
+--   index.number(chapter)   called once for each chapter, when its sections have numbers
+--   index.mark(span)        sets a mark: a list of inlines
 --   index.set()             the index itself, a block
 
 local common = require "weave.common"
@@ -21,7 +21,7 @@ local index = {}
 local entries = {} -- by key: { places = { { n, section } }, see, where }
 local marks = 0
 
--- A key as written: the words of inlines, code in backquotes.
+-- The key of a mark: the words of inlines, with code in backquotes.
 local function key_of(inlines)
     local out = {}
     for _, el in ipairs(inlines) do
@@ -49,7 +49,7 @@ local function note(span, chapter, section)
     table.insert(entry.places, { n = marks, section = name })
 end
 
--- Gives each mark of a chapter its number, and its entry the section where it stands.
+-- Gives each mark of a chapter its number, and its entry the section that it is in.
 function index.number(chapter)
     local section
     for i, block in ipairs(chapter.blocks) do
@@ -78,7 +78,7 @@ function index.mark(span)
     end
     local out = pandoc.List(span.content)
     if n and not HANDOUT and LATEX then
-        out:insert(raw("\\ixmark{" .. n .. "}")) -- after the words, which may open the paragraph
+        out:insert(raw("\\ixmark{" .. n .. "}")) -- after the words, which may begin the paragraph
     elseif n and not HANDOUT then
         out:insert(1, raw('<span id="ix-' .. n .. '">'))
         out:insert(raw("</span>"))
@@ -88,8 +88,8 @@ end
 
 -- ---- The index --------------------------------------------------------------------------------
 
--- The key for sorting: letters and digits count, in either case; `__syncthreads` is under s. A
--- sub-entry comes right below its entry: "bank!rules of" before "bank account".
+-- The key for sorting: only letters and digits count, in upper or lower case, so `__syncthreads` is
+-- under s. A sub-entry comes right after its entry: "bank!rules of" before "bank account".
 local function sort_key(key)
     return (key:lower():gsub("[^%w\128-\255!]+", " "):gsub("^ ", ""):gsub(" ?! ?", "\1"))
 end
@@ -111,7 +111,7 @@ local function set_places(places)
     for _, place in ipairs(places) do
         if LATEX then
             table.insert(out, tostring(place.n))
-        elseif place.section ~= last then -- once a section: HTML has no page numbers
+        elseif place.section ~= last then -- once for each section, since HTML has no page numbers
             table.insert(out, string.format('<a href="#ix-%d">%s</a>', place.n, escape(place.section)))
             last = place.section
         end
@@ -133,7 +133,7 @@ local function set_entry(words, entry, level)
         set_places(entry.places))
 end
 
--- All entries in order; an entry that has only sub-entries gets a line without a place.
+-- The keys of all entries, in order; an entry that has only sub-entries gets a line without a place.
 local function sorted_keys()
     local keys = {}
     for key, entry in pairs(entries) do
@@ -157,7 +157,7 @@ local function sorted_keys()
     return list
 end
 
--- The index as one block; nil if nothing is marked.
+-- The index as one block; nil if nothing was marked.
 function index.set()
     local out, letter = {}, nil
     for _, key in ipairs(sorted_keys()) do

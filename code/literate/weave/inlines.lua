@@ -1,4 +1,4 @@
--- Sets what stands in a line: links inside the book, code, equations, marks of the index.
+-- Sets what is inside lines: links within the book, code, equations, marks of the index.
 --
 --   inlines.set(list)   a filter of Pandoc's Inlines
 
@@ -61,7 +61,7 @@ local function set_link(link, capital)
     return raw(string.format('<a href="#%s">%s %s</a>', entry.id, word, entry.number))
 end
 
--- Inline code may break after signs where a reader would break it.
+-- Inline code may break after signs at which a reader would break it.
 local function set_code(code)
     if not LATEX then
         code.attr = pandoc.Attr()
@@ -75,7 +75,7 @@ local function set_code(code)
     return raw("\\code{" .. text .. "}")
 end
 
--- Whether a space precedes a per cent sign, which belongs to the number before it.
+-- Whether a space is followed by a per cent sign, which belongs to the number before the space.
 local function before_percent(list, i)
     local following = list[i + 1]
     return (list[i].t == "Space" or list[i].t == "SoftBreak") and following

@@ -1,8 +1,8 @@
--- Numbers chapters, sections, figures, tables, equations, chunks and the marks of the index, and knows
--- where links lead.
+-- Numbers chapters, sections, figures, tables, equations, chunks and index marks, and finds the
+-- targets of links.
 --
---   labels.chapter(chapter, book)   once for each, in order
---   labels.find(id)                 after that
+--   labels.chapter(chapter, book)   called once for each chapter, in order
+--   labels.find(id)                 may be called after that
 --   labels.pictures                 the TikZ pictures, in order: { text, where, caption }
 
 local common = require "weave.common"
@@ -15,8 +15,7 @@ local labels = {}
 local entries = {} -- by id: a list of { kind, number, id (unique in the book), chapter, title }
 labels.pictures = {}
 
--- Adds a target for links inside the book: `kind` is chapter, section, figure, table, equation,
--- chunk.
+-- Adds a target for links within the book; kind: chapter, section, figure, table, equation or chunk.
 local function label(kind, id, number, line, title)
     local entry = { kind = kind, number = number, id = id, chapter = common.reading, title = title }
     entries[id] = entries[id] or {}
@@ -36,7 +35,7 @@ local function counter(chapter, kind)
         or tostring(chapter.counts[kind])
 end
 
--- Numbers a chapter; sets its `contents`: { level, entry } for each heading of the first two levels.
+-- Numbers a chapter; sets its `contents`, { level, entry } for each heading of the first two levels.
 function labels.chapter(chapter, book)
     common.reading = chapter
     chapter.contents = {}
@@ -111,7 +110,7 @@ function labels.chapter(chapter, book)
     index.number(chapter)
 end
 
--- The label that an id means in this chapter, and whether it is ambiguous.
+-- The label of an id, seen from this chapter; and whether the id is ambiguous.
 function labels.find(id)
     local candidates = entries[id] or {}
     for _, entry in ipairs(candidates) do

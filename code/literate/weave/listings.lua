@@ -1,15 +1,15 @@
--- Sets code: chunks with their names and what they are linked to, starters, planted bugs as
--- differences, and listings that are no chunks.
+-- Sets code: chunks with their names and links, starters, planted bugs as differences, and listings that are no
+-- chunks.
 --
---   listings.find_left_out(book, chapter)   before the chapter is set: what a student's book lacks
---   listings.chunk(part, book)              a part of a chunk or variant (chunks.lua), or where it is
---                                           printed if that is later
---   listings.join_later(list)               makes one line of such places that follow each other
+--   listings.find_left_out(book, chapter)   called before the chapter is set: what a student's book leaves out
+--   listings.chunk(part, book)              a part of a chunk or variant (chunks.lua), or a pointer to where it
+--                                           is printed later
+--   listings.join_later(list)               makes one line of pointers that follow one another
 --   listings.rest(book)                     all that is printed later
---   listings.rest_number                    the appendix that has it; set before the chapters are
+--   listings.rest_number                    the number of its appendix; set before the chapters are
 --   listings.listing(block)                 any other code block
---   listings.excerpt(block)                 lines of a file of the tree: from=, first=, last=
---   listings.part_at(owner, line)           the part of a chunk that has this line of the chapter
+--   listings.excerpt(block)                 lines of a file of the repository: from=, first=, last=
+--   listings.part_at(owner, line)           the part of a chunk that contains this line of the chapter
 
 local chunks = require "chunks"
 local highlight = require "highlight"
@@ -22,11 +22,10 @@ local where, fail = common.where, common.fail
 
 local listings = {}
 
-local REST_COLUMNS = 66 -- what a column of the appendix takes
+local REST_COLUMNS = 66 -- columns of code in a column of the appendix
 local MARGIN = { added = "a", removed = "r" }
 
--- Breaks a line's tokens into rows of at most `width` columns: at blanks, and with more
--- indentation.
+-- Breaks a line's tokens, at blanks, into rows of at most `width` columns; further rows are indented more.
 local FURTHER_IN = { by = 8, most = 24 }
 
 local function wrap(tokens, width)
@@ -56,7 +55,7 @@ local function wrap(tokens, width)
     return rows
 end
 
--- One line of code, as rows. `line`: { text } or { ref = chunk }, and `mark`: nil, "added" or "removed".
+-- Sets one line of code as rows. line: { text } or { ref = chunk }; `mark`: nil, "added" or "removed".
 local function set_tokens(line, language, state, width)
     if line.ref then
         local title, part = escape(line.ref.display), line.ref.parts[1]
@@ -90,8 +89,8 @@ local function set_tokens(line, language, state, width)
     return rows
 end
 
--- Where a page may end between two lines: preferably after a blank line, never in a short chunk,
--- never with only a few lines on either page.
+-- Says where a page may end between two lines: preferably after a blank line, never within a short chunk, and never
+-- so that only a few lines are on one of the pages.
 local function page_break(lines, i, width)
     local short, head, tail = 9, 3, 4
     if width then
@@ -105,7 +104,7 @@ local function page_break(lines, i, width)
     return "\\cb"
 end
 
--- Sets chunks that a program lists one below the other as one paragraph; returns its last line.
+-- Sets, as one paragraph, chunks that a program lists one below the other; returns the index of the last.
 local function set_run(lines, i, out)
     local names, last = {}, i
     for j = i, #lines do
@@ -123,7 +122,7 @@ local function set_run(lines, i, out)
     end
 end
 
--- With a `width`, as in the appendix, lines are broken to it and stand close together.
+-- Sets lines of code. With a `width`, as in the appendix, they are broken to it and set close together.
 local function set_lines(lines, language, width)
     local out, state, run_ends = {}, {}, 0
     local function set(line, i)
@@ -202,8 +201,8 @@ local function list_words(words)
     return table.concat(words, ", ", 1, #words - 1) .. " and " .. words[#words]
 end
 
--- The small line below a chunk: used in, continued, replaces, replaced. On paper it leads to other chapters only,
--- and names one place that uses the chunk: the index has them all.
+-- The small line below a chunk: used in, continued, replaces, replaced by. On paper it leads to other chapters only,
+-- and names one place that uses the chunk: the index names them all.
 local MOST_USERS = LATEX and 1 or 3
 local function footer(part)
     local owner, out = part.owner, {}
@@ -252,7 +251,7 @@ local function footer(part)
     return text:sub(1, 1):upper() .. text:sub(2)
 end
 
--- The lines of one part: references resolved, lines marked that the replaced chunk does not have.
+-- The lines of one part, with references resolved; lines that the replaced chunk lacks are marked.
 local function part_lines(part)
     local owner, targets, new = part.owner, {}, {}
     for _, use in ipairs(owner.uses) do
@@ -275,7 +274,7 @@ local function part_lines(part)
     return lines
 end
 
--- A mutant, or what a chunk changes in the one that it replaces, as a difference.
+-- A mutant as a difference; or a chunk as a difference from the one that it replaces.
 local function changed_lines(owner, book)
     local lines = {}
     for _, entry in ipairs(chunks.difference(owner)) do
@@ -300,7 +299,7 @@ local function chunk_head(class, part, name, sign, remark, label)
     if class == "chunkhead" then
         name = "⟨" .. name .. "⟩"
     end
-    -- Marks the chapter's lines that stand here, so that a film's lines lead here (site/cut.lua).
+    -- Marks which lines of the chapter these are, so that lines of a film lead here (site/cut.lua).
     local lines = part.owner.parts and not part.owner.kind and #part.lines > 0
         and string.format(' data-lines="%s:%d-%d"', part.file, part.first, part.first + #part.lines - 1) or ""
     return string.format('<div class="chunk %s" id="%s"%s><p class="head"><span class="name">%s%s%s'
@@ -308,7 +307,7 @@ local function chunk_head(class, part, name, sign, remark, label)
         common.link_here(label, "chunk"), remark)
 end
 
--- The head of a task of a lab's sheet, above its starter.
+-- The head of a task of a lab's sheet, printed above its starter.
 local function task_head(owner, part)
     local sheet = owner.chapter.sheet
     local stars = string.rep("★", owner.stars)
@@ -322,8 +321,8 @@ local function task_foot(owner)
         .. (LATEX and "\\code{" .. escape(command) .. "}" or "<code>" .. command .. "</code>")
 end
 
--- What a student's book has instead of a chunk of this chapter: a starter; or "hidden", nothing,
--- for a chunk that only solutions use.
+-- What a student's book has instead of a chunk of this chapter: a starter; or "hidden", nothing, if only solutions
+-- use the chunk.
 local left_out = {} -- chapter -> chunk -> starter or "hidden"
 
 function listings.find_left_out(book, chapter)
@@ -360,8 +359,8 @@ local function instead_of(chunk)
     return STUDENT and (left_out[chunk.chapter] or {})[chunk]
 end
 
--- The labels of a part that is printed later: of its lines, and of its place in the chapter. A
--- reference leads to the first, or to the difference if the chapter shows one.
+-- The labels of a part that is printed later: of its lines, and of its place in the chapter. A reference leads to the
+-- lines; but to the difference, if the chapter shows one.
 local function printed_at(part)
     return part.changes and "whole:" .. part.owner.id or part.label
 end
@@ -377,14 +376,15 @@ local function told_on(part)
     return string.format('<a href="#%s">chapter %s</a>', told_at(part), part.owner.chapter.number)
 end
 
--- What the chapter shows of a part that is printed later.
+-- What the chapter shows for a part that is printed later.
 local function pointer(part)
     local text = string.format(LATEX and "\\laterpart{%s}{%s}" or '<span id="%s">%s</span>', told_at(part),
         chunk_link(part))
     return pandoc.Div({ pandoc.Plain { common.raw(text) } }, pandoc.Attr("", { "later" }, { told = told_at(part) }))
 end
 
--- Pointers that follow each other become one line. On paper it names three at most: the index of chunks has them all.
+-- Makes one line of pointers that follow one another. On paper it names at most three: the index of chunks has them
+-- all.
 local MOST_POINTERS = LATEX and not HANDOUT and 3 or math.huge
 function listings.join_later(list)
     local out, before = pandoc.List(), nil
@@ -427,13 +427,13 @@ function listings.chunk(part, book, is_rest)
     local owner = part.owner
     local head, lines, foot
     if (owner.kind == "mutant" or owner.kind == "answer") and instead_of(owner.chunk) then
-        return {} -- the difference would show what is left to the student
+        return {} -- the difference would show what the student has to write
     elseif part.later and not part.changes and not is_rest and not (instead_of(owner) and part.index > 1) then
         return pointer(part)
     elseif owner.kind == "starter" then
         head, lines, foot = task_head(owner, part), part_lines(part), task_foot(owner)
     elseif owner.kind == "answer" then
-        -- A part that has little in common with the chunk it replaces is printed whole.
+        -- A part that has little in common with the chunk that it replaces is printed whole.
         local _, added = chunks.changes(owner)
         local whole = 2 * added > #part.lines
         head = chunk_head("answerhead", part, escape(owner.name), "",
@@ -485,13 +485,13 @@ function listings.chunk(part, book, is_rest)
     return raw_block(head .. body .. foot .. "</div>")
 end
 
--- Sets all that is printed later, chapter by chapter.
+-- Sets all that is printed later, in the order of the chapters.
 function listings.rest(book)
     local out, here, chapter = pandoc.List(), common.reading, nil
     for _, part in ipairs(book.parts) do
         common.reading = part.later and part.owner.chapter
         local block = part.later and listings.chunk(part, book, true)
-        if block and block.t then -- a student's book leaves some out
+        if block and block.t then -- nil where a student's book leaves a part out
             if part.owner.chapter ~= chapter then
                 chapter = part.owner.chapter
                 local title = escape(chapter.number .. " " .. chapter.contents[1].entry.title)
@@ -521,8 +521,8 @@ end
 
 local EXCERPT_COLUMNS = 80
 
--- ``` {.c from=code/x.h first="struct y {" last="};"}: the lines of that file from the first that begins
--- with `first` to the next that begins with `last` (without it: that line alone). So they cannot go stale.
+-- ``` {.c from=code/x.h first="struct y {" last="};"}: the lines of that file from the first line that begins with
+-- `first` to the next that begins with `last`; without last=, only that line. So the excerpt cannot go stale.
 function listings.excerpt(block)
     local path, first = block.attributes.from, block.attributes.first or ""
     local at, last = where(block.attributes.line), block.attributes.last

@@ -1,12 +1,13 @@
--- Reads Markdown as Pandoc gives it: source positions out; citations, numbers, captions, tables and
--- figures in. What remains is as Pandoc has it, with the line of each block in its attribute `line`.
+-- Reads Markdown as Pandoc parses it: removes source positions, and resolves citations, numbers,
+-- captions, tables and figures. The rest remains as Pandoc has it, with the line of each block in
+-- its attribute `line`.
 --
---   read.chapter(chapter)    its document becomes its blocks, all of that done
---   read.blocks(blocks)      of common.reading, the same
---   read.bibliography(doc)   the keys that citations may have, before anything is read
---   read.captions            of TikZ pictures, inlines by "path:line"
---   read.BOXES               the boxes that a fenced div of this class becomes, and their titles
---   read.box_class(div)      which of them it is, or nil
+--   read.chapter(chapter)    does all of that to a chapter's document, and sets the chapter's blocks
+--   read.blocks(blocks)      the same for blocks of common.reading
+--   read.bibliography(doc)   reads the keys of citations; called before anything else is read
+--   read.captions            captions of TikZ pictures: inlines by "path:line"
+--   read.BOXES               the classes of fenced divs that become boxes, and the boxes' titles
+--   read.box_class(div)      the class of a div that becomes a box, or nil
 
 local runs = require "runs"
 local stages = require "stages"
@@ -22,8 +23,8 @@ local read = {}
 
 local MINUS = "−"
 
--- Whether an element only says where it stands. A document has a Span around each word for that,
--- and checking so many takes seconds: so the list of attributes is looked at last, and rarely.
+-- Whether an element has no attribute but its position. A document has a Span with one around each
+-- word, and checking so many takes seconds: so the attributes are looked at last, and rarely.
 local function only_position(element)
     local attr = element.attr
     if attr.identifier ~= "" or #attr.classes > 0 then
@@ -58,8 +59,8 @@ end
 
 local known_keys -- of the bibliography, or nil
 
--- Reads [@key], [@key, p. 3; see @other], since commonmark has no citations. `list` is flat,
--- `lines` gives the line of each element. Returns the Cite and the index of its "]".
+-- Reads [@key], [@key, p. 3; see @other], since commonmark has no citations. `list` is flat; `lines`
+-- has the line of each element. Returns the Cite and the index of its "]".
 local function citation(list, lines, from)
     local items, item, stop = {}, nil, nil
     local before = pandoc.List()
@@ -108,7 +109,7 @@ local function number_equation(math, id, line)
     return pandoc.Span({ math }, pandoc.Attr(id, { "equation" }, { line = tostring(line or "") }))
 end
 
--- The content of an equation's Span, which has its position around it.
+-- The content of an equation's Span, inside the Span that has its position.
 local function equation(span)
     local inner = #span.content == 1 and span.content[1]
     if inner and inner.t == "Span" and only_position(inner) then
@@ -165,8 +166,8 @@ local function read_inlines(inlines)
     return out
 end
 
--- "Table: caption {#tbl:id}" below a table becomes the table's caption, "Figure: caption" below a
--- TikZ picture the figure's.
+-- "Table: caption {#tbl:id}" below a table becomes the table's caption; "Figure: caption" below a
+-- TikZ picture becomes the figure's.
 local function caption_below(para, word)
     local first, second = para.content[1], para.content[2]
     if not (first and first.t == "Str" and first.text == word and second and second.t == "Str"
@@ -185,8 +186,9 @@ local function caption_below(para, word)
     return inlines, id
 end
 
--- ![caption](plots/promises.md){#tbl:id}: the table in that file. Its first line names the records
--- that it was made from, <!-- from h200/lab03 ... -->, so that stale ones are seen here too.
+-- ![caption](plots/promises.md){#tbl:id}: reads the table from that file. The file's first line
+-- names the records from which it was made, <!-- from h200/lab03 ... -->, so that stale ones are
+-- noticed.
 local function table_from(image, line)
     local file = io.open(image.src)
     local text = file and file:read("a")
@@ -271,7 +273,8 @@ local function read_blocks(blocks)
                 el.attributes.line = tostring(line)
             end
             if el.t == "Div" and read.box_class(el) and el.content[1] and el.content[1].t == "Header" then
-                out:insert(el.content:remove(1)) -- a box that begins with a heading goes below it
+                out:insert(el.content:remove(1)) -- the title of a box that begins with a heading is
+                                                 -- that heading
                 el.attributes.title = ""
             end
             out:insert(el)
@@ -283,26 +286,26 @@ end
 local READ_INLINES = { traverse = "topdown", Inlines = read_inlines }
 local READ_BLOCKS = { Blocks = read_blocks }
 
--- ``` {.ladder to=ch09_three_stages}: the paragraph that says how far the reader has come: the
--- times at `mission` of all stages up to this program's, on the GPU of LADDER_GPU, its rate, and
--- its ratio to PyTorch's flash backend. The peak rates are the data sheet's for dense matrices, in
--- TFLOP/s; E4M3's is for programs whose P is E4M3, too.
+-- ``` {.ladder to=ch09_three_stages}: a paragraph on how far the reader has come: the times at
+-- `mission` of all stages up to this program, on the GPU of LADDER_GPU; its rate; its speed relative
+-- to PyTorch's flash backend. The peak rates, in TFLOP/s, are the data sheet's for dense matrices;
+-- that of E4M3 is for programs whose P is E4M3, too.
 local LADDER_GPU = { folder = "h200", name = "an H200", rates = { half = 989.5, E4M3 = 1979 } }
 
 local function ladder(block)
     local rows, trouble = stages.read("chapters/stages.tsv")
-    trouble = not rows and trouble or nil -- else it has the names of the columns
+    trouble = not rows and trouble or nil -- without trouble, it has the names of the columns
     local to = block.attributes.to or ""
     local at = LADDER_GPU.folder .. "/%s:shapes.mission."
     local function time(program)
         return (at .. "timing.p50_us"):format(program)
     end
-    local function number(expression) -- the paragraph reports what is wrong with a number
+    local function number(expression) -- reports of wrong numbers come from the paragraph
         return tonumber((runs.evaluate(expression, "%.17g"))) or 0
     end
     local rungs, last, format = {}, nil, "half"
     for _, row in ipairs(rows or {}) do
-        if row.film and last ~= to then -- a stage that is timed
+        if row.film and last ~= to then -- stages with a film are timed
             last = row.program
             local own = last == to and "**" or ""
             local record = io.open(string.format("plots/runs/%s/%s.json", LADDER_GPU.folder, last))
@@ -331,14 +334,14 @@ local function ladder(block)
         slower and "takes" or "is", time(slower and to or "pytorch-flash"), time(slower and "pytorch-flash" or to),
         slower and "long" or "fast")
     return pandoc.read(text, "commonmark_x-emoji").blocks[1]:walk {
-        Code = function(code) -- for messages
+        Code = function(code) -- the position, for messages
             code.attributes["data-pos"] = block.attributes["data-pos"]
             return code
         end,
     }
 end
 
--- Replaces a block in the notation of tables.lua by its table; a ladder by its paragraph.
+-- Replaces a block in the notation of tables.lua by its table, and a ladder by its paragraph.
 local function expand_table(block)
     if block.classes:includes("ladder") then
         return ladder(block)
@@ -354,10 +357,10 @@ function read.blocks(blocks)
     return pandoc.walk_block(expanded:walk(READ_INLINES), READ_BLOCKS).content
 end
 
--- Most of a document's elements are Spans around a word or a space, which say where it stands. Only
--- "[", where a citation may begin, needs that. To take them out in Lua, one by one, takes as long
--- as the rest of the weave: so they are removed while the document is text. If a Pandoc writes its
--- JSON differently, these patterns leave some, and read_inlines takes those out, only more slowly.
+-- Most elements of a document are Spans around a word or a space, which only tell its position. Only
+-- "[", where a citation may begin, needs that. Removing the Spans one by one in Lua takes as long as
+-- the rest of the weave: so they are removed while the document is a text. If another Pandoc writes
+-- its JSON differently, these patterns leave some Spans, and read_inlines removes them more slowly.
 local POSITION = '{"t":"Span","c":%[%["",%[%],%[%["data%-pos","[^"]*"%]%]%],%['
 local WORD, SPACE = '({"t":"Str","c":"[^%["\\]*"})', '({"t":"%a+"})'
 
@@ -371,10 +374,10 @@ end
 
 function read.chapter(chapter)
     chapter.blocks = read.blocks(without_spans(chapter.document).blocks)
-    chapter.document = nil -- frees memory: it is large
+    chapter.document = nil -- frees its memory, which is large
 end
 
--- The keys that citations may have.
+-- Reads the keys that citations may have.
 function read.bibliography(doc)
     local path = doc.meta.bibliography and pandoc.utils.stringify(doc.meta.bibliography)
     local file = path and io.open(path)

@@ -1,16 +1,17 @@
--- The solutions: chapters/solutions/03.md has those of chapter 3's exercises, each a div,
+-- The solutions. chapters/solutions/03.md has those of chapter 3's exercises, each in a div,
 --
 --   ::: {.solution of=2}
 --   ::: {.model of=1}       after them, for question 1 of the lab's sheet: an answer and how to mark it
 --
--- in the order of the exercises. They are set behind the chapter of the back matter that is named
--- solutions.md: all of them in a teacher's book, in the others those of exercises with one star.
+-- in the order of the exercises. They are set after the chapter solutions.md of the back matter: in a
+-- teacher's book all of them, in others those of exercises with one star.
 --
---   solutions.paths(paths)       the files of solutions that belong to these chapters
---   solutions.chapters(book)     once the chapters are read: what is set, a chapter each, without a number
---   solutions.exercises(chapter) { stars, line } for each, in order
+--   solutions.paths(paths)       the files of solutions for these chapters
+--   solutions.chapters(book)     called when the chapters have been read: the chapters to set, without numbers
+--   solutions.exercises(chapter) { stars, line } for each exercise, in order
 --
--- A book that has solutions.md fails if an exercise has none, or two, or stars and numbers do not fit.
+-- A book that has solutions.md fails if an exercise has no solution or two, or if stars and numbers do not
+-- fit.
 
 local common = require "weave.common"
 local read = require "weave.read"
@@ -40,7 +41,8 @@ local function in_class(block, class)
     return block.t == "Div" and block.classes:includes(class)
 end
 
--- The lists of a chapter's `::: {.exercises}`, item by item. Its heading may stand before the div.
+-- Finds the exercises in the lists of a chapter's `::: {.exercises}`. Its heading may come before the
+-- div.
 function solutions.exercises(chapter)
     local found = {}
     for _, div in ipairs(chapter.blocks) do
@@ -48,7 +50,7 @@ function solutions.exercises(chapter)
             for _, block in ipairs(div.content) do
                 for _, item in ipairs(block.t == "OrderedList" and block.content or {}) do
                     local words = pandoc.utils.stringify(pandoc.List(item):filter(function(inner)
-                        return inner.t ~= "RawBlock" -- which holds the line for LaTeX
+                        return inner.t ~= "RawBlock" -- a RawBlock has the line for LaTeX
                     end)[1])
                     local stars = words:match("^[★]+") or ""
                     table.insert(found, { stars = utf8.len(stars) or 0, line = div.attributes.line })
@@ -59,10 +61,10 @@ function solutions.exercises(chapter)
     return found
 end
 
--- Puts words before the first paragraph, or makes a paragraph of them.
+-- Puts words before the first paragraph; if there is none, makes one of them.
 local function begin_with(div, words)
     local first
-    for _, block in ipairs(div.content) do -- the line for LaTeX may stand before it
+    for _, block in ipairs(div.content) do -- a RawBlock with the line for LaTeX may come first
         first = first or block.t ~= "RawBlock" and block or nil
     end
     if first and (first.t == "Para" or first.t == "Plain") then
@@ -73,7 +75,7 @@ local function begin_with(div, words)
     return div.content
 end
 
--- Checks the divs of a file against what they solve, and returns the blocks to be set.
+-- Checks the divs of a file against the exercises that they solve; returns the blocks to set.
 local function set_file(file, chapter, exercises)
     local out, count = pandoc.List(), { solution = 0, model = 0 }
     local questions = chapter.sheet and chapter.sheet.questions or {}
