@@ -108,7 +108,7 @@ static int round_to_even(float x) // 0 <= x <= 16
 static uint8_t e4m3_encode(float x)
 {
     uint8_t sign = signbit(x) ? 0x80 : 0;
-    float size = fminf(fabsf(x), E4M3_MAX); // saturates
+    float size = fminf(fabsf(x), E4M3_MAX); // larger values become E4M3_MAX
     int exponent = ilogbf(size) < -6 ? -6 : ilogbf(size);
 
     if (isnan(x))
@@ -133,7 +133,7 @@ static float linear_decode(uint8_t u)
 // ---- Both formats ----
 struct format {
     const char *name;
-    uint8_t (*encode)(float); // of a value in -448 .. 448
+    uint8_t (*encode)(float); // takes -448 .. 448
     float (*decode)(uint8_t);
 };
 
@@ -158,7 +158,7 @@ static struct tensor quantise(const struct format *format, const float *x,
     for (size_t i = 0; i < count; ++i)
         t.scale = fmaxf(t.scale, fabsf(x[i]) / E4M3_MAX);
     if (t.scale == 0)
-        t.scale = 1; // all zeros: any scale will do, but 0 / 0 will not
+        t.scale = 1; // all values are 0: this scale avoids 0 / 0
     for (size_t i = 0; i < count; ++i)
         t.codes[i] = format->encode(x[i] / t.scale);
     return t;
@@ -239,7 +239,7 @@ static int sampled_row(int i, int seq_len)
 
 static double (*naive(const struct head *h, int keys))[HEAD_DIM]
 {
-    double(*out)[HEAD_DIM] = need(ROWS, sizeof *out); // the caller's to free
+    double(*out)[HEAD_DIM] = need(ROWS, sizeof *out); // freed by the caller
     double *p = need(keys, sizeof *p);
 
     for (int i = 0; i < ROWS; ++i)
@@ -308,7 +308,7 @@ static void make_outlier(struct head *h)
 {
     for (int row = 0; row < h->seq_len; ++row) {
         h->k[row * HEAD_DIM] *= 32;
-        h->q[row * HEAD_DIM] /= 32; // the products stay what they were
+        h->q[row * HEAD_DIM] /= 32; // the scores do not change
     }
 }
 
@@ -319,7 +319,7 @@ struct tiles {
     float q[BLOCK_M][HEAD_DIM];
     float k[BLOCK_N][HEAD_DIM];
     float v[BLOCK_N][HEAD_DIM];
-    float scores[BLOCK_M][BLOCK_N]; // then P, in place
+    float scores[BLOCK_M][BLOCK_N]; // first scores, later P
     float accum[BLOCK_M][HEAD_DIM]; // unnormalised output
     float row_max[BLOCK_M];
     float row_sum[BLOCK_M];
@@ -414,7 +414,7 @@ static void tiled(const struct coded_head *h, float *out)
 // ---- What is measured ----
 struct error {
     double relative;  // ||out - ref|| / ||ref||, over all sampled rows
-    double worst_row; // the same for the worst single row
+    double worst_row; // ||out - ref|| / ||ref|| of the row where it is largest
     double max, mean; // of |out - ref|
     double bad;       // elements with |out - ref| > 0.02 + 0.02 |ref|, in %
 };
@@ -481,7 +481,7 @@ static double through_half(double x)
     return half_to_float(half_from_float((float)x));
 }
 
-// Error of tiled()'s output against `exact`; `half`: stored as half first.
+// Error of tiled()'s output against `exact`; `half`: after rounding to half.
 static struct error tiled_error(const struct coded_head *coded,
                                 double (*exact)[HEAD_DIM], bool half)
 {
@@ -503,8 +503,8 @@ static struct error tiled_error(const struct coded_head *coded,
 
 // ---- Causes of error ----
 
-// Errors of each format: in K's values and in the output. Of E4M3 alone: in
-// tiled()'s output, kept as float or stored as half.
+// What errors are listed of: for each format, K's values and the output; for
+// E4M3 alone also tiled()'s output, as float and rounded to half.
 enum { VALUE, OUTPUT = VALUE + FORMATS, TILED = OUTPUT + FORMATS, HALF };
 enum { CAUSES = HALF + 1 };
 
@@ -676,7 +676,7 @@ static void print_causes(void)
 }
 
 // ---- Print the verdicts of both gates ----
-static int print_gates(void) // returns how many our gate judges wrongly
+static int print_gates(void) // returns how many outputs our gate misjudges
 {
     static const char *const names[OUTPUTS] = {"zeros", "dropped", "right"};
     static const int lengths[] = {32, 128, 512, 2048, 8192, 32768, 65536};

@@ -30,7 +30,7 @@ struct alignas(128) tiles {
     __half q[BLOCK_M][HEAD_DIM];
     __half k[BLOCK_N][HEAD_DIM];
     __half v[BLOCK_N][HEAD_DIM];
-    float scores[BLOCK_M][BLOCK_N]; // raw dot products, then P in place
+    float scores[BLOCK_M][BLOCK_N]; // raw dot products, later P
     float accum[BLOCK_M][HEAD_DIM]; // output, not yet divided by the sum
 };
 
@@ -68,7 +68,7 @@ __device__ void score(tiles &t, int warp, int lane)
     float dot[ROWS_PER_WARP] = {};
 #pragma unroll 4
     for (int step = 0; step < HEAD_DIM; ++step) {
-        int d = (step + 2 * lane) % HEAD_DIM; // a bank for each lane
+        int d = (step + 2 * lane) % HEAD_DIM; // each lane reads another bank
         float k = __half2float(t.k[lane][d]);
         for (int r = 0; r < ROWS_PER_WARP; ++r)
             dot[r] += __half2float(t.q[first + r][d]) * k;
@@ -96,7 +96,7 @@ __device__ float warp_sum(float x)
 __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
                         float scale, int keys_left)
 {
-#pragma unroll // rows live in registers, so r must be known
+#pragma unroll // a constant r keeps `rows` in registers
     for (int r = 0; r < ROWS_PER_WARP; ++r) {
         int row = warp * ROWS_PER_WARP + r;
 

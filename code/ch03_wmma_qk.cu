@@ -39,7 +39,7 @@ struct alignas(128) tiles {
     __half q[BLOCK_M][HEAD_DIM];
     __half k[BLOCK_N][HEAD_DIM];
     __half v[BLOCK_N][HEAD_DIM];
-    float scores[BLOCK_M][BLOCK_N]; // raw dot products, then P in place
+    float scores[BLOCK_M][BLOCK_N]; // raw dot products, later P
     float accum[BLOCK_M][HEAD_DIM]; // output, not yet divided by the sum
 };
 
@@ -111,7 +111,7 @@ __device__ float warp_sum(float x)
 __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
                         float scale, int keys_left)
 {
-#pragma unroll // rows live in registers, so r must be known
+#pragma unroll // a constant r keeps `rows` in registers
     for (int r = 0; r < ROWS_PER_WARP; ++r) {
         int row = warp * ROWS_PER_WARP + r;
 

@@ -53,7 +53,7 @@ struct alignas(128) tiles {
     __half q[BLOCK_M][HEAD_DIM];
     __half k[BLOCK_N][HEAD_DIM];
     __half v[BLOCK_N][HEAD_DIM];
-    float scores[BLOCK_M][BLOCK_N]; // then P as half, over the first half
+    float scores[BLOCK_M][BLOCK_N]; // later P as half, in each row's first half
     float accum[BLOCK_M][HEAD_DIM]; // output, not yet divided by the sum
 };
 
@@ -111,7 +111,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // even an empty group, so that the wait counts right
+    __pipeline_commit(); // even an empty group: the wait counts groups
 }
 
 // ---- Convert a staged tile to half ----
@@ -173,7 +173,7 @@ __device__ float warp_sum(float x)
 __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
                         float scale, int keys_left)
 {
-#pragma unroll // rows live in registers, so r must be known
+#pragma unroll // a constant r keeps `rows` in registers
     for (int r = 0; r < ROWS_PER_WARP; ++r) {
         int row = warp * ROWS_PER_WARP + r;
 
@@ -222,7 +222,7 @@ __device__ void accumulate(tiles &t, int warp)
             wmma::load_matrix_sync(v, &t.v[key][d], HEAD_DIM);
             wmma::mma_sync(sum, p, v, sum);
         }
-        __syncwarp(); // to be safe: all lanes meet in the load and in the store
+        __syncwarp(); // to be safe: WMMA's load and store join the lanes, too
         wmma::store_matrix_sync(&t.accum[row][d], sum, HEAD_DIM,
                                 wmma::mem_row_major);
     }
@@ -283,8 +283,8 @@ attention(const __grid_constant__ attention_args args)
     for (int tile = 0; tile < tiles_n; ++tile) {
         // Start a copy, finish another, convert it
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
-        __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
-        __syncthreads(); // everybody's part; and K and V may be overwritten
+        __pipeline_wait_prior(STAGES - 1); // this thread's copies have landed
+        __syncthreads(); // all copies have landed, and K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete

@@ -28,7 +28,7 @@ static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
 
 // ---- Divide the tile among the warps ----
 constexpr int FRAG = 16;                 // m, n and k of a WMMA product
-constexpr int WARPS_M = BLOCK_M / FRAG;  // warps below each other
+constexpr int WARPS_M = BLOCK_M / FRAG;  // warps that divide the rows
 constexpr int WARPS_N = WARPS / WARPS_M; // warps that share a row
 constexpr int KEYS = BLOCK_N / WARPS_N;  // keys of a tile that a warp scores
 constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
@@ -64,8 +64,9 @@ struct alignas(128) tiles {
 using accumulator =
     wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float>; // [16][16]
 
-// Where an accumulator's element x[i] lies in its 16 x 16 tile.
-__device__ int row_half(int i) { return i / 2 % 2; } // 0: row lane / 4; 1: + 8
+// Where an accumulator's element x[i] lies in its 16 x 16 tile: in row
+// lane / 4 + 8 * row_half(i) and column column(i, lane).
+__device__ int row_half(int i) { return i / 2 % 2; }
 __device__ int column(int i, int lane)
 {
     return i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -141,7 +142,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // even an empty group, so that the wait counts right
+    __pipeline_commit(); // even an empty group: the wait counts groups
 }
 
 // ---- Convert a staged tile to half ----
@@ -326,8 +327,8 @@ attention(const __grid_constant__ attention_args args)
     for (int tile = 0; tile < tiles_n; ++tile) {
         // Start a copy, finish another, convert it
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
-        __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
-        __syncthreads(); // everybody's part; and K and V may be overwritten
+        __pipeline_wait_prior(STAGES - 1); // this thread's copies have landed
+        __syncthreads(); // all copies have landed, and K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete

@@ -4,8 +4,8 @@
 //
 //   make chapter9 && ./lab9 code/ch09_one_stage.cu
 //
-// The half tiles are a second buffer already. So the copy of the next tile
-// starts as soon as the staged one has been converted, into the same bytes.
+// The tiles of halves already are a second buffer. So the next tile's copy may
+// overwrite the staging buffer as soon as the staged tile has been converted.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -27,7 +27,7 @@ static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
 
 // ---- Divide the tile among the warps ----
 constexpr int FRAG = 16;                 // m, n and k of a WMMA product
-constexpr int WARPS_M = BLOCK_M / FRAG;  // warps below each other
+constexpr int WARPS_M = BLOCK_M / FRAG;  // warps that divide the rows
 constexpr int WARPS_N = WARPS / WARPS_M; // warps that share a row
 constexpr int KEYS = BLOCK_N / WARPS_N;  // keys of a tile that a warp scores
 constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
@@ -63,8 +63,9 @@ struct alignas(128) tiles {
 using accumulator =
     wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float>; // [16][16]
 
-// Where an accumulator's element x[i] lies in its 16 x 16 tile.
-__device__ int row_half(int i) { return i / 2 % 2; } // 0: row lane / 4; 1: + 8
+// Where an accumulator's element x[i] lies in its 16 x 16 tile: in row
+// lane / 4 + 8 * row_half(i) and column column(i, lane).
+__device__ int row_half(int i) { return i / 2 % 2; }
 __device__ int column(int i, int lane)
 {
     return i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -140,7 +141,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // even an empty group, so that the wait counts right
+    __pipeline_commit(); // even an empty group: the wait counts groups
 }
 
 // ---- Convert a staged tile to half ----
@@ -324,13 +325,13 @@ attention(const __grid_constant__ attention_args args)
     for (int tile = 0; tile < tiles_n; ++tile) {
         // Finish a copy, convert it, start the next
         int key = tile * BLOCK_N;
-        __pipeline_wait_prior(0); // this thread's part of the tile
-        __syncthreads(); // everybody's part; and K and V may be overwritten
+        __pipeline_wait_prior(0); // this thread's copies have landed
+        __syncthreads(); // all copies have landed, and K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
 
         // Copy into the buffer that has been converted
-        __syncthreads(); // the tiles are complete, and the codes all read
+        __syncthreads(); // the tiles are complete, and all codes are read
         copy_tile(t, tile + 1, k, v, seq_len);
 
         // Work on one key tile

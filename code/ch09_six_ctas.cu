@@ -26,7 +26,7 @@ static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
 
 // ---- Divide the tile among the warps ----
 constexpr int FRAG = 16;                 // m, n and k of a WMMA product
-constexpr int WARPS_M = BLOCK_M / FRAG;  // warps below each other
+constexpr int WARPS_M = BLOCK_M / FRAG;  // warps that divide the rows
 constexpr int WARPS_N = WARPS / WARPS_M; // warps that share a row
 constexpr int KEYS = BLOCK_N / WARPS_N;  // keys of a tile that a warp scores
 constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
@@ -60,15 +60,16 @@ struct alignas(128) tiles {
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
 };
 
-// An SM of an L4 has 100 KB, and each CTA takes 1 KB beside its own.
+// An SM of an L4 has 100 KB; each CTA takes 1 KB more than it asks for.
 static_assert(sizeof(tiles) <= 102400 / 6 / 128 * 128 - 1024, "six CTAs");
 
 // ---- Say where an accumulator's elements lie ----
 using accumulator =
     wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float>; // [16][16]
 
-// Where an accumulator's element x[i] lies in its 16 x 16 tile.
-__device__ int row_half(int i) { return i / 2 % 2; } // 0: row lane / 4; 1: + 8
+// Where an accumulator's element x[i] lies in its 16 x 16 tile: in row
+// lane / 4 + 8 * row_half(i) and column column(i, lane).
+__device__ int row_half(int i) { return i / 2 % 2; }
 __device__ int column(int i, int lane)
 {
     return i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -144,7 +145,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // even an empty group, so that the wait counts right
+    __pipeline_commit(); // even an empty group: the wait counts groups
 }
 
 // ---- Convert a staged tile to half ----
@@ -328,8 +329,8 @@ attention(const __grid_constant__ attention_args args)
     for (int tile = 0; tile < tiles_n; ++tile) {
         // Finish a copy, convert K
         int key = tile * BLOCK_N;
-        __pipeline_wait_prior(0); // this thread's part of the tile
-        __syncthreads(); // everybody's part; and V may be overwritten
+        __pipeline_wait_prior(0); // this thread's copies have landed
+        __syncthreads(); // all copies have landed, and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         __syncthreads(); // K is complete
 
@@ -337,10 +338,10 @@ attention(const __grid_constant__ attention_args args)
         accumulator s; // [16 rows][KEYS]
         score(t, s, warp);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - key);
-        convert(t.v, t.codes[tile % STAGES].v); // softmax's barrier freed K
+        convert(t.v, t.codes[tile % STAGES].v); // since softmax's barrier K is free
 
         // Copy into the buffer that has been converted
-        __syncthreads(); // P and V are complete, and the codes all read
+        __syncthreads(); // P and V are complete, and all codes are read
         copy_tile(t, tile + 1, k, v, seq_len);
 
         accumulate(t, sum, warp);

@@ -5,8 +5,8 @@
 //   make chapter10 && ./lab10
 //
 // Chapter 8's program one level below WMMA: each lane says where a row of a
-// matrix lies, and layouts are the manual's. The rows lie where they always
-// did, so the bank conflicts stay: this half of the change gains nothing.
+// matrix lies, and the layouts are those in the manual. The rows lie where they
+// always did, so the bank conflicts stay, and this program gains nothing.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -26,7 +26,7 @@ static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
 // ---- Divide the tile among the warps ----
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;                         // halves in 16 bytes
-constexpr int WARPS_M = BLOCK_M / MMA_M; // warps below each other
+constexpr int WARPS_M = BLOCK_M / MMA_M; // warps that divide the rows
 constexpr int WARPS_N = WARPS / WARPS_M; // warps that share a row
 constexpr int KEYS = BLOCK_N / WARPS_N;  // keys of a tile that a warp scores
 constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
@@ -164,7 +164,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // even an empty group, so that the wait counts right
+    __pipeline_commit(); // even an empty group: the wait counts groups
 }
 
 // ---- Convert a staged tile to half ----
@@ -361,8 +361,8 @@ attention(const __grid_constant__ attention_args args)
     for (int tile = 0; tile < tiles_n; ++tile) {
         // Start a copy, finish another, convert it
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
-        __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
-        __syncthreads(); // everybody's part; and K and V may be overwritten
+        __pipeline_wait_prior(STAGES - 1); // this thread's copies have landed
+        __syncthreads(); // all copies have landed, and K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete

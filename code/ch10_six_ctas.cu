@@ -24,7 +24,7 @@ static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
 // ---- Divide the tile among the warps ----
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;                         // halves in 16 bytes
-constexpr int WARPS_M = BLOCK_M / MMA_M; // warps below each other
+constexpr int WARPS_M = BLOCK_M / MMA_M; // warps that divide the rows
 constexpr int WARPS_N = WARPS / WARPS_M; // warps that share a row
 constexpr int KEYS = BLOCK_N / WARPS_N;  // keys of a tile that a warp scores
 constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
@@ -58,12 +58,12 @@ struct alignas(128) tiles {
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
 };
 
-// An SM of an L4 has 100 KB, and each CTA takes 1 KB beside its own.
+// An SM of an L4 has 100 KB; each CTA takes 1 KB more than it asks for.
 static_assert(sizeof(tiles) <= 102400 / 6 / 128 * 128 - 1024, "six CTAs");
 
 // ---- Swizzle a row's chunks ----
 
-// Where element d of a row of 64 halves lies in it: the row's eight chunks
+// The place of element d within a row of 64 halves: the row's eight chunks
 // change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
@@ -175,7 +175,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // even an empty group, so that the wait counts right
+    __pipeline_commit(); // even an empty group: the wait counts groups
 }
 
 // ---- Convert a staged tile to half ----
@@ -371,8 +371,8 @@ attention(const __grid_constant__ attention_args args)
     for (int tile = 0; tile < tiles_n; ++tile) {
         // Finish a copy, convert K
         int key = tile * BLOCK_N;
-        __pipeline_wait_prior(0); // this thread's part of the tile
-        __syncthreads(); // everybody's part; and V may be overwritten
+        __pipeline_wait_prior(0); // this thread's copies have landed
+        __syncthreads(); // all copies have landed, and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         __syncthreads(); // K is complete
 
@@ -380,10 +380,10 @@ attention(const __grid_constant__ attention_args args)
         float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
         score(t, t.k, s, warp, lane);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - key);
-        convert(t.v, t.codes[tile % STAGES].v); // softmax's barrier freed K
+        convert(t.v, t.codes[tile % STAGES].v); // since softmax's barrier K is free
 
         // Copy into the buffer that has been converted
-        __syncthreads(); // P and V are complete, and the codes all read
+        __syncthreads(); // P and V are complete, and all codes are read
         copy_tile(t, tile + 1, k, v, seq_len);
 
         accumulate(t, t.v, sum, warp, lane);

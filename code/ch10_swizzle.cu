@@ -5,8 +5,8 @@
 //   make chapter10 && ./lab10
 //
 // A row's chunks of 16 bytes change places, differently in each of eight
-// consecutive rows, so that the eight rows of a matrix lie in all 32 banks. No
-// byte more, no conflict left, the same arithmetic as ch10_ldmatrix.
+// consecutive rows, so that the eight rows of a matrix lie in all 32 banks. The
+// tiles take no more bytes, no conflict is left, and the sums do not change.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -26,7 +26,7 @@ static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
 // ---- Divide the tile among the warps ----
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;                         // halves in 16 bytes
-constexpr int WARPS_M = BLOCK_M / MMA_M; // warps below each other
+constexpr int WARPS_M = BLOCK_M / MMA_M; // warps that divide the rows
 constexpr int WARPS_N = WARPS / WARPS_M; // warps that share a row
 constexpr int KEYS = BLOCK_N / WARPS_N;  // keys of a tile that a warp scores
 constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
@@ -60,7 +60,7 @@ struct alignas(128) tiles {
 
 // ---- Swizzle a row's chunks ----
 
-// Where element d of a row of 64 halves lies in it: the row's eight chunks
+// The place of element d within a row of 64 halves: the row's eight chunks
 // change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
@@ -172,7 +172,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // even an empty group, so that the wait counts right
+    __pipeline_commit(); // even an empty group: the wait counts groups
 }
 
 // ---- Convert a staged tile to half ----
@@ -369,8 +369,8 @@ attention(const __grid_constant__ attention_args args)
     for (int tile = 0; tile < tiles_n; ++tile) {
         // Start a copy, finish another, convert it
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
-        __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
-        __syncthreads(); // everybody's part; and K and V may be overwritten
+        __pipeline_wait_prior(STAGES - 1); // this thread's copies have landed
+        __syncthreads(); // all copies have landed, and K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete

@@ -58,7 +58,7 @@ static void solve(int n, double a[MOST][MOST + 1], double x[MOST])
 struct cubic {
     double c[4];
     bool through_one;  // p(0) = 1 is required
-    double error;      // its size, the same at all peaks
+    double error;      // the error's size, the same at all peaks
     double peak[MOST]; // where the peaks are, from left to right
 };
 
@@ -68,8 +68,8 @@ static double error_at(const struct cubic *p, double f)
     return (c[0] + f * (c[1] + f * (c[2] + f * c[3]))) / exp2(f) - 1;
 }
 
-// A factor for the error that makes its signs alternate from peak to peak:
-// with p(0) = 1 those of error / f do, so f < 0 turns the error's sign.
+// A factor, 1 or -1, that makes the error's signs alternate from peak to peak.
+// With p(0) = 1 the signs of error / f alternate: the factor is the sign of f.
 static double side(const struct cubic *p, double f)
 {
     return p->through_one && f < 0 ? -1 : 1;
@@ -84,7 +84,7 @@ static int unknowns(const struct cubic *p)
 static void fit(struct cubic *p)
 {
     double a[MOST][MOST + 1], x[MOST];
-    int n = unknowns(p), first = p->through_one; // first to be found
+    int n = unknowns(p), first = p->through_one; // first coefficient to find
 
     for (int i = 0; i < n; ++i) {
         double f = p->peak[i];
@@ -134,7 +134,7 @@ static struct cubic best_cubic(bool through_one)
     double before[MOST];
     int n = unknowns(&p);
 
-    for (int i = 0; i < n; ++i) // the peaks of a Chebyshev polynomial
+    for (int i = 0; i < n; ++i) // from the peaks of a Chebyshev polynomial
         p.peak[i] = -0.5 * cos(i * acos(-1) / (n - 1));
     for (int round = 0; round < 100; ++round) {
         memcpy(before, p.peak, sizeof before);

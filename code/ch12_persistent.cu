@@ -26,7 +26,7 @@ static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
 // ---- Divide the tile among the warps ----
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;                         // halves in 16 bytes
-constexpr int WARPS_M = BLOCK_M / MMA_M; // warps below each other
+constexpr int WARPS_M = BLOCK_M / MMA_M; // warps that divide the rows
 constexpr int WARPS_N = WARPS / WARPS_M; // warps that share a row
 constexpr int KEYS = BLOCK_N / WARPS_N;  // keys of a tile that a warp scores
 constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
@@ -60,7 +60,7 @@ struct alignas(128) tiles {
 
 // ---- Swizzle a row's chunks ----
 
-// Where element d of a row of 64 halves lies in it: the row's eight chunks
+// The place of element d within a row of 64 halves: the row's eight chunks
 // change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
@@ -172,7 +172,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    __pipeline_commit(); // even an empty group, so that the wait counts right
+    __pipeline_commit(); // even an empty group: the wait counts groups
 }
 
 // ---- Convert a staged tile to half ----
@@ -366,8 +366,8 @@ __device__ void query_tile(tiles &t, const attention_args &args, int first_row,
     for (int tile = 0; tile < tiles_n; ++tile) {
         // Start a copy, finish another, convert it
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
-        __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
-        __syncthreads(); // everybody's part; and K and V may be overwritten
+        __pipeline_wait_prior(STAGES - 1); // this thread's copies have landed
+        __syncthreads(); // all copies have landed, and K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete
@@ -390,13 +390,13 @@ __device__ unsigned next_item; // 0 before and after each launch
 // The next query tile of this CTA; `items` or more when there is none.
 __device__ unsigned take_item(unsigned &item, unsigned items)
 {
-    __syncthreads(); // all have read the last number
+    __syncthreads(); // all threads have read the last item
 
     // Ask the queue, one thread for all
-    if (threadIdx.x == 0) // after items + gridDim.x requests it is 0 again
+    if (threadIdx.x == 0) // next_item is 0 again after items + gridDim.x requests
         item = atomicInc(&next_item, items + gridDim.x - 1);
 
-    __syncthreads(); // the number is there, and all are done with the last tile
+    __syncthreads(); // item is set, and all threads are done with the last tile
     return item;
 }
 

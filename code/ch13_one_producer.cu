@@ -28,7 +28,7 @@ static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
 // ---- Divide the tile among the warps ----
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;                         // halves in 16 bytes
-constexpr int WARPS_M = BLOCK_M / MMA_M; // warps below each other
+constexpr int WARPS_M = BLOCK_M / MMA_M; // warps that divide the rows
 constexpr int WARPS_N = WARPS / WARPS_M; // warps that share a row
 constexpr int KEYS = BLOCK_N / WARPS_N;  // keys of a tile that a warp scores
 constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
@@ -51,8 +51,8 @@ struct alignas(128) tiles {
     __half p[BLOCK_M][BLOCK_N];
     float row_max[WARPS_N][BLOCK_M]; // of one key tile, for the other warp
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
-    uint64_t filled[STAGES]; // a producer's lane arrives: its part is there
-    uint64_t empty[STAGES];  // a consumer's lane arrives: it is done
+    uint64_t filled[STAGES]; // producer lanes arrive when their part is there
+    uint64_t empty[STAGES];  // consumer lanes arrive when they are done
 };
 
 // ---- Synchronise with mbarriers ----
@@ -70,8 +70,8 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-// Waits until the phase of this parity has ended. What the others did before
-// they arrived is visible then.
+// Waits until the phase of this parity has ended. What other lanes stored
+// before they arrived is visible then.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
 {
     unsigned done = 0;
@@ -85,7 +85,7 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// This lane arrives: those who wait will see what it has done so far.
+// This lane arrives: lanes that wait will see what it has stored so far.
 __device__ void barrier_arrive(uint64_t *barrier)
 {
     asm volatile("{ .reg .b64 state;\n"
@@ -97,7 +97,7 @@ __device__ void barrier_arrive(uint64_t *barrier)
 
 // ---- Swizzle a row's chunks ----
 
-// Where element d of a row of 64 halves lies in it: the row's eight chunks
+// The place of element d within a row of 64 halves: the row's eight chunks
 // change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
@@ -190,7 +190,8 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
 
 // ---- Load a piece of a tile into registers ----
 
-// Loads of LOAD_BYTES: for a row of a tile; of a lane, for a tile of K or V.
+// How many loads of LOAD_BYTES a row of a tile takes, and how many of them a
+// lane does for a tile of K or V.
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int LOADS = BLOCK_N * PER_ROW / (32 * PRODUCERS);
 

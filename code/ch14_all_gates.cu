@@ -24,7 +24,7 @@ struct knobs {
     int producers;   // warps that only load and convert; 0: all warps do
     bool persistent; // CTAs take query tiles from a queue
     bool fast_exp;   // chapter 11's polynomial instead of ex2.approx
-    bool swizzle;    // chapter 10's
+    bool swizzle;    // tiles swizzled as in chapter 10
 };
 
 #ifndef KNOBS // the search includes a header that defines them
@@ -39,7 +39,7 @@ constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;                         // halves in 16 bytes
 constexpr int BLOCK_M = KNOB.block_m;
 constexpr int BLOCK_N = KNOB.block_n;
-constexpr int WARPS_M = BLOCK_M / MMA_M; // warps below each other
+constexpr int WARPS_M = BLOCK_M / MMA_M; // warps that divide the rows
 constexpr int WARPS_N = KNOB.warps_n;    // warps that share a row
 constexpr int WARPS = WARPS_M * WARPS_N; // warps that multiply
 constexpr int KEYS = BLOCK_N / WARPS_N;  // keys of a tile that a warp scores
@@ -47,7 +47,7 @@ constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
 constexpr int THREADS = 32 * (WARPS + KNOB.producers);
 constexpr int STAGES = KNOB.stages;
 constexpr bool SPECIALISED = KNOB.producers > 0;
-constexpr int PRODUCERS = SPECIALISED ? KNOB.producers : WARPS; // that load
+constexpr int PRODUCERS = SPECIALISED ? KNOB.producers : WARPS; // warps loading
 constexpr int LOAD_BYTES = 16; // the most that a lane loads at a time
 
 static_assert(BLOCK_M % MMA_M == 0 && WARPS_M <= 8, "a named barrier a row");
@@ -68,8 +68,8 @@ struct alignas(128) tiles {
     __half p[BLOCK_M][BLOCK_N];
     float row_max[WARPS_N][BLOCK_M]; // of one key tile, for the other warps
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
-    uint64_t filled[STAGES]; // a producer's lane arrives: its part is there
-    uint64_t empty[STAGES];  // a consumer's lane arrives: it is done
+    uint64_t filled[STAGES]; // producer lanes arrive when their part is there
+    uint64_t empty[STAGES];  // consumer lanes arrive when they are done
 };
 
 // ---- Swizzle a row's chunks, if the knob says so ----
@@ -78,7 +78,7 @@ __device__ int swizzle(int row, int d)
     return KNOB.swizzle ? d ^ row % 8 * CHUNK : d;
 }
 
-// Rows of P hold BLOCK_N halves; where that is less than the 32 banks,
+// Rows of P hold BLOCK_N halves; where such a row is shorter than the 32 banks,
 // neighbouring rows share a pattern.
 __device__ int swizzle_p(int row, int key)
 {
@@ -101,8 +101,8 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-// Waits until the phase of this parity has ended. What the others did before
-// they arrived is visible then.
+// Waits until the phase of this parity has ended. What other lanes stored
+// before they arrived is visible then.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
 {
     unsigned done = 0;
@@ -116,7 +116,7 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// This lane arrives: those who wait will see what it has done so far.
+// This lane arrives: lanes that wait will see what it has stored so far.
 __device__ void barrier_arrive(uint64_t *barrier)
 {
     asm volatile("{ .reg .b64 state;\n"
@@ -246,7 +246,8 @@ __device__ void load_q(__half (*tile)[HEAD_DIM], const uint8_t *codes,
 
 // ---- Load a piece of a tile into registers ----
 
-// Loads of LOAD_BYTES: for a row of a tile; of a lane, for a tile of K or V.
+// How many loads of LOAD_BYTES a row of a tile takes, and how many of them a
+// lane does for a tile of K or V.
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int LOADS = BLOCK_N * PER_ROW / (32 * PRODUCERS);
 
@@ -443,7 +444,7 @@ __device__ void work(tiles &t, const half_tiles &half, running &r, int warp,
     row_barrier(warp); // P comes from the warps that share the rows
     accumulate(t, half.v, r.out, warp, lane);
     if constexpr (WARPS_N == 1)
-        __syncwarp(); // P has been read: the next tile's may come
+        __syncwarp(); // P has been read; the next tile's may overwrite it
 }
 
 // ---- All warps copy, convert and compute ----
@@ -460,7 +461,7 @@ __device__ void together(tiles &t, running &r, const uint8_t *k,
         half_tiles &half = t.ring[tile % STAGES];
         int next = (tile + 1) * BLOCK_N; // loaded while all compute
         if constexpr (STAGES == 1)
-            __syncthreads(); // all are done with the tile before
+            __syncthreads(); // all warps are done with the tile before
         convert(half.k, k_codes, threadIdx.x);
         convert(half.v, v_codes, threadIdx.x);
         __syncthreads(); // the tile is complete
@@ -525,7 +526,7 @@ __device__ void query_tile(tiles &t, const attention_args &args,
     load_q(t.q, args.q + base, first_row, seq_len);
     running r;
     if constexpr (SPECIALISED) {
-        __syncthreads(); // Q is there for all warps; at first, the barriers too
+        __syncthreads(); // Q is complete, and so are the mbarriers
         if (threadIdx.x >= 32 * WARPS) {
             produce(t, k, v, seq_len, before);
             return;
@@ -544,13 +545,11 @@ __device__ unsigned next_item; // 0 before and after each launch
 // The next query tile of this CTA; `items` or more when there is none.
 __device__ unsigned take_item(unsigned &item, unsigned items)
 {
-    __syncthreads(); // all have read the last number
-
-    // Ask the queue, one thread for all
-    if (threadIdx.x == THREADS - 1) // 0 again after items + gridDim.x requests
+    __syncthreads(); // all threads have read the last item
+    // next_item is 0 again after items + gridDim.x requests.
+    if (threadIdx.x == THREADS - 1)
         item = atomicInc(&next_item, items + gridDim.x - 1);
-
-    __syncthreads(); // the number is there, and all are done with the last tile
+    __syncthreads(); // item is set, and all threads are done with the last tile
     return item;
 }
 

@@ -6,8 +6,8 @@
 //
 // Evolution with an elite of three, then every single change of the best.
 // Every candidate is compiled, then has to be new, to keep the limits on
-// resources and to be right, and only then is timed. What was learned goes
-// into a journal, so that a search can be interrupted.
+// resources and to be right, and only then is timed. All results go into a
+// journal, so that a search can be interrupted and resumed.
 
 #include <ctype.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ enum {
 };
 
 static const struct {
-    const char *name, *head; // its name, and that of its column
+    const char *name, *head; // the knob's name, and its column's in a report
     int count, values[4];
 } space[KNOBS] = {
     {"block_m", "  m", 3, {32, 64, 128}},
@@ -56,7 +56,7 @@ enum verdict { UNTRIED, UNBUILT, SAME, REFUSED, WRONG, TIMED, VERDICTS };
 static const char *const verdicts[] = {"untried", "not built", "same",
                                        "refused", "wrong", "timed"};
 
-enum { LINE = 160, NAME = 64, PATH = 256 }; // sizes of texts
+enum { LINE = 160, NAME = 64, PATH = 256 }; // bytes of texts
 
 struct candidate {
     int knob[KNOBS];
@@ -64,11 +64,11 @@ struct candidate {
     enum verdict verdict;
     double score;    // in us, if timed: p50, or the simulator's floor
     char code[20];   // hash of the machine code
-    char said[LINE]; // why it was refused, or what it equals
+    char said[LINE]; // why it was refused, or which one it equals
 };
 
 enum { ELITE = 3, LITTER = 8, NEIGHBOURS = 24, MOST = 1000 };
-enum { LAST = 9999 }; // the generation of the best one's neighbours
+enum { LAST = 9999 }; // generation number of the best one's neighbours
 
 static struct candidate tried[MOST];
 static int tried_count;
@@ -145,7 +145,7 @@ static struct candidate *find(const int k[KNOBS])
 // ---- Draw random numbers ----
 
 // splitmix64 (Steele, Lea and Flood 2014). Each generation has a stream of
-// its own, so that a search that goes on draws what it would have drawn.
+// its own, so that a resumed search draws what it would have drawn unbroken.
 static uint64_t state;
 
 static int draw(int below)
@@ -188,7 +188,7 @@ static int run(char line[LINE], const char *format, ...)
 
 // ---- Keep a journal ----
 
-// A line for the search itself, then one for each candidate.
+// Its first line is about the search, each further line about a candidate.
 static FILE *journal;
 
 static void note(const struct candidate *c)
@@ -272,7 +272,7 @@ static void journal_open(const char *head)
 static struct candidate known[MOST]; // what the replayed journal says
 static int known_count;
 
-// Asks the program at the other end of stdin and stdout.
+// Asks the program at the other end of stdin and stdout about a candidate.
 static void ask(const char *knobs, struct candidate *answer)
 {
     char *text = NULL;
@@ -373,7 +373,8 @@ static bool within_limits(struct candidate *c)
     double shared = number(r, "sm_89", "shared_bytes");
     double spilled = number(r, "sm_89", "local_bytes");
     double occupancy = 100 * number(r, "sm_89", "occupancy"); // percent
-    spilled += json_number_value(json_object_get(r, "local_bytes")); // here
+    // Add the local bytes of the kernel as this GPU runs it.
+    spilled += json_number_value(json_object_get(r, "local_bytes"));
     json_decref(r);
     if (!(registers <= 120))
         snprintf(c->said, sizeof c->said, "%.0f registers", registers);
@@ -484,8 +485,8 @@ static bool in_litter(const struct candidate *litter, int count,
     return false;
 }
 
-// Fills the litter of a generation: always the same litter, even if a search
-// that goes on has tried a part of it.
+// Fills the litter of a generation: always the same litter, even if a resumed
+// search has tried a part of it before.
 static int breed(int generation, struct candidate litter[LITTER])
 {
     struct candidate *elite[ELITE];
@@ -534,7 +535,7 @@ static void report_head(void)
     printf("   %s\n", on_gpu ? "p50" : "floor on an L4, not a time");
 }
 
-// A line of at most 80 columns.
+// Prints a line of at most 80 columns about a candidate.
 static void report(const struct candidate *c, int number)
 {
     char text[2 * LINE], of[16] = "";
@@ -602,8 +603,8 @@ static int try_all(struct candidate *litter, int count, int most)
     return fresh;
 }
 
-// Tries every single change of the best candidate, then of what is the best by
-// then, until all single changes of the best have been tried.
+// Tries every single change of the best candidate; if one is better, then every
+// single change of that one; and so on, until none of the best's is untried.
 static void search_around_best(void)
 {
     struct candidate *elite[ELITE], litter[NEIGHBOURS];
@@ -621,14 +622,14 @@ static json_t *knobs_json(const struct candidate *c)
     return knobs;
 }
 
-// Runs a candidate again on the GPU: the timing of each shape, the resources.
+// Runs a candidate again on the GPU, for its times at each shape and resources.
 static void final_run(const struct candidate *c, json_t *said)
 {
     char program[PATH], path[PATH], line[LINE];
     file_of(c, "", program);
     file_of(c, ".json", path);
     bool listed = strstr(" small mission long ", options.shape);
-    if (access(program, X_OK)) // not built here: another's journal
+    if (access(program, X_OK)) // not built here, but in somebody else's search
         compile(c, 1);
     if (run(line, "%s --shapes small,mission,long%s%s --seeds 0,1,2 "
             "--iters %d --record %s", program, listed ? "" : ",",
@@ -675,7 +676,7 @@ static json_t *final_elite(void)
 
 // ---- Write the elite down ----
 
-// What each single change of the best did.
+// Verdict and score of each single change of the best that was tried.
 static json_t *changes_json(const struct candidate *best)
 {
     json_t *all = json_array();
@@ -923,7 +924,7 @@ static const char *start(char elite[PATH])
         strcpy(elite, options.elite);
     char folder[PATH];
     strcpy(folder, elite);
-    if (access(dirname(folder), W_OK)) // better now than after the search
+    if (access(dirname(folder), W_OK)) // say so now, not after the search
         fail(3, "%s: cannot write there", elite);
     snprintf(head, sizeof head,
              "{\"search\": \"%s\", \"on\": \"%s\", \"seed\": %d, "
@@ -941,7 +942,7 @@ static const char *start(char elite[PATH])
 
 // ---- Search ----
 
-// How many candidates count for the budget.
+// How many candidates count towards the budget.
 static int spent(void)
 {
     int count = 0;

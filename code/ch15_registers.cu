@@ -21,29 +21,29 @@ constexpr int CHUNK = 8;          // halves in 16 bytes
 constexpr int LOAD_BYTES = 16;    // the most that a lane loads at a time
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int RING = 3;           // tiles of K and V
-constexpr size_t ENOUGH = 100;    // from here on, the wide form
+constexpr size_t ENOUGH = 100;    // row tiles that WIDE needs, over all heads
 constexpr float LOG2_E = 1.44269504f;
 constexpr float NOTHING = 1e30f;  // base before the first key: 2^(s + base)
                                   // is infinite, and 0 for a masked key
-constexpr float LARGEST_SUM = 32768; // of a lane's P: none overflows a half
+constexpr float LARGEST_SUM = 32768; // of a lane's P, so that each fits a half
 
 static_assert(HEAD_DIM == 8 * CHUNK, "swizzle: a row is eight chunks");
 
 // ---- Divide the work in two ways ----
 struct form {
     int fragments; // of 16 query rows each, that a warp owns
-    int warps_m;   // warps below each other
+    int warps_m;   // warps that divide the rows
     int warps_n;   // warps that share rows, each with its part of the keys
     int step;      // keys that a warp takes from scores to output at once
-    // These follow.
+    // Computed from the above.
     int block_m = MMA_M * fragments * warps_m; // query rows of a CTA
     int block_n = step * warps_n;              // keys of a tile
     int threads = 32 * warps_m * warps_n;
-    int loads = block_n * PER_ROW / threads;   // a lane's, for a tile of K or V
+    int loads = block_n * PER_ROW / threads;   // by a lane for a tile of K or V
     int blocks = HEAD_DIM / MMA_N / warps_n;   // 8-column blocks a warp stores
 };
-constexpr form WIDE = {2, 8, 1, 64};  // many rows: each ldmatrix serves two
-constexpr form SPLIT = {1, 4, 2, 32}; // few rows: two warps for each
+constexpr form WIDE = {2, 8, 1, 64};  // many rows: 2 fragments an ldmatrix
+constexpr form SPLIT = {1, 4, 2, 32}; // few rows: two warps share each
 
 constexpr bool possible(form f)
 {
@@ -62,12 +62,12 @@ template <form F> struct alignas(128) shared {
     union {
         half_tiles<F> tiles[RING];
         float4 parts[F.warps_n > 1 ? F.warps_m * F.fragments : 1]
-                    [HEAD_DIM / MMA_N + 1][F.warps_n][32]; // at the end
+                    [HEAD_DIM / MMA_N + 1][F.warps_n][32]; // for merge()
     };
     uint64_t done; // all lanes arrive at the end of a step
 };
 
-// Where chunk c of a row lies in it.
+// The place of chunk c within a row.
 __device__ int swizzle(int row, int c) { return (c ^ row % 8) * CHUNK; }
 
 // D += A B with A [16][16] and B [16][8] half, D [16][8] float. Volatile,
@@ -118,8 +118,8 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-// Waits until the phase of this parity has ended. What the others did before
-// they arrived is visible then.
+// Waits until the phase of this parity has ended. What other lanes stored
+// before they arrived is visible then.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
 {
     unsigned done = 0;
@@ -133,7 +133,7 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// This lane arrives: those who wait will see what it has done so far.
+// This lane arrives: lanes that wait will see what it has stored so far.
 __device__ void barrier_arrive(uint64_t *barrier)
 {
     asm volatile("{ .reg .b64 state;\n"
@@ -178,7 +178,7 @@ template <int I> __device__ uint32_t two_halves(uint32_t codes)
 
 // ---- Keep what goes from step to step ----
 template <form F> struct running {
-    float base[F.fragments][2]; // minus the reference, in powers of two
+    float base[F.fragments][2]; // minus the reference, as an exponent of 2
     float sum[F.fragments][2];  // of this lane's keys
     float out[F.fragments][HEAD_DIM / MMA_N][4]; // [16 rows][64 d] each
 };
@@ -254,7 +254,7 @@ __device__ void score(step_scores<F> &s, const query<F> &q,
                       const __half (*k)[HEAD_DIM])
 {
     int lane = threadIdx.x % 32;
-    int row = lane / 16 * 8 + lane % 8; // of K, that this lane points at
+    int row = lane / 16 * 8 + lane % 8; // row of K that this lane points at
     for (int m = 0; m < F.fragments; ++m)
         for (int n = 0; n < F.step / MMA_N; ++n)
             for (int i = 0; i < 4; ++i)
@@ -279,7 +279,7 @@ __device__ void score(step_scores<F> &s, const query<F> &q,
 // ---- Mask the keys past the end ----
 template <form F> __device__ void mask(step_scores<F> &s, int keys_left)
 {
-    int first = threadIdx.x % 4 * 2; // key of this lane
+    int first = threadIdx.x % 4 * 2; // this lane's first key
 #pragma unroll
     for (int n = 0; n < F.step / MMA_N; ++n)
         for (int i = 0; i < 4; ++i)
@@ -342,7 +342,7 @@ __device__ void accumulate(running<F> &r, const step_p<F> &p,
                            const __half (*v)[HEAD_DIM])
 {
     int lane = threadIdx.x % 32;
-    int row = lane % 16; // of V, that this lane points at
+    int row = lane % 16; // row of V that this lane points at
 #pragma unroll
     for (int n = 0; n < HEAD_DIM / MMA_N; n += 2) {
         const __half *at = &v[row][swizzle(row, n + lane / 16)];
@@ -491,7 +491,7 @@ attention(const __grid_constant__ attention_args args)
         accumulate<F>(r, p, v_before);
 
         // Convert two steps ahead, load three ahead
-        barrier_wait(&t.done, (tile + 1) % 2); // all lanes have ended it
+        barrier_wait(&t.done, (tile + 1) % 2); // all lanes have ended the last step
         convert<F>(t.tiles[(tile + 2) % RING].k, k_codes);
         convert<F>(t.tiles[(tile + 1) % RING].v, v_codes);
         k += TILE, v += TILE, bytes_left -= TILE;

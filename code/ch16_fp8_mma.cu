@@ -7,7 +7,7 @@
 // K and V stay the bytes they are, and P becomes bytes: mma.sync m16n8k32
 // multiplies E4M3 by E4M3. P is packed where it lies, its keys permuted as V's
 // are; V is transposed on its way into registers. Needs sm_89; for sm_90 the
-// compiler makes products of half of them.
+// compiler makes products of halves of these products.
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
@@ -40,7 +40,7 @@ struct alignas(128) tiles { // codes, swizzled
     } ring[STAGES];
 };
 
-// Where byte d of a row lies in it: two rows share the 32 banks, so the order
+// The place of byte d within a row: two rows share the 32 banks, so the order
 // of the four chunks changes every two rows.
 __device__ int swizzle(int row, int d)
 {
@@ -151,7 +151,7 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(t.ring[tile % STAGES].k, k, key, seq_len);
         copy_rows(t.ring[tile % STAGES].v, v, key, seq_len);
     }
-    __pipeline_commit(); // even an empty group, so that the wait counts right
+    __pipeline_commit(); // even an empty group: the wait counts groups
 }
 
 // ---- Load a warp's queries into fragments ----
@@ -190,8 +190,8 @@ __device__ void score(const uint8_t (*k_tile)[HEAD_DIM],
     }
 }
 
-// Finds the new maxima; `rescale`, the factors for the output so far; `shift`,
-// which, added to scaled scores, makes the maximum P_OFFSET, a power of two.
+// Finds the new maxima. Sets `rescale` to the factors for the output so far and
+// `shift` to what makes a row's largest scaled score P_OFFSET when added to it.
 __device__ void softmax(row_state &rows, float (&s)[KEY_BLOCKS][4],
                         float (&rescale)[2], float (&shift)[2], int lane,
                         float scale, int keys_left)
@@ -243,7 +243,7 @@ __device__ void probabilities(uint32_t (&p)[4], row_state &rows,
     }
 }
 
-// Adds the products of 32 keys; v_tile points at the first.
+// Adds the products of 32 keys; v_tile points at the first key's row.
 __device__ void accumulate(const uint8_t (*v_tile)[HEAD_DIM],
                            const uint32_t (&p)[4],
                            float (&out)[COL_BLOCKS][4], int lane)
@@ -316,8 +316,8 @@ attention(const __grid_constant__ attention_args args)
     float sum[COL_BLOCKS][4] = {}; // [16 rows][64 d]
 
     for (int tile = 0; tile < tiles_n; ++tile) {
-        __pipeline_wait_prior(STAGES - 2); // this thread's part of the tile
-        __syncthreads(); // everybody's part; nobody reads the tile before
+        __pipeline_wait_prior(STAGES - 2); // this thread's copies have landed
+        __syncthreads(); // all copies have landed; no warp reads the tile before
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
 
         // Work on one key tile

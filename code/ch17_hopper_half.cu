@@ -8,7 +8,7 @@
 // the TMA loading tiles of K and V, and converts V to half; two or three
 // warpgroups of consumers multiply with wgmma and take turns. With three, P
 // replaces the scores in registers. Heads of one tile of keys have a kernel of
-// their own. A row's maximum is sought at first, and where P no longer fits.
+// their own. Maxima are computed on the first tile, and where P gets too large.
 
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -21,13 +21,13 @@ constexpr int WARPGROUP = 128; // threads
 constexpr int MMA_M = 64;      // rows that a warpgroup's wgmma computes
 constexpr int MMA_N = 64;      // columns of its result
 constexpr int MMA_K = 32;      // bytes of a row, the depth of a product
-constexpr int HALF_K = 16;     // and of one of halves
+constexpr int HALF_K = 16;     // keys that a product of halves takes
 constexpr int BLOCK_N = 128;   // keys of a tile
 constexpr int HALF_ROW = HEAD_DIM * (int)sizeof(__half); // bytes of V's row
 static_assert(HALF_ROW == 128, "a row of V is the swizzle's");
 
 typedef float scores[BLOCK_N / 2];            // a lane's part of [64][BLOCK_N]
-typedef uint32_t halves[BLOCK_N / HALF_K][4]; // the same, as operand A
+typedef uint32_t halves[BLOCK_N / HALF_K][4]; // as many, as operand A
 
 // The sizes that the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
@@ -57,11 +57,11 @@ template <class T> struct alignas(1024) tiles {
     uint8_t q[2][T::BLOCK_M * HEAD_DIM];      // this query tile and the next
     float other[T::KEY_GROUPS - 1][HEAD_DIM / 2 + 4][WARPGROUP]; // see merge()
     uint64_t q_full[2];           // the TMA has brought Q
-    uint64_t q_empty[2];          // all scores of this Q are there
+    uint64_t q_empty[2];          // all scores of this Q are computed
     uint64_t k_full[T::STAGES];   // the TMA has brought K
     uint64_t v_full[T::STAGES];   // the TMA has brought V
-    uint64_t empty[T::STAGES];    // free: K's scores are P, V is half
-    uint64_t vh_full[T::STAGES];  // V is half
+    uint64_t empty[T::STAGES];    // K's scores are P, V is in vh: load again
+    uint64_t vh_full[T::STAGES];  // V is converted, in vh
     uint64_t vh_empty[T::STAGES]; // the half V has been multiplied
 };
 
@@ -149,7 +149,7 @@ __device__ void proxy_fence()
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
 // D (+)= A B: A [64][32], B [64][32], codes of E4M3 in shared memory; D
-// [64][64] float. Only queued: see wgmma_wait().
+// [64][64] float. Only queues it: see wgmma_wait().
 __device__ void multiply(float *d, uint64_t a, uint64_t b, bool add)
 {
     asm volatile("{\n"
@@ -207,8 +207,8 @@ template <int GROUPS> __device__ void wgmma_wait()
 
 // ---- Keep registers where they are ----
 
-// The compiler does not see that a queued product reads and writes its
-// registers until the wait: this keeps it from moving their uses past here.
+// The compiler does not see that a queued product reads and writes registers
+// until the wait. It moves no use of the registers past this call.
 template <int N> __device__ void pin(float (&registers)[N])
 {
     for (int i = 0; i < N; ++i)
@@ -274,7 +274,7 @@ template <int I> __device__ uint32_t two_halves(uint32_t codes)
     return halves;
 }
 
-// A lane takes sixteen columns of a row. Of each four the first two go to one
+// A lane converts 16 columns of a row. Of each four the first two go to one
 // chunk of 16 bytes and the others to the next, so that a lane of the output
 // has columns 4 i ... 4 i + 3. THREADS lanes convert a tile.
 template <int THREADS> __device__ void make_half(const uint8_t *v, __half *vh)
@@ -358,7 +358,7 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *q_map,
 constexpr float LOG2_E = 1.44269504f;
 constexpr float NOTHING = 1e30f;     // base before the first key
 constexpr float TOP = -4;            // a new base makes the largest P 2^TOP
-constexpr float LARGEST_SUM = 32768; // of a lane's P: none overflows a half
+constexpr float LARGEST_SUM = 32768; // of a lane's P, so that each fits a half
 
 // ---- Compute two to the power of x ----
 __device__ float exp2_approx(float x)
@@ -370,7 +370,7 @@ __device__ float exp2_approx(float x)
 
 // What a lane keeps of two rows, lane / 4 and lane / 4 + 8 of its warp's 16.
 struct row_state {
-    float base[2]; // minus the reference, in powers of two
+    float base[2]; // minus the reference, as an exponent of 2
     float sum[2];  // of this lane's P
 };
 
@@ -512,8 +512,8 @@ __device__ void queue_output(float (&out)[HEAD_DIM / 2], halves &p,
     wgmma_commit();
 }
 
-// Adds up, in the first of the warpgroups that share a row's keys, what all of
-// them have. Returns whether this warpgroup is the first.
+// Adds up the outputs and sums of the warpgroups that share a row's keys, in
+// the first of these warpgroups. Returns whether this one is the first.
 template <class T>
 __device__ bool merge(tiles<T> &t, float (&out)[HEAD_DIM / 2], row_state &rows,
                       int key_group)
@@ -581,12 +581,12 @@ __device__ void store(const float (&out)[HEAD_DIM / 2], const row_state &rows,
     }
 }
 
-// Computes a CTA's i-th query tile. `n` key tiles have passed the stages.
+// Computes a CTA's i-th query tile. `n` key tiles passed the stages before it.
 template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int i, int tiles_m, int tiles_n, int n)
 {
-    // By a shuffle, so that the compiler knows it to be the same in all lanes.
+    // The shuffle tells the compiler that the number is the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -596,18 +596,18 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
               lane / 4;
     int seq_len = args.shape.seq_len;
     size_t head_at = (size_t)pair * seq_len * HEAD_DIM;
-    // Turns scores into powers of two. Not 0: masked keys would count then.
+    // Turns scores into exponents of 2. Never 0, or masked keys would count.
     float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
                             args.k_scales[head] * LOG2_E,
                         1e-30f);
 
     // Lay out the registers
     scores s;
-    halves p, p2;                 // the second only if P has its own
+    halves p, p2;                 // p2 only where P has its own registers
     float out[HEAD_DIM / 2] = {}; // [64][64]
     row_state rows = {{NOTHING, NOTHING}, {0, 0}};
     float sum[4];    // of a tile's P
-    float factor[2]; // what a rise of the reference does to the output so far
+    float factor[2]; // for the output so far, when the reference rises
     uint64_t q =
         describe<HEAD_DIM>(t.q[i % 2] + row_group * MMA_M * HEAD_DIM);
     uint64_t k_tiles = describe<HEAD_DIM>(t.k);
@@ -645,9 +645,9 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         give_turn<T>(group);
 
         // Wait for the scores
-        wgmma_wait<1>(); // the scores are there
+        wgmma_wait<1>(); // the scores are complete
         pin(s);
-        if (!T::IN_PLACE) // else K may be wanted again
+        if (!T::IN_PLACE) // in place, K may be needed again
             release(&t.empty[(n + next) % T::STAGES]);
 
         mask_end(next);
@@ -702,7 +702,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         rows.sum[0] = sum[0] + sum[1];
         rows.sum[1] = sum[2] + sum[3];
         halves &second = T::IN_PLACE ? p : p2;
-        for (;;) { // p and the second take turns
+        for (;;) { // p and p2 take turns
             if (tile + T::KEY_GROUPS >= tiles_n) {
                 output_of(tile, p);
                 output_done(tile, p);
@@ -757,7 +757,7 @@ attention(const __grid_constant__ attention_args args,
         load_q(t, &q_map, 0, blockIdx.x, tiles_m);
         load(t, &k_map, &v_map, 0, 0, blockIdx.x / tiles_m);
     }
-    __syncthreads(); // the barriers can be waited for
+    __syncthreads(); // all mbarriers are initialised
 
     if (threadIdx.x < WARPGROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"
@@ -784,7 +784,7 @@ attention(const __grid_constant__ attention_args args,
 
 // ---- Compute heads of one key tile ----
 
-// GROUPS warpgroups of 64 rows each, without producers.
+// For one tile of keys: GROUPS warpgroups of 64 rows each, without producers.
 template <int GROUPS> struct alignas(1024) one_tile {
     static constexpr int BLOCK_M = MMA_M * GROUPS;
     static constexpr int THREADS = WARPGROUP * GROUPS;
@@ -809,7 +809,7 @@ attention_short(const __grid_constant__ attention_args args,
     int seq_len = args.shape.seq_len;
     int tiles_m = (seq_len + T::BLOCK_M - 1) / T::BLOCK_M;
     int items = tiles_m * args.shape.batch * args.shape.heads;
-    // By a shuffle, so that the compiler knows it to be the same in all lanes.
+    // The shuffle tells the compiler that the number is the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0);
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 
@@ -833,7 +833,7 @@ attention_short(const __grid_constant__ attention_args args,
             if (blockIdx.x + stage * gridDim.x < items)
                 load_item(blockIdx.x + stage * gridDim.x, stage);
     }
-    __syncthreads(); // the barriers can be waited for
+    __syncthreads(); // all mbarriers are initialised
 
     int i = 0;
     for (int item = blockIdx.x; item < items; item += gridDim.x, ++i) {
@@ -882,7 +882,7 @@ attention_short(const __grid_constant__ attention_args args,
 
 // ---- Describe K or V to the TMA ----
 
-// cuTensorMapEncodeTiled is the driver's; the runtime knows where it is.
+// cuTensorMapEncodeTiled is a driver function; the runtime finds its address.
 typedef CUresult (*encode_function)(
     CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
     const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
@@ -935,7 +935,7 @@ static cudaError_t launch_as(kernel_of_maps *kernel,
                              cudaStream_t stream)
 {
     // Ask for a CTA's shared memory
-    static bool raised; // this kernel's limit has been raised
+    static bool raised; // whether this kernel's limit has been raised
     if (!raised) {
         cudaError_t error = cudaFuncSetAttribute(
             kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared));

@@ -17,7 +17,7 @@ constexpr int WARPGROUP = 128; // threads
 constexpr int MMA_M = 64;      // rows that a warpgroup's wgmma computes
 constexpr int MMA_K = 32;      // bytes of a row that one wgmma takes
 constexpr int BLOCK_N = 128;   // keys of a tile
-constexpr int OUT_COLS = HEAD_DIM + 8; // V's columns, and 8: one sums up P
+constexpr int OUT_COLS = HEAD_DIM + 8; // V's columns, and 8 more: one sums up P
 
 // The sizes that the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
@@ -45,9 +45,9 @@ template <class T> struct alignas(1024) tiles {
     float other[T::KEY_GROUPS - 1][OUT_COLS / 2 + 2][WARPGROUP]; // see merge()
     uint64_t k_full[T::STAGES];   // the TMA has brought K
     uint64_t v_full[T::STAGES];   // the TMA has brought V
-    uint64_t empty[T::STAGES];    // k is multiplied and v turned: load again
-    uint64_t vt_full[T::STAGES];  // V is turned over, in vt
-    uint64_t vt_empty[T::STAGES]; // vt is multiplied: turn the next V
+    uint64_t empty[T::STAGES];    // k is multiplied, v transposed: load again
+    uint64_t vt_full[T::STAGES];  // V is transposed, in vt
+    uint64_t vt_empty[T::STAGES]; // vt is multiplied: transpose the next V
 };
 
 // ---- Synchronise with mbarriers ----
@@ -154,7 +154,7 @@ __device__ void store_matrices(uint32_t row, uint32_t a, uint32_t b,
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
 // D (+)= A B: A [64][32] in registers, B [128][32] in shared memory, codes of
-// E4M3; D [64][128] float. Only queued: see wgmma_wait().
+// E4M3; D [64][128] float. Only queues it: see wgmma_wait().
 __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
 {
@@ -220,8 +220,8 @@ template <int GROUPS> __device__ void wgmma_wait()
 
 // ---- Keep registers where they are ----
 
-// The compiler does not see that a queued product reads and writes its
-// registers until the wait: this keeps it from moving their uses past here.
+// The compiler does not see that a queued product reads and writes registers
+// until the wait. It moves no use of the registers past this call.
 template <int N> __device__ void pin(float (&registers)[N])
 {
     for (int i = 0; i < N; ++i)
@@ -265,7 +265,7 @@ __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
     tma_load(t.v[stage], v_map, &t.v_full[stage], tile * BLOCK_N, head);
 }
 
-// Turns V over, 32 keys and 16 columns at a time. A lane gets the codes of
+// Transposes V, 32 keys and 16 columns at a time. A lane gets the codes of
 // two keys in two columns from each of four matrices; four byte permutations
 // make four codes of a column out of them. In vt a code has:
 //   row of vt     16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
@@ -356,14 +356,14 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
 // ---- Know E4M3's codes ----
 constexpr float LOG2_E = 1.44269504f;
 constexpr float TOP = 8; // no score is past 2^TOP when a reference is chosen
-// E4M3's code of 2^y is 8 (y + 7) where y is whole. Between these it is up to
-// 0.7 lower, since the mantissa is linear: 0.4 less centres that error.
+// E4M3's code of 2^y is 8 (y + 7) where y is whole. For other y the code is up
+// to 0.7 lower, since the mantissa is linear: 0.4 less centres that error.
 constexpr float BIAS = 8 * 7 - 0.4f;
 // How many powers of two past 2^TOP a later score may be: from there on its
 // code would be rounded to more than 126.
 constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
-// The smallest half. A half up to 2^-13 is a whole multiple of it, and its
-// bits are that multiple.
+// The smallest half. A half up to 2^-13 is a whole multiple of UNIT, and the
+// bits of the half are that multiple.
 constexpr float UNIT = 1.0f / (1 << 24);
 
 // ---- Compute two to the power of x ----
@@ -374,7 +374,7 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// The codes of two scores, each in the low byte of a half of the result. A
+// The codes of two scores, each in the low byte of 16 bits of the result. A
 // code that would be negative is 0.
 __device__ uint32_t two_codes(float low, float high, float scale, float bias)
 {
@@ -509,8 +509,8 @@ __device__ void load_q(uint32_t (&q)[HEAD_DIM / MMA_K][4],
     }
 }
 
-// Adds up, in the first of the warpgroups that share a row's keys, what all of
-// them have. Returns whether this warpgroup is the first.
+// Adds up the outputs and sums of the warpgroups that share a row's keys, in
+// the first of these warpgroups. Returns whether this one is the first.
 template <class T>
 __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
                       int key_group, float scale)
@@ -549,8 +549,8 @@ __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
     return true;
 }
 
-// Normalises and stores [64][64]: a lane has four columns that follow each
-// other, 16 b + 4 (lane % 4), of two rows, since vt's rows are in that order.
+// Normalises and stores [64][64]. The order of vt's rows gives a lane four
+// consecutive columns, from 16 b + 4 (lane % 4) on, of two rows.
 __device__ void store(const float (&out)[OUT_COLS / 2], __half *to, int row,
                       int seq_len, float v_scale)
 {
@@ -578,7 +578,7 @@ template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int tiles_m, int tiles_n, int n)
 {
-    // By a shuffle, so that the compiler knows it to be the same in all lanes.
+    // The shuffle tells the compiler that the number is the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -590,7 +590,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
     uint32_t q[HEAD_DIM / MMA_K][4];
     load_q(q, args, row, head_at);
     float v_scale = args.v_scales[head]; // early, for the load takes a while
-    // Turns scores into powers of two. Not 0: masked keys would count then.
+    // Turns scores into exponents of 2. Never 0, or masked keys would count.
     float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
                             args.k_scales[head] * LOG2_E,
                         1e-30f);
@@ -629,8 +629,8 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
             out[i] += part[i];
     };
 
-    // P V of this tile, while the next one's scores become codes. Two tiles'
-    // products are summed by the tensor cores, pairs of tiles here.
+    // P V of this tile, while the next one's scores become codes. The tensor cores
+    // add up the products of two tiles; the sums of such pairs are added up here.
     int tile = key_group;
     auto step = [&]<bool SECOND>(uint32_t (&now)[BLOCK_N / MMA_K][4],
                                  uint32_t (&then)[BLOCK_N / MMA_K][4]) {
@@ -639,7 +639,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         output_of(tile, now, SECOND);
 
         // Wait for the scores
-        wgmma_wait<1>(); // the scores are there
+        wgmma_wait<1>(); // the scores are complete
         pin(s);
         release(&t.empty[(n + next) % T::STAGES]);
 
@@ -711,14 +711,14 @@ attention(const __grid_constant__ attention_args args,
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.k_full[i], 1);
             barrier_init(&t.v_full[i], 1);
-            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // arrivals: warps
+            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // one arrival a warp
             barrier_init(&t.vt_full[i], 4);
             barrier_init(&t.vt_empty[i], 4 * T::ROW_GROUPS);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
         load(t, &k_map, &v_map, 0, 0, blockIdx.x / tiles_m);
     }
-    __syncthreads(); // the barriers can be waited for
+    __syncthreads(); // all mbarriers are initialised
 
     if (threadIdx.x < WARPGROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"
@@ -743,7 +743,7 @@ attention(const __grid_constant__ attention_args args,
 
 // ---- Describe K or V to the TMA ----
 
-// cuTensorMapEncodeTiled is the driver's; the runtime knows where it is.
+// cuTensorMapEncodeTiled is a driver function; the runtime finds its address.
 typedef CUresult (*encode_function)(
     CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
     const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
@@ -751,7 +751,7 @@ typedef CUresult (*encode_function)(
     CUtensorMapFloatOOBfill);
 
 // Describes K or V [pairs][seq_len][HEAD_DIM] to the TMA, in boxes of BLOCK_N
-// rows of one head, 64 bytes swizzled.
+// rows of one head, with a swizzle of 64 bytes.
 static cudaError_t describe_tensor(CUtensorMap *map, const uint8_t *codes,
                                    const struct shape *shape)
 {

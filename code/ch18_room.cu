@@ -4,8 +4,8 @@
 //
 //   make chapter18 && build/ch18_room
 //
-// Where a later tile has a score that is too high, the codes there are get
-// lower, and leave room for scores that are higher still.
+// Where a later tile has a score that is too high, all codes of its row are
+// lowered, and leave room for scores that are higher still.
 
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -18,7 +18,7 @@ constexpr int WARPGROUP = 128; // threads
 constexpr int MMA_M = 64;      // rows that a warpgroup's wgmma computes
 constexpr int MMA_K = 32;      // bytes of a row that one wgmma takes
 constexpr int BLOCK_N = 128;   // keys of a tile
-constexpr int OUT_COLS = HEAD_DIM + 8; // V's columns, and 8: one sums up P
+constexpr int OUT_COLS = HEAD_DIM + 8; // V's columns, and 8 more: one sums up P
 
 // ---- Leave to the launch what the shape decides ----
 
@@ -31,7 +31,7 @@ struct tiling {
     static constexpr int ROW_GROUPS = ROW_GROUPS_; // of 64 query rows each
     static constexpr int KEY_GROUPS = KEY_GROUPS_; // parts of a row's keys
     static constexpr int STAGES = STAGES_;         // tiles in shared memory
-    static constexpr bool FEW_TILES = FEW_TILES_;  // FEW a warpgroup or less
+    static constexpr bool FEW_TILES = FEW_TILES_;  // at most FEW a warpgroup
     static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
     static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
     static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
@@ -50,9 +50,9 @@ template <class T> struct alignas(1024) tiles {
     float other[T::KEY_GROUPS - 1][OUT_COLS / 2 + 2][WARPGROUP]; // see merge()
     uint64_t k_full[T::STAGES];   // the TMA has brought K
     uint64_t v_full[T::STAGES];   // the TMA has brought V
-    uint64_t empty[T::STAGES];    // k is multiplied and v turned: load again
-    uint64_t vt_full[T::STAGES];  // V is turned over, in vt
-    uint64_t vt_empty[T::STAGES]; // vt is multiplied: turn the next V
+    uint64_t empty[T::STAGES];    // k is multiplied, v transposed: load again
+    uint64_t vt_full[T::STAGES];  // V is transposed, in vt
+    uint64_t vt_empty[T::STAGES]; // vt is multiplied: transpose the next V
 };
 
 // ---- Synchronise with mbarriers ----
@@ -159,7 +159,7 @@ __device__ void store_matrices(uint32_t row, uint32_t a, uint32_t b,
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
 // D (+)= A B: A [64][32] in registers, B [128][32] in shared memory, codes of
-// E4M3; D [64][128] float. Only queued: see wgmma_wait().
+// E4M3; D [64][128] float. Only queues it: see wgmma_wait().
 __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
 {
@@ -225,8 +225,8 @@ template <int GROUPS> __device__ void wgmma_wait()
 
 // ---- Keep registers where they are ----
 
-// The compiler does not see that a queued product reads and writes its
-// registers until the wait: this keeps it from moving their uses past here.
+// The compiler does not see that a queued product reads and writes registers
+// until the wait. It moves no use of the registers past this call.
 template <int N> __device__ void pin(float (&registers)[N])
 {
     for (int i = 0; i < N; ++i)
@@ -270,7 +270,7 @@ __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
     tma_load(t.v[stage], v_map, &t.v_full[stage], tile * BLOCK_N, head);
 }
 
-// Turns V over, 32 keys and 16 columns at a time. A lane gets the codes of
+// Transposes V, 32 keys and 16 columns at a time. A lane gets the codes of
 // two keys in two columns from each of four matrices; four byte permutations
 // make four codes of a column out of them. In vt a code has:
 //   row of vt     16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
@@ -361,21 +361,21 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
 // ---- Know E4M3's codes ----
 constexpr float LOG2_E = 1.44269504f;
 constexpr float TOP = 8; // no score is past 2^TOP when a reference is chosen
-// E4M3's code of 2^y is 8 (y + 7) where y is whole. Between these it is up to
-// 0.7 lower, since the mantissa is linear: 0.4 less centres that error.
+// E4M3's code of 2^y is 8 (y + 7) where y is whole. For other y the code is up
+// to 0.7 lower, since the mantissa is linear: 0.4 less centres that error.
 constexpr float BIAS = 8 * 7 - 0.4f;
 // How many powers of two past 2^TOP a later score may be: from there on its
 // code would be rounded to more than 126.
 constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
-// The smallest half. A half up to 2^-13 is a whole multiple of it, and its
-// bits are that multiple.
+// The smallest half. A half up to 2^-13 is a whole multiple of UNIT, and the
+// bits of the half are that multiple.
 constexpr float UNIT = 1.0f / (1 << 24);
 
 // After a rise: how many powers of two past a row's highest score so far a
 // score may be before the reference rises again.
 constexpr float ROOM = 5;
-// A rise leaves the first tile's mean this code, if the highest score allows
-// it. A mean below LOST needs none: all scores like it have code 0 already.
+// After a rise the first tile's mean has code LEAST or more, if the highest
+// score allows that. A mean whose code is below LOST does not count.
 constexpr float LEAST = 16, LOST = -24;
 // A score carries its row if it is this many codes above its tile's mean.
 constexpr float HEAVY = 64;
@@ -388,7 +388,7 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// The codes of two scores, each in the low byte of a half of the result. A
+// The codes of two scores, each in the low byte of 16 bits of the result. A
 // code that would be negative is 0.
 __device__ uint32_t two_codes(float low, float high, float scale, float bias)
 {
@@ -498,7 +498,7 @@ __device__ float2 sampled(const uint32_t (&codes)[BLOCK_N / 4])
 
 // ---- Lower a row's codes ----
 
-// The code of row h's first mean, not rounded.
+// The code of row h's mean in the first tile, not rounded.
 __device__ float mean_code(const row_state &rows, int h, float scale)
 {
     return fmaf(rows.mean[h] - rows.ref[h], 8 * scale, BIAS);
@@ -514,8 +514,8 @@ __device__ bool carries(float high, float sum, const row_state &rows, int h,
     return (mean_code(rows, h, scale) > 0) & (high > light);
 }
 
-// By how many codes a row is lowered. high: its highest code; mean: the code of
-// its first mean.
+// By how much a row's codes are lowered. high: the row's highest code; mean:
+// the code of the row's mean in the first tile.
 __device__ float excess(float high, float mean)
 {
     float wanted = high - (126 - 8 * ROOM), needed = high - 126;
@@ -663,8 +663,8 @@ __device__ void load_q(uint32_t (&q)[HEAD_DIM / MMA_K][4],
     }
 }
 
-// Adds up, in the first of the warpgroups that share a row's keys, what all of
-// them have. Returns whether this warpgroup is the first.
+// Adds up the outputs and sums of the warpgroups that share a row's keys, in
+// the first of these warpgroups. Returns whether this one is the first.
 template <class T>
 __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
                       int key_group, float scale)
@@ -703,8 +703,8 @@ __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
     return true;
 }
 
-// Normalises and stores [64][64]: a lane has four columns that follow each
-// other, 16 b + 4 (lane % 4), of two rows, since vt's rows are in that order.
+// Normalises and stores [64][64]. The order of vt's rows gives a lane four
+// consecutive columns, from 16 b + 4 (lane % 4) on, of two rows.
 __device__ void store(const float (&out)[OUT_COLS / 2], __half *to, int row,
                       int seq_len, float v_scale)
 {
@@ -733,7 +733,7 @@ template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int tiles_m, int tiles_n, int n)
 {
-    // By a shuffle, so that the compiler knows it to be the same in all lanes.
+    // The shuffle tells the compiler that the number is the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -745,7 +745,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
     uint32_t q[HEAD_DIM / MMA_K][4];
     load_q(q, args, row, head_at);
     float v_scale = args.v_scales[head]; // early, for the load takes a while
-    // Turns scores into powers of two. Not 0: masked keys would count then.
+    // Turns scores into exponents of 2. Never 0, or masked keys would count.
     float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
                             args.k_scales[head] * LOG2_E,
                         1e-30f);
@@ -784,8 +784,8 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
             out[i] += part[i];
     };
 
-    // P V of this tile, while the next one's scores become codes. Two tiles'
-    // products are summed by the tensor cores, pairs of tiles here.
+    // P V of this tile, while the next one's scores become codes. The tensor cores
+    // add up the products of two tiles; the sums of such pairs are added up here.
     int tile = key_group;
     auto step = [&]<bool SECOND>(uint32_t (&now)[BLOCK_N / MMA_K][4],
                                  uint32_t (&then)[BLOCK_N / MMA_K][4]) {
@@ -794,7 +794,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         output_of(tile, now, SECOND);
 
         // Wait for the scores
-        wgmma_wait<1>(); // the scores are there
+        wgmma_wait<1>(); // the scores are complete
         pin(s);
         release(&t.empty[(n + next) % T::STAGES]);
 
@@ -866,14 +866,14 @@ attention(const __grid_constant__ attention_args args,
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.k_full[i], 1);
             barrier_init(&t.v_full[i], 1);
-            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // arrivals: warps
+            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // one arrival a warp
             barrier_init(&t.vt_full[i], 4);
             barrier_init(&t.vt_empty[i], 4 * T::ROW_GROUPS);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
         load(t, &k_map, &v_map, 0, 0, blockIdx.x / tiles_m);
     }
-    __syncthreads(); // the barriers can be waited for
+    __syncthreads(); // all mbarriers are initialised
 
     if (threadIdx.x < WARPGROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"
@@ -898,7 +898,7 @@ attention(const __grid_constant__ attention_args args,
 
 // ---- Describe K or V to the TMA ----
 
-// cuTensorMapEncodeTiled is the driver's; the runtime knows where it is.
+// cuTensorMapEncodeTiled is a driver function; the runtime finds its address.
 typedef CUresult (*encode_function)(
     CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
     const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
@@ -906,7 +906,7 @@ typedef CUresult (*encode_function)(
     CUtensorMapFloatOOBfill);
 
 // Describes K or V [pairs][seq_len][HEAD_DIM] to the TMA, in boxes of BLOCK_N
-// rows of one head, 64 bytes swizzled.
+// rows of one head, with a swizzle of 64 bytes.
 static cudaError_t describe_tensor(CUtensorMap *map, const uint8_t *codes,
                                    const struct shape *shape)
 {

@@ -173,7 +173,7 @@ __global__ void copy(uint4 *__restrict__ to, const uint4 *__restrict__ from,
 __global__ void nothing() {}
 
 // ---- List the units ----
-constexpr float BEGINNINGS = 4 * CHAINS * (4 * CHAINS - 1) / 2; // their sum
+constexpr float BEGINNINGS = 4 * CHAINS * (4 * CHAINS - 1) / 2; // 0 + 1 + ...
 
 static const struct unit {
     const char *key, *sum_key, *title;
@@ -332,8 +332,8 @@ static double launch_cold()
 
 // ---- Work out the floors of a shape ----
 struct rates {
-    double unit[UNITS]; // a second; 0: not there
-    double sum[UNITS];  // of MANY ones
+    double unit[UNITS]; // work a second; 0: no such unit
+    double sum[UNITS];  // rounds in a result: MANY if it is right
     double copy;        // bytes a second
     double graph, plain, cold; // µs for an empty launch
 };
@@ -346,14 +346,14 @@ static json_t *floors(const rates *r, const char *name)
         exit(3);
     double flop = shape_flops(&shape);
     double fp8 = fmax(r->unit[2], r->unit[3]);
-    double exps = flop / (4 * (double)HEAD_DIM); // one a score
+    double exps = flop / (4 * (double)HEAD_DIM); // one for each score
     double us[4] = {exps / r->unit[0] * 1e6,
                     flop / r->unit[1] * 1e6, flop / fp8 * 1e6,
                     // Q, K, V: a byte an element; O: two
                     shape_elements(&shape) * 5.0 / r->copy * 1e6};
     static const char *const keys[] = {"exp", "fp16", "fp8", "dram"};
-    // A kernel need not use products of halves; chapter 18 computes no
-    // exponentials either.
+    // The floor leaves out products of halves, which a kernel need not use;
+    // without_exp leaves out the exponentials as well, as chapter 18 does.
     double without_exp = fmax(us[2], us[3]), floor = fmax(us[0], without_exp);
     int binding = us[0] == floor ? 0 : us[2] == floor ? 2 : 3;
     json_t *said = json_object();

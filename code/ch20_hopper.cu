@@ -4,9 +4,9 @@
 //
 //   make chapter20 && ./lab20
 //
-// Chapter 18's kernel, for rows that see different numbers of keys. Its items
-// are handed out heaviest first, there and back, so that every SM gets as
-// much; and the next item's first product runs beside the end of an item.
+// Chapter 18's kernel, for rows that see different numbers of keys. CTAs get
+// the heaviest items first, in every other round in reverse order, so that all
+// get as much; and the next item's first product runs beside an item's end.
 
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -19,7 +19,7 @@ constexpr int WARPGROUP = 128; // threads
 constexpr int MMA_M = 64;      // rows that a warpgroup's wgmma computes
 constexpr int MMA_K = 32;      // bytes of a row that one wgmma takes
 constexpr int BLOCK_N = 128;   // keys of a tile
-constexpr int OUT_COLS = HEAD_DIM + 8; // V's columns, and 8: one sums up P
+constexpr int OUT_COLS = HEAD_DIM + 8; // V's columns, and 8 more: one sums up P
 
 // The sizes that the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_, bool PAIRED_,
@@ -29,7 +29,7 @@ struct tiling {
     static constexpr int KEY_GROUPS = KEY_GROUPS_; // parts of a row's keys
     static constexpr int STAGES = STAGES_;         // tiles in shared memory
     static constexpr bool PAIRED = PAIRED_; // pairs of tiles summed in floats
-    static constexpr bool RAGGED = RAGGED_; // each sequence has its length
+    static constexpr bool RAGGED = RAGGED_; // sequences differ in length
     static constexpr bool SINGLE = ROW_GROUPS == 1; // a CTA has one item
     static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
     static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
@@ -53,9 +53,9 @@ template <class T> struct alignas(1024) tiles {
     float other[T::KEY_GROUPS > 1 ? 2 : 0][20][WARPGROUP]; // see merge()
     uint64_t k_full[T::STAGES];   // the TMA has brought K
     uint64_t v_full[T::STAGES];   // the TMA has brought V
-    uint64_t empty[T::STAGES];    // k is multiplied and v turned: load again
-    uint64_t vt_full[T::STAGES];  // V is turned over, in vt
-    uint64_t vt_empty[T::STAGES]; // vt is multiplied: turn the next V
+    uint64_t empty[T::STAGES];    // k is multiplied, v transposed: load again
+    uint64_t vt_full[T::STAGES];  // V is transposed, in vt
+    uint64_t vt_empty[T::STAGES]; // vt is multiplied: transpose the next V
     int lengths[T::RAGGED ? SEQUENCES : 0];   // sorted, the longest first
     int order[T::RAGGED ? SEQUENCES : 0];     // their sequences' numbers
     int before[T::RAGGED ? LEVELS + 1 : 0];   // items of heavier levels
@@ -165,7 +165,7 @@ __device__ void store_matrices(uint32_t row, uint32_t a, uint32_t b,
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
 // D (+)= A B: A [64][32] in registers, B [128][32] in shared memory, codes of
-// E4M3; D [64][128] float. Only queued: see wgmma_wait().
+// E4M3; D [64][128] float. Only queues it: see wgmma_wait().
 __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
 {
@@ -231,8 +231,8 @@ template <int GROUPS> __device__ void wgmma_wait()
 
 // ---- Keep registers where they are ----
 
-// The compiler does not see that a queued product reads and writes its
-// registers until the wait: this keeps it from moving their uses past here.
+// The compiler does not see that a queued product reads and writes registers
+// until the wait. It moves no use of the registers past this call.
 template <int N> __device__ void pin(float (&registers)[N])
 {
     for (int i = 0; i < N; ++i)
@@ -276,7 +276,7 @@ __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
     tma_load(t.v[stage], v_map, &t.v_full[stage], tile * BLOCK_N, head);
 }
 
-// Turns V over, 32 keys and 16 columns at a time. A lane gets the codes of
+// Transposes V, 32 keys and 16 columns at a time. A lane gets the codes of
 // two keys in two columns from each of four matrices; four byte permutations
 // make four codes of a column out of them. In vt a code has:
 //   row of vt     16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
@@ -318,7 +318,7 @@ __device__ void write_ones(uint8_t *vt, int warp, int lane)
 
 // ---- Say how items are handed out ----
 
-// The launch makes this. A section is as many heads as have K and V in the L2
+// Made by the launch. A section is as many heads as have K and V in the L2
 // cache together; the last may have fewer. Divisions take long, so the launch
 // also hands on the reciprocals to multiply with.
 struct schedule {
@@ -383,7 +383,7 @@ __device__ void tabulate(tiles<T> &t, const schedule &plan,
         t.lengths[rank] = length;
         t.order[rank] = i;
     }
-    __syncthreads(); // all lengths are there
+    __syncthreads(); // all lengths are stored
     for (int level = threadIdx.x; level <= plan.tiles_m; level += T::THREADS) {
         int items = 0, least = plan.tiles_m - level; // row tiles
         for (int i = 0; i < shape.batch; ++i) {
@@ -392,10 +392,10 @@ __device__ void tabulate(tiles<T> &t, const schedule &plan,
         }
         t.before[level] = items * shape.heads;
     }
-    __syncthreads(); // all levels are there
+    __syncthreads(); // all levels are counted
 }
 
-// This CTA's item of this round; if it has none there, that of a later round.
+// This CTA's item of this round or, if there is none, of the next with one.
 template <class T>
 __device__ work find(const tiles<T> &t, const schedule &plan,
                      const attention_args &args, int round)
@@ -440,7 +440,7 @@ __device__ work find(const tiles<T> &t, const schedule &plan,
 // ---- Say that all lanes have the same item ----
 template <class T> __device__ work uniform(work w)
 {
-    if constexpr (T::RAGGED) { // the compiler does not know it of a table
+    if constexpr (T::RAGGED) { // tell the compiler: the same in all lanes
         w.pair = __reduce_max_sync(0xffffffff, w.pair);
         w.m = __reduce_max_sync(0xffffffff, w.m);
         w.tiles_n = __reduce_max_sync(0xffffffff, w.tiles_n);
@@ -512,14 +512,14 @@ __device__ void produce(tiles<T> &t, const schedule &plan,
 // ---- Know E4M3's codes ----
 constexpr float LOG2_E = 1.44269504f;
 constexpr float TOP = 8; // no score is past 2^TOP when a reference is chosen
-// E4M3's code of 2^y is 8 (y + 7) where y is whole. Between these it is up to
-// 0.7 lower, since the mantissa is linear: 0.4 less centres that error.
+// E4M3's code of 2^y is 8 (y + 7) where y is whole. For other y the code is up
+// to 0.7 lower, since the mantissa is linear: 0.4 less centres that error.
 constexpr float BIAS = 8 * 7 - 0.4f;
 // How many powers of two past 2^TOP a later score may be: from there on its
 // code would be rounded to more than 126.
 constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
-// The smallest half. A half up to 2^-13 is a whole multiple of it, and its
-// bits are that multiple.
+// The smallest half. A half up to 2^-13 is a whole multiple of UNIT, and the
+// bits of the half are that multiple.
 constexpr float UNIT = 1.0f / (1 << 24);
 
 // ---- Compute two to the power of x ----
@@ -530,7 +530,7 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// The codes of two scores, each in the low byte of a half of the result. A
+// The codes of two scores, each in the low byte of 16 bits of the result. A
 // code that would be negative is 0.
 __device__ uint32_t two_codes(float low, float high, float scale, float bias)
 {
@@ -723,7 +723,7 @@ __device__ void store(const float (&out)[8 * BLOCKS], const float (&sums)[2],
     }
 }
 
-// Adds up what the two warpgroups that share a row's keys have, and stores it:
+// Adds up and stores the outputs of the two warpgroups that share a row's keys:
 // each warpgroup does one half of the columns.
 template <class T>
 __device__ void merge(tiles<T> &t, const float (&out)[OUT_COLS / 2],
@@ -788,7 +788,7 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
                        uint32_t (&q)[HEAD_DIM / MMA_K][4],
                        head_scales &scales, float (&s)[BLOCK_N / 2])
 {
-    // By a shuffle, so that the compiler knows it to be the same in all lanes.
+    // The shuffle tells the compiler that the number is the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -797,7 +797,7 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
     size_t head_size = (size_t)args.shape.seq_len * HEAD_DIM;
     size_t head_at = w.pair * head_size;
     float v_scale = scales.v;
-    // Turns scores into powers of two. Not 0: masked keys would count then.
+    // Turns scores into exponents of 2. Never 0, or masked keys would count.
     float scale =
         fmaxf(args.softmax_scale * scales.q * scales.k * LOG2_E, 1e-30f);
 
@@ -848,8 +848,8 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
             scales = load_scales(args, plan, later.pair);
         }
     };
-    // If there is no next item, its result is not used: if a product were queued
-    // only on a condition, the compiler would serialise all products.
+    // Queued even if no next item uses the scores: if a product were queued only on
+    // a condition, the compiler would serialise all products.
     auto scores_later = [&] {
         int tile = n + w.tiles_n - 1;
         if (later.tiles_n > 0) {
@@ -861,8 +861,8 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
     };
     work after = {};
 
-    // P V of this tile, while the next one's scores become codes. Two tiles'
-    // products are summed by the tensor cores, pairs of tiles here.
+    // P V of this tile, while the next one's scores become codes. The tensor cores
+    // add up the products of two tiles; the sums of such pairs are added up here.
     int tile = key_group;
     auto step = [&]<bool SECOND>(uint32_t (&now)[BLOCK_N / MMA_K][4],
                                  uint32_t (&then)[BLOCK_N / MMA_K][4]) {
@@ -871,12 +871,12 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
         output_of(tile, now, SECOND);
 
         // Wait for the scores
-        wgmma_wait<1>(); // the scores are there
+        wgmma_wait<1>(); // the scores are complete
         pin(s);
         release(&t.empty[(n + next) % T::STAGES]);
 
         if (!T::SINGLE && !more(next))
-            load_later(); // this item needs Q's registers no more
+            load_later(); // this item no longer needs Q's registers
         bool rose = softmax<false>(s, then, rows, scale, row - next * BLOCK_N,
                                    masked(next), more(next));
 
@@ -965,7 +965,7 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
         store<4>((float(&)[32])out, sums, to, row, w.length, v_scale);
     }
     if constexpr (!T::SINGLE) {
-        wgmma_wait<0>(); // the next item's scores are there
+        wgmma_wait<0>(); // the next item's scores are complete
         pin(s);
     }
     return after;
@@ -1015,7 +1015,7 @@ attention(const __grid_constant__ attention_args args,
                 if (w.tiles_n > 0)
                     load(t, &k_map, &v_map, 0, 0, w.pair);
             }
-            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // arrivals: warps
+            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // one arrival a warp
             barrier_init(&t.vt_full[i], 4);
             barrier_init(&t.vt_empty[i], 4 * T::ROW_GROUPS);
         }
@@ -1023,7 +1023,7 @@ attention(const __grid_constant__ attention_args args,
         // Let the TMA see the barriers
         asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
     }
-    __syncthreads(); // the barriers can be waited for
+    __syncthreads(); // all mbarriers are initialised
 
     if (threadIdx.x < WARPGROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"
@@ -1056,7 +1056,7 @@ attention(const __grid_constant__ attention_args args,
 
 // ---- Describe K or V to the TMA ----
 
-// cuTensorMapEncodeTiled is the driver's; the runtime knows where it is.
+// cuTensorMapEncodeTiled is a driver function; the runtime finds its address.
 typedef CUresult (*encode_function)(
     CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
     const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
@@ -1064,7 +1064,7 @@ typedef CUresult (*encode_function)(
     CUtensorMapFloatOOBfill);
 
 // Describes K or V [pairs][seq_len][HEAD_DIM] to the TMA, in boxes of BLOCK_N
-// rows of one head, 64 bytes swizzled.
+// rows of one head, with a swizzle of 64 bytes.
 static cudaError_t describe_tensor(CUtensorMap *map, const uint8_t *codes,
                                    const struct shape *shape)
 {
@@ -1157,7 +1157,7 @@ static cudaError_t launch_as(const struct attention_args *args,
 
 // ---- Name the tilings ----
 typedef tiling<1, 1, 1, false> short_keys; // one tile of keys
-typedef tiling<1, 2, 4, false> few_tiles;  // two or fewer a warpgroup
+typedef tiling<1, 2, 4, false> few_tiles;  // two or fewer key tiles a warpgroup
 typedef tiling<1, 2, 4, true> few_rows;    // too few rows for all SMs
 typedef tiling<2, 1, 4, true> many_rows;
 typedef tiling<2, 1, 4, true, true> ragged_rows;

@@ -1,7 +1,7 @@
 // Tangled from chapters/21-cache.md; edit that, then `make tangle`.
 
-// Chapter 21's control: the same, with one CTA for each head of keys, however
-// few heads there are.
+// Chapter 21's control: the same kernel, with one CTA for each head of keys,
+// however few heads there are.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -19,7 +19,7 @@ constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // its log2; past that references rise
+constexpr float LARGEST_P = 8;        // as a log2; past it references rise
 
 // ---- Divide the work in four ways ----
 struct form {
@@ -60,7 +60,7 @@ struct alignas(16) stage { // a granule, as its lanes copied it
 template <form F, int BLOCKS> union alignas(16) shared {
     stage rings[F.warps][F.stages];
     struct {
-        float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 4]; // no conflicts
+        float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 4]; // 4 for the banks
         float2 state[F.warps][BLOCKS * ROWS]; // reference, sum
     } end;
 };
@@ -107,7 +107,7 @@ template <int FROM, int TO> __device__ float lanes_max(float x)
 
 // ---- Copy without waiting ----
 
-// Copies 16 bytes that nobody reads again: the first to leave the L2 cache.
+// Copies 16 bytes that nobody reads again, and that leave the L2 cache first.
 __device__ void copy_codes(uint32_t to, const uint8_t *from)
 {
     uint64_t policy;
@@ -260,7 +260,7 @@ __device__ void fetch(uint32_t to, walk &w, const cache_args &args, int i)
         copy_scales(to + 2048 - 8 * lane,
                     args.scales + at * GRANULE_SCALES + quarter * 8);
     }
-    copy_commit(); // even an empty group, so that the wait counts right
+    copy_commit(); // even an empty group: the wait counts groups
 }
 
 // Loads Q as mma.sync wants A; rows past the queries are zeros.
@@ -305,7 +305,7 @@ __device__ void insert(granule &g, const token &t, int slot)
         insert_byte(v[i], slot % 4, t.v[i / 4] >> i % 4 * 8 & 0xff);
 }
 
-// Clears what follows `left` tokens. V may be NaN there, and 0 NaN is NaN.
+// Clears what follows `left` tokens. V may be NaN there, and 0 * NaN is NaN.
 __device__ void clear_past(granule &g, int left)
 {
     int mine = left - 4 * (int)(threadIdx.x % 4);
@@ -409,7 +409,7 @@ __device__ void accumulate(row_state<BLOCKS> &r, const uint32_t (&p)[4],
         mma(r.out[n], p, two_halves<0>(v[n]), two_halves<1>(v[n]));
 }
 
-// `at`: the place of the token's granule in the cache.
+// Puts a token into the cache; `at`: the place of its granule there.
 __device__ void append(const cache_args &args, const token &t, size_t at,
                        int slot)
 {
@@ -510,7 +510,7 @@ __device__ bool is_last(const cache_args &args, int pair, int row)
                      : "memory");
     before = __shfl_sync(0xffffffff, before, 0);
     __syncwarp(); // the others' parts are read only after this count
-    return before == gridDim.x - 1; // the last one sets it to 0 again
+    return before == gridDim.x - 1; // the last count set it to 0 again
 }
 
 __device__ part merge_parts(const cache_args &args, int first, int row)
