@@ -49,7 +49,7 @@ torn_paragraphs() { # FILE...
     [ "$output" = "" ]
 }
 
-@test "both are seen where they are" {
+@test "a long line and a typed table row are reported with file and line" {
     words=$(printf 'ü%.0s' {1..60})
     printf '%s\n' "$words $words" "$words $words." "https://x.org/$words$words" "\`\`\` {.table fmt=\"$words$words\"}" \
         "| \`h200/a:b\`{.run} |" "$words $words." "${words}$words" '```' "| \`h200/a:b\`{.run} |" > x.md
@@ -109,7 +109,7 @@ unknown_films() { # LESSONS FILE...
         <(cat "${@:2}" | grep -oE ' film="[0-9]+:[^"]*"' | sed -E 's/.*"([0-9]+):(.*)"/\1 \2/' | sort -u)
 }
 
-@test "each figure with a film names one that there is; each chapter with a kernel has such a figure" {
+@test "each figure with a film names an existing film; each chapter with a kernel has such a figure" {
     lessons=$BATS_TEST_DIRNAME/../ptxsim/test/lessons.tsv
     run unknown_films "$lessons" "${chapters[@]}"
     [ "$output" = "" ]
@@ -143,7 +143,7 @@ unkeyed() { # FILE...
         END { judge() }' "$@"
 }
 
-@test "who speaks of the sources cites the one that says so" {
+@test "a paragraph that speaks of the sources cites one of them" {
     run unkeyed "${chapters[@]}" "$BATS_TEST_DIRNAME"/../../chapters/solutions/*.md
     [ "$output" = "" ]
     printf '%s\n' --- 'title: The sources' --- '## The sources' 'As the' "sources' plan says." '' '- The sources did. [@sources-s4]' \
@@ -154,7 +154,7 @@ keys.md:9: speaks of the sources and cites none
 keys.md:14: speaks of the sources and cites none" ]
 }
 
-@test "who says why a time is what it is has a row in causes.tsv that names the evidence" {
+@test "each stated cause of a time has a row in causes.tsv that names the evidence" {
     run awk -f "$BATS_TEST_DIRNAME/causes.awk" "$BATS_TEST_DIRNAME/../../chapters/causes.tsv" "${chapters[@]}"
     [ "$output" = "" ]
     mkdir -p chapters/solutions plots/runs/h200

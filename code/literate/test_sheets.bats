@@ -138,7 +138,7 @@ int main(void)
 END
 }
 
-@test "a sheet that goes away takes its JSON along" {
+@test "the JSON of a removed sheet is removed, too" {
     tangle
     sed -i '/^::: {.lab}/,$d' chapters/02-sum.md
     tangle
@@ -176,7 +176,7 @@ END
     python3 -m json.tool build/labs/lab02.json >lab02.json
 }
 
-@test "error: a mask that there is not" {
+@test "error: an unknown mask" {
     n=$(at '{.points}')
     expect_errors 's/\{.points\}/{.points mask=window}/' "$n: mask=\"window\" is not \"causal\""
 }
@@ -200,7 +200,7 @@ END
     [ "$(grep -c '"shapes"' build/labs/lab02.json)" -eq 0 ]
 }
 
-@test "a resource without a limit has the lab's: of its script, else the usual one; or there is none" {
+@test "a resource row without a limit takes the one of the lab's script, else the usual one, if there is any" {
     limited() { # RELATION LIMIT
         tangle
         grep -qF "{\"name\": \"registers\", \"relation\": \"$1\", \"limit\": $2, \"points\": 5" build/labs/lab02.json
@@ -219,7 +219,7 @@ END
         "$n: registers needs a limit, such as <= 128"
 }
 
-@test "a lab may be none for the grader, and says why" {
+@test "a lab may be kept from the grader, and says why" {
     sed -i 's/{.points}/{.points grade="no: its \x27keys\x27 are 8 bit"}/' chapters/02-sum.md
     tangle
     grep -qx "  \"not_graded\": \"its 'keys' are 8 bit\"," build/labs/lab02.json
@@ -231,7 +231,7 @@ END
     done
 }
 
-# A lab with a search, of a program in C; nothing is compared with a program before.
+# Makes the lab one whose program, in C, is a search: there is no earlier program to compare it with.
 searches() {
     printf '%s\n' '#!/bin/bash' 'lab=(--lab 2 --before ch01_x)' 'lab+=(--search ch02_sum --journal plots/j.jsonl)' \
         >labs/lab02
@@ -266,7 +266,7 @@ searches() {
         "$n: the lab's points add up to 90, not 100"
 }
 
-@test "error: items that are none, incomplete, in the wrong form or there twice" {
+@test "error: items that are unknown, incomplete, in the wrong form or repeated" {
     n=$(at '{.points}')
     sed -i '/^correct/,/^speed/d' chapters/02-sum.md
     sed -i "$((n + 1))r /dev/stdin" chapters/02-sum.md <<'END'
@@ -319,7 +319,7 @@ END
         "$n: starter for ch02-add: stars= is 1, 2 or 3"
 }
 
-@test "error: a starter that earns what there is not, and one outside of the lab" {
+@test "error: a starter that earns an unknown item, and one outside of the lab" {
     n=$(at '.starter for')
     sed -i 's/earns="correct hidden"/earns="correct secret"/' chapters/02-sum.md
     printf '\n``` {.c .starter for=ch02-return title="R" stars=1 earns=races}\nreturn 0; // Your code\n```\n' >>chapters/02-sum.md
@@ -327,7 +327,7 @@ END
         "$(at 'for=ch02-return'): starter for ch02-return outside of the lab"
 }
 
-@test "error: hints that are missing, single, empty, twice, no list, of nothing, or outside of a lab" {
+@test "error: hints that are missing, single, empty, repeated, not a list, of no task, or outside of a lab" {
     cp chapters/02-sum.md whole
     n=$(at '.hints for')
     expect_errors '/^2\. The second/d' "$n: hints for ch02-add: at least two"

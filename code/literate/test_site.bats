@@ -73,7 +73,7 @@ page() { # NAME: its title and the links that lead on
     has '<a href="https://example.org/book/blob/HEAD/LICENSE">LICENSE</a>'
 }
 
-@test "links go to the page that has their place, and stay where it is this one" {
+@test "a link leads to the page of its target, and stays within a page that has the target" {
     grep -qF '<a href="#fig:line">figure 1.2</a>' build/site/chapter1.html
     grep -qF '<a href="chapter2.html#sec-faster">' build/site/chapter1.html
     grep -qF '<a href="chapter1.html#chunk:ch01-kernel:1">' build/site/chapter2.html
@@ -93,7 +93,7 @@ page() { # NAME: its title and the links that lead on
     [ "$(grep -o 'class="here" href="#[^"]*"' build/site/*.html | sed 's/.*#//' | sort | uniq -d)" = "" ]
 }
 
-@test "a film that is there is linked, another is named; a picture stays where it is" {
+@test "an existing film is linked, a missing one is named; a picture stays where it is" {
     page chapter1 | grep -qx 'film films/chapter2.html'
     grep -qF '<code>build/films/chapter1.html#bookmark=one-tile</code>' build/site/chapter1.html
     grep -q '^const CHUNKS = {"chapters/01-scale.md":' build/site/films/chapter2.html

@@ -111,7 +111,7 @@ expect_errors() { # LINE...
     read_by tangle.lua chapters/02-sum.md chapters/solutions/02.md >/dev/null
     [ "$(ls build/answers)" = "ch02_sum.deux.c
 list" ]
-    touch build/answers/ch02_sum.{deux,two}{,.part} # what was compiled from an answer goes with it
+    touch build/answers/ch02_sum.{deux,two}{,.part} # programs compiled from an answer are removed with it
     read_by tangle.lua chapters/02-sum.md chapters/solutions/02.md >/dev/null
     [ "$(ls build/answers)" = "ch02_sum.deux
 ch02_sum.deux.c
@@ -119,7 +119,7 @@ ch02_sum.deux.part
 list" ]
 }
 
-@test "an answer that is none is named by its line" {
+@test "an answer in the wrong form is named by its line" {
     cat >chapters/solutions/02.md <<'END'
 ``` {.c .answer of=ch02-add name=two}
 total += 1;
@@ -194,7 +194,7 @@ END
     [[ $text == *"It is two"*"in place of ⟨Add⟩"*"total += 3;"* ]]
 }
 
-@test "an exercise without a solution, one of no exercise, one out of order, and stars that are none" {
+@test "an exercise without a solution, a solution of no exercise or out of order, and wrong stars are errors" {
     cp chapters/solutions/02.md whole
     sed -i '/of=2}/,$d' chapters/solutions/02.md
     expect_errors "chapters/02-sum.md: exercise 2 has no solution in chapters/solutions/02.md"

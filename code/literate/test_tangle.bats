@@ -47,7 +47,7 @@ model() {
     diff -r "$fixture/expected/build" build
 }
 
-@test "it names the files that it wrote, and the second time none" {
+@test "tangle names the files that it wrote: none when nothing has changed" {
     tangle_fixture > first
     printf '%s\n' code/ch02_sum.c build/tangled/ch02_sum.c build/starters/ch02_sum.c \
         code/ch03_more.cu build/tangled/ch03_more.cu build/starters/ch03_more.cu \
@@ -172,7 +172,7 @@ END
       chunk return 'Return it' $'zero *= 2;\nreturn zero;'; } | expect_program
 }
 
-@test "titles: no line parts the first statement of a block, or the last, from its braces" {
+@test "titles: no empty line stands between a block's braces and its first or last statement" {
     cat > expected <<'END'
 int main(void)
 {
@@ -228,7 +228,7 @@ END
       chunk more 'Add more' $'one += 2; // more\nreturn one; // enough'; } | expect_program
 }
 
-@test "titles: none that is the function's name; part of a name or of the arguments is not enough" {
+@test "titles: one that repeats the function's name is left out; part of the name or of the arguments is not enough" {
     cat > expected <<'END'
 static int load_tile(int row)
 {
@@ -253,7 +253,7 @@ END
       chunk c 'Load a til' $'static int load_tiles(int row)\n{\n    return row;\n}'; } | expect_program
 }
 
-@test "titles: none between a pragma, a head or half a statement and what belongs to it" {
+@test "titles: none between a pragma, a loop's head or half a statement and the code that follows" {
     cat > expected <<'END'
 int main(void)
 {
@@ -277,7 +277,7 @@ END
       chunk add 'Add a number' 'a += i;'; chunk one 'The number one' '1;'; } | expect_program
 }
 
-@test "titles: a chunk of chunks alone leaves it to them; no title stands below a title or comment" {
+@test "titles: a chunk that only refers to chunks has none of its own; no title stands below a title or comment" {
     cat > expected <<'END'
 // ---- Count ----
 static int count;
@@ -680,7 +680,7 @@ END
     TANGLE=check tangle chapters/*.md
 }
 
-@test "error: only a chunk is printed later, and none that a student writes" {
+@test "error: .later on anything but a chunk, or on a chunk that a student writes" {
     expect_errors 'chapters/02-x.md:6: chunk ch02-a is printed later, and the starter at chapters/02-x.md:9 stands in for it' \
         'chapters/02-x.md:12: chunk ch02-b has no replaces= here, so nothing that changes' \
         'chapters/02-x.md:15: only a chunk can be printed later' \
@@ -712,7 +712,7 @@ int not_a_chunk;
 END
 }
 
-@test "error: what differs takes more than what it is of" {
+@test "error: a difference that takes more lines than the chunk" {
     expect_errors 'chapters/02-x.md:9: chunk ch02-b has 3 lines, and what it changes takes 4: print it whole' << 'END'
 ``` {.c file=code/ch02_x.c}
 <<ch02-a>>

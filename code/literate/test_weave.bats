@@ -68,7 +68,7 @@ line_of() { # FILE PATTERN
 @test "pdf: chunks carry name, number, and links to where they are used, go on, and what they replace" {
     grep -q 'Scale one tile of keys⟩ *≡ *1\.3' "$made/build/book.txt"
     grep -q 'Used in code/ch02_fast.cu of chapter 2 (p. A[0-9]*)' "$made/build/book.txt"
-    run -1 grep -n 'Used in code/ch01_scale.cu\|ontinued on\|Continues from' "$made/build/book.txt" # not in its own chapter
+    run -1 grep -n 'Used in code/ch01_scale.cu\|ontinued on\|Continues from' "$made/build/book.txt" # none within a chapter
     grep -q 'Used in .*code/ch01_scale.cu' "$made/build/book.html"
     grep -q 'continued in ' "$made/build/book.html"
     grep -q 'Replaces ⟨Scale one tile of keys⟩ of chapter 1 (p. [0-9]*): 4 lines added, 3 removed' \
@@ -91,7 +91,7 @@ line_of() { # FILE PATTERN
     grep -qE '^code/ch02_fast.cu 2\.1, from p\. [0-9]+$' rest.txt
     grep -qE '^⟨Wait until the GPU has done all of it⟩ ≡ 2\.3, from p\. [0-9]+$' rest.txt
     grep -qE '^⟨Launch a quarter of the threads⟩ ≡ 2\.2, from p\. [0-9]+$' rest.txt
-    # Each line of the program is there once, and in the appendix lines wider than a column are
+    # Each line of the program is printed once; in the appendix a line wider than a column is
     # broken.
     [ "$(cat "$made"/build/{book,programs}.txt | grep -c 'cudaGetErrorString')" -eq 1 ]
     grep -q '^if (cudaError_t error = cudaDeviceSynchronize(); error != *$' rest.txt
@@ -108,7 +108,7 @@ line_of() { # FILE PATTERN
     [ "$(grep -o 'laterpart{[^}]*}{}' line | wc -l)" -eq 2 ]
 }
 
-@test "pdf: the rest is a volume of its own, links lead from one to the other, and page numbers go on" {
+@test "pdf: code printed later is a volume of its own; links lead from volume to volume, and page numbers go on" {
     /usr/bin/python3 - "$made/build" <<'EOF'
 import sys
 
@@ -180,7 +180,7 @@ EOF
     grep -q 'STARTER TEXT' build/out
 }
 
-@test "what is printed later needs one place in the book" {
+@test "a book with chunks printed later needs exactly one place for them" {
     at=chapters/02-scale-faster.md
     n=$(line_of $at '.later file=')
     needs="and no chapter has a place for the rest of the programs: ::: {.rest}"
@@ -259,7 +259,7 @@ EOF
     grep -qF '<a class="level2" href="#sec-SP-kind"><span class="number">SP.1</span>' "$made/build/book.html"
 }
 
-@test "the index: marks, sub-entries, code, see; a mark twice on a page is one page; terms in the back" {
+@test "the index: marks, sub-entries, code, see; two marks on a page give one page number; terms in the back" {
     page() { # of a line
         pdftotext -layout "$made/build/book.pdf" - | awk -v RS='\f' -v at="$1" '$0 ~ at { print $NF; exit }'
     }
@@ -523,7 +523,7 @@ EOF
     [ "$output" = "pages: --most many: a number of pages" ]
 }
 
-@test "LaTeX's first run: room for contents and page numbers by where labels stand, for others by their chapter" {
+@test "LaTeX's first run: page numbers and room for contents are guessed from where labels or chapters stand" {
     {
         printf '\\label{before}\n\\begin{document}\n\\chunkhead{near}\n'
         yes '\section{One}' | head -300
@@ -569,7 +569,7 @@ EOF
     grep -q "^chapters/02-scale-faster.md:$n: Missing character: There is no 𓀀" stderr
     grep -q "^chapters/02-scale-faster.md:$((n + 2)): Overfull .hbox" stderr
     [ "$(wc -l < stderr)" -eq 2 ]
-    [ "$(wc -l < runs)" -eq 1 ] # later lines of book.tex move, their pages do not: one run will do
+    [ "$(wc -l < runs)" -eq 1 ] # lines of book.tex move, but no page number does: one run of LaTeX suffices
 }
 
 @test "bad usage, a missing book, a missing chapter, a missing tool" {

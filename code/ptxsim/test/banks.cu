@@ -1,6 +1,6 @@
-// banks.cu: the accesses that "An SM in six pages" counts. One warp makes each of
-// them once, on a line of its own: `make banks` shows what the simulator counts
-// there, and test_banks.bats holds the pages' answers equal to it.
+// banks.cu: the accesses that "An SM in six pages" counts. One warp makes each
+// access once, on a line of its own: `make banks` shows the simulator's counts
+// for each line, and test_banks.bats compares the pages' answers with them.
 #include <stdio.h>
 
 enum { WORDS = 2048 };

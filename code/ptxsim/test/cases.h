@@ -19,9 +19,9 @@ static int run_case(const Case &c, bool wrong, const Launch &launch)
     return error != cudaSuccess;
 }
 
-// `cases`: each has a name and two kernels, the right one and the wrong one. launch(c, kernel)
-// launches it. With SCHEDULES, it is launched under so many schedules, each in a process of its
-// own, since a failed launch is the last of its process. Exit status: 0 no launch failed, 1 all
+// `cases`: each has a name and two kernels, a right one and a wrong one; launch(c, kernel) launches
+// one of the two. With SCHEDULES, the launch is repeated under SCHEDULES schedules, each in its own
+// process, since after a failed launch a process can launch no more. Exit status: 0 no launch failed, 1 all
 // failed, 2 some failed, bad usage, or a process that ended otherwise.
 template <typename Case, int COUNT, typename Launch>
 static int cases_main(int argc, char **argv, const Case (&cases)[COUNT], const Launch &launch)

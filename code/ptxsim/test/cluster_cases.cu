@@ -305,8 +305,8 @@ template <bool WRONG> __global__ void multicast(int *out)
     cluster.sync();
 }
 
-// The other block waits for its tile, and this one reads it there, but met that block only before
-// the wait.
+// The other block waits for its tile, and this block reads the tile there. The two have met, but
+// only before the wait.
 template <bool WRONG> __global__ void read_there(int *out)
 {
     __shared__ alignas(16) int tile[N];

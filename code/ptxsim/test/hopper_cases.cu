@@ -125,7 +125,7 @@ template <bool WRONG> __global__ void overwritten(int *out, const CUtensorMap *)
     out[threadIdx.x] = (int)d[0] + t.b[threadIdx.x];
 }
 
-// Barriers stand around the write: they order it for the threads and not for the product.
+// Barriers before and after the write order it for the threads, but not for the product.
 template <bool WRONG> __global__ void overwritten_between(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -202,7 +202,7 @@ template <bool WRONG> __global__ void registers(int *out, const CUtensorMap *)
     out[threadIdx.x % N] = 1;
 }
 
-// They fit in an SM, but the block was launched with 64 a thread.
+// The wanted registers fit in an SM, but the block was launched with 64 a thread.
 template <bool WRONG>
 __global__ void __maxnreg__(64) registers_of_block(int *out, const CUtensorMap *)
 {
@@ -215,7 +215,7 @@ __global__ void __maxnreg__(64) registers_of_block(int *out, const CUtensorMap *
     out[threadIdx.x % N] = 1;
 }
 
-// A wait for products is no barrier for what threads have read themselves.
+// A wait for products is no barrier for ordinary reads by threads.
 template <bool WRONG> __global__ void wait_is_no_barrier(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -301,8 +301,8 @@ template <bool WRONG> __global__ void early(int *out, const CUtensorMap *map)
     await(t);
 }
 
-// One thread waits for a box, and others read it. The barrier between them stands behind the issue, and not behind the
-// wait. The flag has no fence and orders nothing: it only lets the read come late.
+// One thread waits for a box, and others read it. Their barrier comes after the issue of the copy, but not after the
+// wait. The flag has no fence and orders nothing: it only delays the read.
 template <bool WRONG> __global__ void met_before(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -323,7 +323,7 @@ template <bool WRONG> __global__ void met_before(int *out, const CUtensorMap *ma
         out[threadIdx.x] = t.b[threadIdx.x]; // <- met_before
 }
 
-// One lane waits for its warp.
+// One lane waits for a box on behalf of its warp.
 template <bool WRONG> __global__ void lane_waits(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -338,7 +338,7 @@ template <bool WRONG> __global__ void lane_waits(int *out, const CUtensorMap *ma
     out[threadIdx.x] = t.b[threadIdx.x]; // <- lane_waits
 }
 
-// Two boxes with an mbarrier each, and warps that have waited for the other one.
+// Two boxes with an mbarrier each: a warp waits for one box and reads the other.
 template <bool WRONG> __global__ void other_awaited(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -389,7 +389,7 @@ template <bool WRONG> __global__ void expected(int *out, const CUtensorMap *map)
     out[threadIdx.x] = t.b[threadIdx.x];
 }
 
-// A box into a tile that others still read.
+// A box is copied into a tile that other warps still read.
 template <bool WRONG> __global__ void reused(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -414,8 +414,8 @@ template <bool WRONG> __global__ void reused(int *out, const CUtensorMap *map)
     out[threadIdx.x] = mine + t.b[threadIdx.x];
 }
 
-// The tile is given back before its product has read it, and filled again: the copy may come before the wait
-// or after it.
+// A tile is given back before its product has read it, and is filled again: the copy may come before the wait for
+// the product or after it.
 template <bool WRONG> __global__ void released_early(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -450,7 +450,7 @@ template <bool WRONG> __global__ void released_early(int *out, const CUtensorMap
     out[threadIdx.x] = (int)d[0];
 }
 
-// A product is the warpgroup's: when one of its threads has waited, all four warps have read the tile.
+// A product belongs to the warpgroup: when one of its threads has waited, all four warps have read the tile.
 template <bool WRONG> __global__ void one_waits(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -562,7 +562,7 @@ template <bool WRONG> __global__ void store_own(int *out, const CUtensorMap *)
     }
 }
 
-// Threads read a box in the ordinary way, and the next one comes to its place.
+// Threads read a box by ordinary loads, and the next box is copied to its place.
 template <bool WRONG> __global__ void read_unfenced(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -579,7 +579,7 @@ template <bool WRONG> __global__ void read_unfenced(int *out, const CUtensorMap 
     await(t, 1);
 }
 
-// The fence is there, but behind the barrier: the thread that issues the copy need not know of it.
+// There is a fence, but after the barrier: the thread that issues the copy need not see its effect.
 template <bool WRONG> __global__ void fenced_late(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -600,8 +600,8 @@ template <bool WRONG> __global__ void fenced_late(int *out, const CUtensorMap *m
     await(t, 1);
 }
 
-// A row of global memory that threads have written, of this block or of another one, is read by a bulk copy. The
-// fence is on the writers' side, and for global memory.
+// A row of global memory that threads of this or of another block have written is read by a bulk copy. The fence is on
+// the writers' side, and is one for global memory.
 __device__ int flag;
 __device__ __align__(16) int written[N];
 
@@ -677,7 +677,7 @@ __device__ __forceinline__ void store_box(const CUtensorMap *map, const void *fr
         : "memory");
 }
 
-// A box lies half outside of the tensor: its other half has to arrive.
+// A box lies half outside of the tensor: the half inside has to arrive there.
 template <bool WRONG> __global__ void store_outside(int *, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -692,9 +692,9 @@ template <bool WRONG> __global__ void store_outside(int *, const CUtensorMap *ma
     }
 }
 
-// ---- The cases of the table of race tools (appendix A), each after a report ----------------------
+// ---- The cases of the table of race tools (appendix A), each modelled on a bug report ------------
 
-// A block polls a flag, and TMA fetches what came before it. deepseek-ai/DeepEP#621.
+// A block polls a flag, and TMA then fetches what was written before the flag. deepseek-ai/DeepEP#621.
 template <bool WRONG> __global__ void flag_polled(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -725,7 +725,7 @@ __device__ __forceinline__ void load_row(int *to, const int *from, uint64_t *ful
                  : "memory");
 }
 
-// A warp reads the row of a stage, and its first lane has the next one loaded there. deepseek-ai/DeepEP#642.
+// A warp reads a row in a stage; then its first lane has the next row loaded there. deepseek-ai/DeepEP#642.
 template <bool WRONG> __global__ void read_then_load(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -745,8 +745,8 @@ template <bool WRONG> __global__ void read_then_load(int *out, const CUtensorMap
     out[threadIdx.x] = sum;
 }
 
-// A copy through two stages: the next load into a stage waits for all stores but one, and that one may be the
-// stage's own. deepseek-ai/DeepEP#657.
+// A copy through two stages: the next load into a stage waits for all stores but one, and the store left out may be
+// this stage's. deepseek-ai/DeepEP#657.
 template <bool WRONG> __global__ void copied_through(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -776,7 +776,7 @@ template <bool WRONG> __global__ void copied_through(int *out, const CUtensorMap
 }
 
 // A ring of two stages: one warp loads rows, three read them and give the stage back, with a fence on one of two
-// paths. Dao-AILab/flash-attention#2462. The right one is what racecheck is reported to take for a race there.
+// paths. The right version is one that racecheck is said to report as a race. Dao-AILab/flash-attention#2462.
 template <bool WRONG> __global__ void two_paths(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -842,7 +842,7 @@ template <bool WRONG> __global__ void no_tiles(int *out, const CUtensorMap *)
     }
 }
 
-// A tile is stored in a loop, and nothing waits before the next one comes to its place. NVIDIA/Fuser#5448.
+// A tile is stored in a loop; nothing waits before the next tile is written to its place. NVIDIA/Fuser#5448.
 template <bool WRONG> __global__ void store_loop(int *out, const CUtensorMap *)
 {
     __shared__ __align__(16) int row[N];

@@ -6,9 +6,9 @@
 //   micro_kernels --list          names them
 //
 // A kernel is named by what it does: shared loads of 8 bytes at a stride of 3 are load8_stride_3.
-// Its 264 CTAs of one warp (two for each SM of an H200, so that no counter is read on a busier SM
-// than another's) make one access each of the pattern. It stands in volatile assembly, alone: ptxas
-// has nothing to merge it with.
+// It has 264 CTAs of one warp: two for each SM of an H200, so that all SMs are equally busy whichever
+// of them a counter is read on. Each CTA makes one access with the pattern. The access is the only
+// one, in volatile assembly: ptxas has nothing to merge it with.
 #include <cuda_fp16.h>
 #include <mma.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static __device__ u32 mix(u32 lane, u32 seed)
     return x ^ x >> 15;
 }
 
-// ---- One access of each kind: what it reads, so that it cannot be left out ----------------------
+// ---- One access of each kind; its result is used, so that the access cannot be left out ---------
 
 #define LOAD_1(name, op, constraint)                                                               \
     static __device__ u32 name(u32 shared, char *global)                                           \
@@ -161,14 +161,14 @@ LOAD_4(matrix4t, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", AT_SHARED)
     X(kind, random_6, mix(lane, 6) % 8 * bytes, true)                                              \
     X(kind, random_7, mix(lane / 2, 7) % (SHARED_BYTES / bytes) * bytes, true)                     \
     X(kind, random_8, mix(lane, 8) % 256 * bytes, mix(lane, 98) & 1)
-// Neighbours that agree, in a half of the warp only or in another way in each half.
+// Neighbouring lanes with one address: in one half of the warp only, or differently in each half.
 #define MIXES(X, kind, bytes)                                                                      \
     X(kind, mix_pairs_low, (lane < 16 ? lane / 2 : lane) * bytes, true)                            \
     X(kind, mix_pairs_both_ways, (lane < 16 ? lane / 2 : lane / 4 * 2 + lane % 2) * bytes, true)   \
     X(kind, mix_pairs_random, mix(lane / 2, 11) % 64 * bytes, true)                                \
     X(kind, mix_pairs_masked, lane / 2 * bytes, mix(lane, 97) & 1)                                 \
     X(kind, mix_pairs_quarter, (lane < 8 ? lane : lane / 2) * bytes, true)
-// An address that is the same in all lanes, as the compiler cannot know.
+// An address that is the same in all lanes, which the compiler cannot see.
 #define LOADED_SAME(X, kind, bytes)                                                                \
     X(kind, same_loaded, ((volatile u32 *)words)[lane] * bytes, true)
 #define WIDE(X, kind, bytes)                                                                       \
@@ -439,7 +439,7 @@ int main(int argc, char **argv)
             continue;
         kernels[i].run<<<CTAS, 32>>>(memory, 0x12345677u);
         cudaError_t refused = cudaGetLastError();
-        if (refused != cudaSuccess) { // one that cannot be launched leaves the others
+        if (refused != cudaSuccess) { // the other kernels are launched all the same
             fprintf(stderr, "%s: %s\n", kernels[i].name, cudaGetErrorString(refused));
             failed++;
         }

@@ -1,9 +1,10 @@
-// model_programs.cu: programs drawn at random of fences, scopes, masks, proxies and asynchronous copies, by a few threads
-// of two blocks; and PTX's memory model the plain way: what is done is a node, what orders is an edge, and two accesses
-// to one place are a race if no path leads from one to the other. It includes nothing of the simulator, which must say
-// the same. test_races.bats runs them, and `mutants` with the simulator's rules weakened one by one:
+// model_programs.cu: random programs of a few threads of two blocks, with fences, scopes, masks, proxies and
+// asynchronous copies. They are judged twice: by the simulator, and by PTX's memory model as a graph, in which
+// operations are nodes, orders are edges, and two accesses to one place are a race if no path leads from one to the
+// other. The graph shares no code with the simulator. test_races.bats runs this; so does `mutants`, with the
+// simulator's rules weakened one by one:
 //   model_programs COUNT SEED
-// prints each program about which the two differ, and how many of them have a race.
+// prints each program about which the two judges differ, and how many programs have a race.
 #include <cuda_runtime.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,10 +16,10 @@
 #include <vector>
 
 constexpr int BLOCKS = 2, WARPS = 2,
-              LANES = 3; // of a warp, those that do anything but wait at a barrier
+              LANES = 3; // lanes of a warp that act; the others only wait at barriers
 constexpr int OF_BLOCK = WARPS * LANES, ACTORS = BLOCKS * OF_BLOCK;
 constexpr int STEPS = 16, PLACES = 2,
-              UNIT = 16; // places of shared memory and of global memory, of 16 bytes
+              UNIT = 16; // PLACES of 16 bytes in shared memory, and as many in global memory
 
 enum kind {
     LOAD,
@@ -26,18 +27,18 @@ enum kind {
     ADD,         // atomic, of a scope
     FENCE,       // of a scope
     PROXY_FENCE, // fence.proxy.async
-    SYNCWARP,    // of the lanes in `mask`; `extra`: one that the mask leaves out is there, too
+    SYNCWARP,    // of the lanes in `mask`; `extra`: a lane outside of the mask that comes, too
     SYNCTHREADS,
-    SEND,      // a volatile store of a flag
-    RECEIVE,   // waits for the flag of step `of`
-    COPY,      // cp.async to shared memory
-    COPY_TOLD, // the same with an mbarrier of its own, which is told of all of the thread's
-    COPY_WAIT, // for all of the thread's
+    SEND,    // a volatile store of a flag
+    RECEIVE, // waits for the flag of step `of`
+    COPY,    // cp.async to shared memory
+    COPY_TOLD, // cp.async with an mbarrier of its own, which is told of all copies of the thread so far
+    COPY_WAIT, // for all cp.async of the thread
     TELL,      // st.async, with an mbarrier of its own
     PULL,      // a bulk copy to shared memory, with an mbarrier of its own
     PULL_WAIT, // for the mbarrier of step `of`
     PUSH,      // a bulk copy from shared memory
-    PUSH_WAIT, // for all of the thread's
+    PUSH_WAIT, // for all PUSHes of the thread
     KINDS,
     NOTHING = KINDS
 };
@@ -120,7 +121,7 @@ __device__ void pull(void *to, const void *from, uint64_t *barrier)
         : "memory");
 }
 
-// NARROW: a program has a scope of one block. The simulator keeps otherwise what the others release.
+// NARROW: some scope in the program is one block. Then the simulator stores releases in another way.
 template <bool NARROW>
 __device__ void act(const step &s, int i, char *at, uint64_t *barriers, int *flags,
                     char *private_places)
@@ -128,7 +129,7 @@ __device__ void act(const step &s, int i, char *at, uint64_t *barriers, int *fla
     char *mine = private_places + i * 2 * UNIT;
     switch (s.kind) {
     case LOAD: *(int *)mine = *(int *)at; break;
-    case STORE: *(int *)at = 1000 * (i + 1); break; // to store what is there is no race
+    case STORE: *(int *)at = 1000 * (i + 1); break; // a new value: storing an equal one is no race
     case ADD:
         if constexpr (NARROW)
             if (s.cta) {
@@ -275,8 +276,8 @@ static bool is_told_later(const program &p, int i, int j)
            i < j;
 }
 
-// A cp.async that some thread waits for by its mbarrier, and its own thread, too: who has met that thread between the two
-// waits knows of it in the simulator.
+// Whether some thread waits for this cp.async by its mbarrier, and its own thread waits, too. In the simulator,
+// whoever has met the own thread between the two waits knows of the copy.
 static bool is_awaited_twice(const program &p, int i)
 {
     bool own = false, seen = false;
@@ -288,7 +289,7 @@ static bool is_awaited_twice(const program &p, int i)
     return own && seen;
 }
 
-// Program order, and copies: after their issue, and before a wait of the right kind.
+// Adds program order, and the order of copies: after their issue, and before a wait of the right kind.
 static void order_threads(graph &g, const program &p, bool lenient)
 {
     for (int actor = 0; actor < ACTORS; ++actor)
@@ -331,12 +332,12 @@ static void order_barriers(graph &g, const program &p)
                     g.edge(g.node(i, a), g.node(i, b));
 }
 
-// A fence, a flag, the wait for it and a fence: the first fence comes before the second. lenient: so does an earlier
-// fence by any thread of the sender's block, and atomic operations on one place come before each other, but none before
-// operation `but`. raw: the flag also comes before the wait, without fences.
+// A fence, a flag, a wait for the flag and a fence: the first fence comes before the second. lenient: an earlier
+// fence by any thread of the sender's block does so, too, and atomic operations on one place come before each
+// other, but none before operation `but`. raw: the flag comes before the wait even without fences.
 static void order_messages(graph &g, const program &p, bool lenient, bool raw, int but)
 {
-    graph before = g; // what is known without messages
+    graph before = g; // the order without messages
     before.close();
     for (int r = 0; r < STEPS; ++r) {
         if (p.steps[r].kind != RECEIVE)
@@ -354,7 +355,8 @@ static void order_messages(graph &g, const program &p, bool lenient, bool raw, i
                     g.edge(g.node(f, left.actor), g.node(a, to));
             }
     }
-    for (int i = 0; lenient && i < STEPS; ++i) // atomics of one place may tell one another anything
+    for (int i = 0; lenient && i < STEPS;
+         ++i) // atomic operations on one place may order each other either way
         for (int j = 0; j < STEPS; ++j)
             if (i != j && j != but && p.steps[i].kind == ADD && p.steps[j].kind == ADD &&
                 p.steps[i].place == p.steps[j].place && p.steps[i].shared == p.steps[j].shared)
@@ -392,7 +394,7 @@ static bool morally_strong(const step &a, const step &b)
            ((!a.cta && !b.cta) || block_of(a.actor) == block_of(b.actor));
 }
 
-// Whether access i comes before access j: through a proxy fence, if only j is the asynchronous proxy's.
+// Whether access i comes before access j; if only j is of the asynchronous proxy, a proxy fence must be on the way.
 static bool comes_before(const graph &g, const program &p, int i, int j)
 {
     const step &a = p.steps[i], &b = p.steps[j];
@@ -448,8 +450,8 @@ static int below(int n)
     return (int)((state >> 33) % (uint64_t)n);
 }
 
-// Draws a step for the end of the program; NOTHING where the step that was drawn may not stand
-// there.
+// Draws a step for the end of the program; a step that is not allowed there becomes
+// NOTHING.
 static step draw_step(const program &p, int i)
 {
     static const int8_t often[] = {
@@ -480,7 +482,7 @@ static step draw_step(const program &p, int i)
 
 // ---- Beginnings ---------------------------------------------------------------------------------
 
-// Accesses that single steps hardly ever make in that order. Who takes part is drawn, and each fence's scope.
+// Sequences of accesses that steps drawn one by one hardly ever form. Threads and fences' scopes are drawn.
 static step access_of(int8_t kind, int actor, int place)
 {
     step s = {kind, (int8_t)actor, (int8_t)place};
@@ -539,8 +541,8 @@ static int draw_two_adds(step *s)
     return 2;
 }
 
-// All lanes of a warp read a place, the first of them meets some of the others, and writes: a race with those that it has
-// not met, be they the last readers.
+// All lanes of a warp read a place; the first lane meets some of the others, and writes: a race with the lanes that
+// it has not met, even if these were the last to read.
 static int draw_readers(step *s)
 {
     int warp = below(ACTORS / LANES), first = below(LANES), n = 0;
@@ -552,8 +554,8 @@ static int draw_readers(step *s)
     return n;
 }
 
-// A place is read, and a bulk copy writes there; or a bulk copy reads it, and it is written: with what has to stand
-// between, or without.
+// A place is read, then a bulk copy writes it; or a bulk copy reads a place, which is then written: with the fence and
+// barrier that are needed in between, or without.
 static int draw_copied(step *s, bool pull)
 {
     int block = below(BLOCKS), n = 0;
@@ -570,8 +572,8 @@ static int draw_copied(step *s, bool pull)
     return n;
 }
 
-// A copy of which an mbarrier is told, a barrier, a wait for it by one thread, and an access by another one: which has met
-// the one that has waited, or has not.
+// A copy that an mbarrier is told of, a barrier, a wait for the copy by one thread, and an access by another
+// thread, which has met the waiting thread or has not.
 static int draw_awaited(step *s)
 {
     int block = below(BLOCKS), n = 0;
@@ -588,8 +590,8 @@ static int draw_awaited(step *s)
     return n;
 }
 
-// A thread copies to two places, with an mbarrier each: who waits for the second one knows of the first copy, too, whether
-// another thread has waited for that or not.
+// A thread copies to two places, with an mbarrier each: a wait for the second mbarrier covers the first copy, too,
+// whether another thread has waited for the first mbarrier or not.
 static int draw_told_twice(step *s)
 {
     int block = below(BLOCKS), n = 0;
@@ -620,7 +622,7 @@ static int draw_beginning(step *s)
     return 0;
 }
 
-// A program ends with its first race, and most steps that would be one are drawn again.
+// A program ends with its first race; most steps that would be a race are drawn again.
 static bool draw(program *p)
 {
     verdict is = PERHAPS;
@@ -664,7 +666,7 @@ static void print(const program &p)
     }
 }
 
-// 0: no race is told; 1: one is.
+// Returns 0 if no race is reported, 1 if one is.
 static int launch(const program &p)
 {
     char *global, *private_places;

@@ -1,5 +1,5 @@
-// ptx.h: the kernels of ptx/*.ptx. "control.loops" is the kernel `loops` of control.ptx, with what stands before it
-// (functions, variables, comments) from the end of the kernel before; "frame.frame" is the frame.
+// ptx.h: the kernels of ptx/*.ptx. "control.loops" is the kernel `loops` of control.ptx, with all text between the
+// previous kernel and this one (functions, variables, comments); "frame.frame" is the frame.
 #ifndef PTX_H
 #define PTX_H
 
@@ -66,7 +66,7 @@ static void ptx_fill(char to[PTX_BYTES], const char *from, const char *end,
 }
 
 // A whole text: the frame's head, the kernel's part, and in a kernel whose parameter is `out` the frame's body.
-// It lasts until the next one.
+// The text is valid until the next call.
 static char *ptx_text(const char *frame, const char *name, const char *const with[PTX_HOLES])
 {
     static const char framed[] = "(.param .u64 out)\n{\n";

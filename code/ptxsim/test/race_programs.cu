@@ -1,10 +1,10 @@
 // race_programs.cu: programs drawn at random: accesses of one block to shared memory, or of four
 // blocks to global memory, plain and strong ones of several sizes; barriers between them; and flags
-// that one block waits for another to set. Which accesses have no order follows from the barriers
-// and flags alone: `past` works it out in a simple way, and the simulator must agree.
+// that one block sets and another waits for. Which accesses have no order follows from the barriers
+// and flags alone: `past` finds them in a simple way, and the simulator must agree.
 // test_races.bats runs them:
 //   race_programs shared|global words|bytes COUNT SEED
-// prints each program about which the two disagree, and how many of them have a race.
+// prints each program about which the two disagree, and how many programs have a race.
 #include <cuda_runtime.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,8 +52,8 @@ __host__ __device__ int address(const step &s, int t)
     return s.offset + (place + (s.apart ? 64 * warp : 0)) * s.size + (s.own ? BYTES * block : 0);
 }
 
-// The number to be stored, different in each step and warp: storing the same value again would not
-// be a race.
+// The number to be stored, different in each step and warp: storing an equal value would be no
+// race.
 __device__ int value(int i, int t)
 {
     return (WARPS * BLOCKS * i + t / 32 + 1) * 0x01010101;
@@ -117,8 +117,8 @@ template <bool WORDS> __device__ int access(const step &s, int i, int t, char *m
     return 0;
 }
 
-// All threads of block s.from have done what comes before the flag when those of block s.to go on
-// behind it.
+// When the threads of block s.to go on past the flag, all threads of block s.from have done what
+// comes before it.
 __device__ void hand_over(const step &s, int *flag)
 {
     if (blockIdx.x != s.from && blockIdx.x != s.to)
@@ -181,7 +181,8 @@ enum verdict { NONE, PERHAPS, TOLD };
 // What has been done so far, by all threads.
 struct past {
     int threads;
-    int known[BLOCKS * THREADS][BLOCKS * THREADS]; // how far a thread has seen the clocks of all
+    int known[BLOCKS * THREADS]
+             [BLOCKS * THREADS]; // [thread][other]: the other's clock that it has seen
     std::vector<accessed> bytes[BLOCKS * BYTES];
 
     past(int blocks) : threads(blocks * THREADS)
@@ -198,7 +199,7 @@ struct past {
                 f(t, bytes[address(s, t) + b]);
     }
 
-    bool apart(const accessed &a, int t) // from what the thread does now
+    bool apart(const accessed &a, int t) // whether `a` has no order with what thread t does now
     {
         return a.thread != t && a.time > known[t][a.thread];
     }
@@ -246,8 +247,8 @@ struct past {
         return is;
     }
 
-    // Threads from `first` on learn what all of them know, and what is in `more`; their knowledge
-    // is then also in `more`.
+    // `count` threads from `first` on learn what any of them knows, and what is in `more`; their
+    // common knowledge is then also in `more`.
     void meet(int first, int count, std::vector<int> &more)
     {
         more.resize(threads);
@@ -355,7 +356,7 @@ static void print(const program &p)
             printf("  %s\n", kinds[s.kind]);
 }
 
-// 0: no race is told; 1: one is.
+// Returns 0 if no race is reported, 1 if one is.
 static int launch(const program &p, bool shared, bool words)
 {
     void (*const kernels[2][2])(program, char *, int *, int *) = {

@@ -83,7 +83,7 @@ template <bool WRONG> __global__ void copy_reuse(int *out, const int *in)
     out[t] = sum;
 }
 
-// The warps copy what others have written, all lanes one after the other.
+// Warps copy what other warps have written, all lanes one after the other.
 template <bool WRONG> __global__ void copy_source(int *out, const int *)
 {
     __shared__ alignas(16) int tile[4 * N];
@@ -98,7 +98,7 @@ template <bool WRONG> __global__ void copy_source(int *out, const int *)
     out[4 * t] = tile[4 * t];
 }
 
-// Other warps write what these have copied.
+// Other warps overwrite the words that these warps have copied from.
 template <bool WRONG> __global__ void copy_source_again(int *out, const int *in)
 {
     __shared__ alignas(16) int tile[4 * N];
@@ -265,7 +265,7 @@ template <bool WRONG> __global__ void arrivals(int *out, const int *in)
     hand_over<WRONG ? 2 : 0>(out, in); // <- hands
 }
 
-// cp.async that arrives at an mbarrier: who waits there needs no other wait.
+// cp.async that arrives at an mbarrier: a thread that waits there needs no other wait.
 template <bool WRONG> __global__ void copy_mbarrier(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -285,8 +285,8 @@ template <bool WRONG> __global__ void copy_mbarrier(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_mbarrier
 }
 
-// One thread waits for the mbarrier, and others that have met it behind the issue only read. The flag has no fence and
-// orders nothing: it only lets the read come late.
+// One thread waits for the mbarrier. Other threads read: they have met it after the issue, but not after the wait. The
+// flag has no fence and orders nothing: it only delays the read.
 template <bool WRONG> __global__ void copy_seen(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -315,8 +315,8 @@ template <bool WRONG> __global__ void copy_seen(int *out, const int *in)
         out[t] = tile[N - 1 - t]; // <- copy_seen
 }
 
-// Each thread waits for its own copies, of which an mbarrier is told, too, and reads those of others that it has met
-// before that wait only.
+// Each thread waits for its own copies, of which an mbarrier is told, too. It reads copies of other threads, which
+// it has met before the wait, but not after it.
 template <bool WRONG> __global__ void copy_own_wait(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -336,8 +336,8 @@ template <bool WRONG> __global__ void copy_own_wait(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_own_wait
 }
 
-// The producers drain their copies after they have handed them over; the wrong consumers take them
-// unasked.
+// The producers wait for their copies only after they have handed the tile over by an mbarrier; the
+// wrong consumers do not wait at the mbarrier.
 template <bool WRONG> __global__ void copy_drained(int *out, const int *in)
 {
     __shared__ int tile[N / 2];
@@ -373,7 +373,7 @@ __device__ void wmma_double(float *tile)
     }
 }
 
-// In the wrong one a lane looks at elements that others have stored, with no barrier of the warp.
+// In the wrong version a lane reads elements that other lanes have stored, with no __syncwarp().
 template <bool WRONG> __global__ void wmma_looked_at(int *out, const int *in)
 {
     __shared__ float tiles[N / 32][256];
@@ -387,7 +387,7 @@ template <bool WRONG> __global__ void wmma_looked_at(int *out, const int *in)
     out[t] = (int)tiles[warp][t % 32 * 8]; // <- wmma_looked_at
 }
 
-// In the wrong one all warps have the same tile.
+// In the wrong version all warps use the same tile.
 template <bool WRONG> __global__ void wmma_in_place(int *out, const int *in)
 {
     __shared__ float tiles[N / 32][256];
@@ -400,7 +400,7 @@ template <bool WRONG> __global__ void wmma_in_place(int *out, const int *in)
     out[t] = (int)tiles[warp][t];
 }
 
-// Lanes that run in step, and volatile: no order either.
+// Lanes that run in step and use volatile memory have no order, either.
 template <bool WRONG> __global__ void in_step(int *out, const int *in)
 {
     __shared__ volatile int sums[N];
@@ -417,7 +417,7 @@ template <bool WRONG> __global__ void in_step(int *out, const int *in)
     out[t] = sums[t];
 }
 
-// The same in global memory.
+// Lanes in step in global memory.
 __device__ volatile int sums[N];
 
 template <bool WRONG> __global__ void in_step_global(int *out, const int *in)
@@ -429,7 +429,7 @@ template <bool WRONG> __global__ void in_step_global(int *out, const int *in)
     out[t] = sums[t ^ 1]; // <- in_step_global
 }
 
-// A flag between the lanes of a warp is not such code.
+// A flag between the lanes of a warp makes an order, unlike lanes in step.
 template <bool WRONG> __global__ void lane_flag(int *out, const int *in)
 {
     __shared__ volatile int ready;
@@ -451,8 +451,8 @@ template <bool WRONG> __global__ void lane_flag(int *out, const int *in)
     }
 }
 
-// Nor is a flag that all lanes read, round after round, until one of them has set it: only a lane that
-// computes with the value needs an order.
+// A flag that all lanes read, round after round, until one of them has set it, is no race: only a lane that
+// computes with the flag's value needs an order.
 template <bool WRONG> __global__ void polled(int *out, const int *in)
 {
     __shared__ volatile int done;
@@ -486,7 +486,7 @@ template <bool WRONG> __global__ void left(int *out, const int *in)
 
 // ---- Flags ------------------------------------------------------------------------------------
 
-// One warp tells another by a flag; the wrong one tells nobody.
+// One warp signals to another by a flag; in the wrong version it does not.
 template <bool WRONG> __global__ void flag(int *out, const int *in)
 {
     __shared__ int value;
@@ -510,7 +510,7 @@ template <bool WRONG> __global__ void flag(int *out, const int *in)
     __syncthreads();
 }
 
-// As before, but the wait counts its rounds: no state ever comes back.
+// As before, but the wait counts its rounds, so that the warp's state never repeats.
 template <bool WRONG> __global__ void flag_counted(int *out, const int *in)
 {
     __shared__ volatile int ready;
@@ -528,7 +528,7 @@ template <bool WRONG> __global__ void flag_counted(int *out, const int *in)
     }
 }
 
-// A loop whose counter stands still, of some lanes while the others have ended.
+// Some lanes loop with a counter that does not change, after the other lanes have ended.
 template <bool WRONG> __global__ void endless(int *out, const int *in)
 {
     int sum = 0;
@@ -542,7 +542,7 @@ template <bool WRONG> __global__ void endless(int *out, const int *in)
     out[threadIdx.x] = sum;
 }
 
-// A loop that stores what is there already, and waits for what nobody stores.
+// A loop that stores equal values again and again, and waits for a value that nobody stores.
 template <bool WRONG> __global__ void endless_stores(int *out, const int *in)
 {
     __shared__ volatile int ready[2];
@@ -558,7 +558,7 @@ template <bool WRONG> __global__ void endless_stores(int *out, const int *in)
     out[t] = in[t];
 }
 
-// Each block waits for the one before it; in the wrong one the first waits for the last.
+// Each block waits for the one before it; in the wrong version the first waits for the last.
 __device__ int turn[4];
 
 template <bool WRONG> __global__ void chain(int *out, const int *in)
@@ -580,7 +580,7 @@ template <bool WRONG> __global__ void chain(int *out, const int *in)
     __syncthreads();
 }
 
-// A lock that its owner takes again.
+// A lock whose owner waits for it again.
 __device__ int lock;
 
 template <bool WRONG> __global__ void twice_locked(int *out, const int *in)
@@ -599,7 +599,7 @@ template <bool WRONG> __global__ void twice_locked(int *out, const int *in)
     }
 }
 
-// A loop that goes round a number which it never meets: an even one among odd ones.
+// A loop until x is a certain even number, while x is always odd.
 template <bool WRONG> __global__ void missed_end(int *out, const int *in)
 {
     unsigned x = 1;
@@ -630,7 +630,7 @@ template <bool WRONG> __global__ void lanes_spin(int *out, const int *in)
     out[t] = in[t];
 }
 
-// A loop over tiles that never comes to the next one: it loads, meets at barriers and sums up for ever.
+// A loop over tiles that never comes to the next tile: it loads, meets at barriers and sums up for ever.
 template <bool WRONG> __global__ void same_tile(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -763,8 +763,8 @@ template <bool WRONG> __global__ void last_block(int *out, const int *in)
     }
 }
 
-// A block's threads write, and behind a barrier the first of them sets a flag: a fence by that thread covers
-// what it knew at the fence, a fence by each thread what that thread had done, and nothing that came after.
+// A block's threads write, and after a barrier the first thread sets a flag. A fence by that thread covers what it
+// knew at the fence; a fence by each thread covers what that thread had done before its fence, and nothing later.
 __device__ int shown, handed[128];
 
 template <bool EARLY_FIRST, bool EARLY_EACH, bool FENCED_EACH>
@@ -805,8 +805,8 @@ template <bool WRONG> __global__ void fence_before_write(int *out, const int *in
     hand_over<false, WRONG, false>(out, in);
 }
 
-// Each block counts in order, then writes where the one before it has read. A barrier before the
-// flag completes the reads: no fence is needed for them.
+// Blocks take turns: each writes where the block before it has read. The barrier before the flag
+// completes the reads, so that they need no fence.
 __device__ int place[4 * N];
 __device__ volatile int counted[4];
 
@@ -847,7 +847,7 @@ template <bool WRONG> __global__ void fresh(int *out, const int *in)
     out[t] += in[t]; // <- fresh
 }
 
-// ---- Addresses that are wrong: no barrier helps -------------------------------------------------
+// ---- Races by a wrong address, which no barrier mends -------------------------------------------
 
 // Rows of 16 that are 12 apart.
 template <bool WRONG> __global__ void overlap(int *out, const int *in)
@@ -859,14 +859,14 @@ template <bool WRONG> __global__ void overlap(int *out, const int *in)
     out[t] = tile[t / 16 * pitch + t % 16];
 }
 
-// The same in global memory.
+// Rows of 16 that are 12 apart, in global memory.
 template <bool WRONG> __global__ void overlap_global(int *out, const int *in)
 {
     int t = threadIdx.x, pitch = WRONG ? 12 : 16;
     out[t / 16 * pitch + t % 16] = in[t]; // <- overlap_global
 }
 
-// A statement reads what another thread's has written.
+// A statement reads what the same statement of another thread writes.
 template <bool WRONG> __global__ void neighbour(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -896,7 +896,7 @@ template <bool WRONG> __global__ void runs_over(int *out, const int *in)
     out[t] = lists.to[t];
 }
 
-// Here a barrier is what is missing: rounds write the same place one after the other.
+// In this case a barrier is missing: one round after the other writes the same place.
 template <bool WRONG> __global__ void turns(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -911,7 +911,7 @@ template <bool WRONG> __global__ void turns(int *out, const int *in)
     out[t] = tile[t];
 }
 
-// Here a barrier is missing, too: a line writes two tiles, and names them as one.
+// In this case a barrier is missing, too: one line writes two tiles, which it names as one.
 template <bool WRONG> __global__ void two_tiles(int *out, const int *in)
 {
     __shared__ two_lists lists;
@@ -923,7 +923,7 @@ template <bool WRONG> __global__ void two_tiles(int *out, const int *in)
     out[t] = lists.to[N - 1 - t];
 }
 
-// No bug at all: each step gathers in its own way, and none is like another.
+// No bug at all: each step gathers words with another pattern of addresses.
 template <bool WRONG> __global__ void gathers(int *out, const int *in)
 {
     unsigned t = threadIdx.x, at = t + 1, sum = 0;
@@ -935,11 +935,11 @@ template <bool WRONG> __global__ void gathers(int *out, const int *in)
     out[t] = (int)sum;
 }
 
-// At the end of this file.
+// Defined at the end of this file.
 template <bool WRONG> __global__ void header(int *out, const int *in);
 template <bool WRONG> __global__ void borrowed_line(int *out, const int *in);
 
-// The lanes below: a mask of them leaves out the lane that asks.
+// A mask of the lanes below a lane leaves out this lane itself.
 template <bool WRONG> __global__ void outside(int *out, const int *in)
 {
     unsigned below = (1u << threadIdx.x % 32) - 1;
@@ -948,8 +948,8 @@ template <bool WRONG> __global__ void outside(int *out, const int *in)
     out[threadIdx.x] = __popc(votes & below);
 }
 
-// A barrier of half a warp, and a shuffle of some of its lanes: their masks leave out the upper half. And a shuffle whose
-// mask leaves out only lanes that are read from.
+// A __syncwarp() of half a warp and a shuffle of some of its lanes, whose masks leave out the upper half; and a shuffle
+// whose mask leaves out only lanes that are read from.
 template <bool WRONG> __global__ void outside_sync(int *out, const int *in)
 {
     if (threadIdx.x % 32 < 16)
@@ -982,7 +982,7 @@ template <bool WRONG> __global__ void block_scope(int *, const int *)
         atomicAdd(&arrivals_of_blocks, 1);
 }
 
-// A volatile message, sent or received with a fence that is for one block only.
+// A volatile message to another block, sent or received with a fence of one block's scope.
 __device__ volatile int message, sent;
 
 template <bool SEND, bool RECEIVE> __device__ __forceinline__ void pass_message(int *out)
@@ -1044,7 +1044,7 @@ template <bool WRONG> __global__ void buckets(int *, const int *)
     }
 }
 
-// A block's vector, and a word that the block before writes: its last one, or the word behind it.
+// A block stores a vector, and the block before stores a word: the vector's last, or the one after it.
 template <bool WRONG> __global__ void vector_stored(int *out, const int *in)
 {
     int t = threadIdx.x, block = blockIdx.x, next = (block + 1) % gridDim.x;
@@ -1077,7 +1077,7 @@ template <bool WRONG> __global__ void same_word(int *out, const int *in)
     out[t] = word;
 }
 
-// The last lane's word, which all lanes load.
+// All lanes load a word that the last lane has stored.
 template <bool WRONG> __global__ void last_lane(int *out, const int *in)
 {
     int t = threadIdx.x;
@@ -1140,7 +1140,7 @@ template <bool WRONG> __global__ void partly(int *out, const int *)
         out[t] = atomicOr(&word, 0);
 }
 
-// The case in global memory, between blocks.
+// Strong accesses that overlap in part, in global memory, between blocks.
 __device__ int halves;
 
 template <bool WRONG> __global__ void partly_global(int *out, const int *)
@@ -1155,7 +1155,7 @@ template <bool WRONG> __global__ void partly_global(int *out, const int *)
     }
 }
 
-// The lane that reads a whole word is not forgotten for the one that then reads a half.
+// One lane reads a whole word, then another lane reads half of it: the first must still be known.
 template <bool WRONG> __global__ void partly_read(int *out, const int *)
 {
     __shared__ int word;
@@ -1175,7 +1175,7 @@ template <bool WRONG> __global__ void partly_read(int *out, const int *)
 
 // ---- Three readers ------------------------------------------------------------------------------
 
-// Three blocks read what the fourth then writes, and only two tell it that they have.
+// Three blocks read what the fourth then writes; only two of them signal to it after their reads.
 __device__ int common, read_by;
 
 template <bool WRONG> __global__ void third_block(int *out, const int *)
@@ -1194,8 +1194,8 @@ template <bool WRONG> __global__ void third_block(int *out, const int *)
     }
 }
 
-// Three blocks read a table in a loop, some of it by each lane alone; the fourth then writes one word, and one of them
-// does not tell it that it has read. (Such reads are series: races/series.c.)
+// Three blocks read a table in a loop, parts of it with another word for each lane. The fourth block then writes
+// one word, but one of the three has not signalled to it after reading. (Such reads are series: races/series.c.)
 __device__ int tables_read;
 
 template <bool WRONG> __global__ void table_written(int *out, const int *in)
@@ -1218,7 +1218,7 @@ template <bool WRONG> __global__ void table_written(int *out, const int *in)
     }
 }
 
-// Three warps of one block read a word; a fourth one overwrites it, having waited for two of them only.
+// Three warps of one block read a word; the fourth overwrites it after waiting for two of them only.
 template <bool WRONG> __global__ void third_warp(int *out, const int *in)
 {
     int t = threadIdx.x, warp = t / 32;
@@ -1232,9 +1232,9 @@ template <bool WRONG> __global__ void third_warp(int *out, const int *in)
     }
 }
 
-// ---- More of them, each after a report ----------------------------------------------------------
+// ---- More cases, each modelled on a bug report --------------------------------------------------
 
-// The sum of the blocks before comes behind a flag. kokkos/kokkos#2681.
+// A block reads the sum of the blocks before it after it has seen their flag. kokkos/kokkos#2681.
 __device__ int sums_before[4], summed[4];
 
 template <bool WRONG> __global__ void scan(int *out, const int *in)
@@ -1255,7 +1255,7 @@ template <bool WRONG> __global__ void scan(int *out, const int *in)
     out[block] = sum;
 }
 
-// The last block has no fence after it has counted: told when PTXSIM_CHECK=strict. pytorch/pytorch#193321.
+// The last block has no fence after it has counted: reported under PTXSIM_CHECK=strict. pytorch/pytorch#193321.
 __device__ int parts[4], came;
 
 template <bool WRONG> __global__ void last_unfenced(int *out, const int *in)
@@ -1295,7 +1295,7 @@ template <bool WRONG> __global__ void short_mask(int *out, const int *in)
     out[threadIdx.x] = __shfl_sync(mask, in[threadIdx.x], 0); // <- short_mask
 }
 
-// A second norm comes to the place of the first, which one thread still adds up.
+// A second norm is written to the place of the first, which one thread still adds up.
 // pegainfer-project/pegainfer#410.
 template <bool WRONG> __global__ void norms(int *out, const int *in)
 {
@@ -1326,7 +1326,7 @@ template <bool WRONG> __global__ void stored_tile(int *out, const int *in)
     out[t] = tile[t % 32 * 8]; // <- stored_tile
 }
 
-// An exchange whose result nobody uses is a store, also of what nothing has written.
+// An exchange whose result nobody uses is only a store: the place need not have been written before.
 template <bool WRONG> __global__ void exchanged(int *out, const int *)
 {
     int before = atomicExch(&out[threadIdx.x], 1); // <- exchanged

@@ -1,8 +1,8 @@
 // Planted bugs in the order between streams, and between the device and the host, with a right
 // version of each:
 //   cases NAME right|wrong
-// The lines of both parties of a bug, where a report can name them, are marked "// <- NAME", also NAME in a
-// list (test_streams.bats). "After" names a public report of such a bug: OWNER/REPOSITORY#NUMBER of GitHub's
+// Both lines of a bug that a report can name are marked "// <- NAME", or by NAME in a list after "<-"
+// (test_streams.bats). "After" names a public report of such a bug: OWNER/REPOSITORY#NUMBER of GitHub's
 // issues.
 #include <cstdio>
 #include <cstring>
@@ -57,7 +57,7 @@ __global__ void race(int *to)
     to[threadIdx.x] = value[COUNT - 1 - threadIdx.x]; // <- race
 }
 
-// Whether both clocks go on, for every warp.
+// Whether both clocks rise, for every warp.
 __global__ void clocks_rise(int *to)
 {
     long long before = clock64(), now;
@@ -136,8 +136,8 @@ static void copy_back()
     cudaMemcpy(got, data, sizeof got, cudaMemcpyDefault); // <- copy_back
 }
 
-// Accesses to the two halves of an allocation do not overlap; one to a half and one to an element
-// of it do.
+// Accesses to the two halves of an allocation do not overlap; accesses to a half and to an element
+// of that half do.
 static void overlap()
 {
     fill<<<1, COUNT / 2, 0, a>>>(data, 1);
@@ -195,7 +195,7 @@ static void freed()
     cudaFree(from_pool); // <- freed
 }
 
-// A graph of two branches.
+// A graph of two branches, whose kernels access the same memory.
 static void branches()
 {
     cudaGraph_t graph;
@@ -251,7 +251,7 @@ static void freed_source()
     printf("%s\n", cudaGetErrorName(cudaGraphLaunch(exec, a)));
 }
 
-// ---- More of them, each after a report ----------------------------------------------------------
+// ---- More cases, each modelled on a bug report --------------------------------------------------
 
 __constant__ int factors[COUNT];
 
@@ -271,7 +271,7 @@ __global__ void scale(int *to)
     to[threadIdx.x] *= factors[threadIdx.x]; // <- constants
 }
 
-// A result of one stream is copied in the default one, which does not wait for it. NVIDIA/cudf#6580.
+// A result of one stream is copied in the default stream, which does not wait for it. NVIDIA/cudf#6580.
 static void scalar()
 {
     put<<<1, 1, 0, a>>>(data, 1);
@@ -346,7 +346,7 @@ static void device_copy()
     take<<<1, COUNT, 0, a>>>(data, other);
 }
 
-// The input of a graph's next launch is copied while the last one reads it. ggml-org/llama.cpp#27572.
+// The input of a graph's next launch is overwritten while the last launch reads it. ggml-org/llama.cpp#27572.
 static void input_reused()
 {
     cudaGraph_t graph;
@@ -370,8 +370,8 @@ static void freed_pinned()
     cudaFreeHost(pinned); // <- freed_pinned
 }
 
-// Three that say what came of it: a missing event, a result that is read early, a source that is filled again. Under
-// PTXSIM_SCHEDULE=late the wrong ones come out wrong.
+// Three cases that print their result: a missing event, a result that is read early, a source that is filled again.
+// Under PTXSIM_SCHEDULE=late the results of the wrong versions are wrong.
 static void says_other()
 {
     int got[COUNT];

@@ -300,8 +300,7 @@ static struct module *kernel_of(const struct form *form, const char *opcode, boo
 
 enum { MOST_TOLD = 20 };
 static size_t runs, wrong;
-static bool
-    checked; // as the grader runs a kernel first; the run that only counts has no such checks
+static bool checked; // with all checks, as in the grader's first run; its second run only counts
 
 static struct fault run(struct module *module, const struct form *form, uint64_t at, uint32_t step,
                         uint32_t lanes)
@@ -365,7 +364,7 @@ static bool in_bounds(const struct window *w, int count, uint64_t at, uint64_t b
     return good;
 }
 
-// Prints what runs now, in case it does not end.
+// The form that runs now, to be printed if it does not end.
 static struct {
     const char *opcode, *body;
     uint64_t at;
@@ -464,7 +463,7 @@ static void sweep(const struct form *form, const char *name, struct module *modu
     }
 }
 
-// Whether the simulator has the form. Handles of textures are registers of 64 bits, with no offset.
+// Tries a form; returns whether the simulator has it. Texture handles are 64-bit registers without an offset.
 static bool try_form(const struct form *form, const char *opcode, bool few)
 {
     bool handle = has_name(handles, sizeof handles / sizeof handles[0], form->decoder);

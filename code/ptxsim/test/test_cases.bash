@@ -14,8 +14,8 @@ compile_cases() {
     compile "$1" "$2" "$BATS_FILE_TMPDIR/cases"
 }
 
-# expect NAME TEXT: under each schedule the report has the text, on a line that names the marked one, and the
-# right version has none. The wrong one's output is left in `output`.
+# expect NAME TEXT: under each schedule the wrong version's report has a line with TEXT and with the marked source
+# line; the right version has no report. The wrong version's output is left in `output`.
 expect() {
     local line seed said right='' told=0 waits=
     line=$(grep -nwE -- "// <- (.*, )?$1" "$CASES" | cut -d: -f1)

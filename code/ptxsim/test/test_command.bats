@@ -58,7 +58,7 @@ refused() {
 
 # ---- run ----
 
-@test "a race: its line as a compiler's, then the film's sentence, then who; the other access; how many faults" {
+@test "a race: its line in a compiler's form, the film's sentence, the threads, the other access, the number of faults" {
     run --separate-stderr "$PTXSIM" run ./example
     echo "$stderr"
     [ "$status" -eq 0 ]
@@ -158,7 +158,7 @@ END
     [ ! -e no.html ]
 }
 
-@test "an assertion has its line and thread; a program that aborts is explained; so is a child's fault told" {
+@test "an assertion has its line and thread; an aborting program is explained; a child's fault is reported" {
     run --separate-stderr "$PTXSIM" run ./ends a
     [ "${stderr_lines[0]}" = "ends.cu:6: error: [assert] ends.cu:6: void asserts(int *): block: [0,0,0], thread: [3,0,0] Assertion \`threadIdx.x != 3\` failed." ]
     [ "${stderr_lines[1]}" = "    What an assertion says does not hold at line ends.cu:6, for warp 0, lane 3." ]
@@ -175,7 +175,7 @@ END
     [ "${stderr_lines[-1]}" = "1 fault" ]
 }
 
-@test "an interrupt, of the terminal or of one process, ends the program, and what was asked for is told" {
+@test "an interrupt, of the terminal or of one process, ends the program; the report asked for is still printed" {
     python3 - "$PTXSIM" <<'END'
 import os, signal, subprocess, sys
 for whom in os.kill, os.killpg:
@@ -209,7 +209,7 @@ END
     [ "$stderr" = "0 faults" ]
 }
 
-@test "settings.def has every variable that the simulator reads, and no other; OPTIONS.md is made of it" {
+@test "settings.def has every variable that the simulator reads, and no other; OPTIONS.md is generated from it" {
     cd "$BATS_TEST_DIRNAME/.."
     diff <(grep -oE '"PTXSIM_[A-Z_]+"' settings.def | sort -u) \
         <(grep -rhoE '"PTXSIM_[A-Z_]+"' base machine races ops decode exec cudart | sort -u)
@@ -284,7 +284,7 @@ END
     refused 2 "ptxsim run: ./static has a CUDA runtime of its own, whose place the simulator cannot take: link it again with nvcc -cudart shared of CUDA 12 or 13, or with ptxsim cc"
 }
 
-@test "a program of CUDA 12: its runtime hands calls on, and knows what had other arguments then" {
+@test "a program of CUDA 12: its runtime hands calls on, and adapts those whose arguments have changed since" {
     # Offsets of members as in CUDA 12.8's cuda_runtime_api.h.
     cat >twelve.c <<'END'
 #include <stdio.h>

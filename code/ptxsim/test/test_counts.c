@@ -1,7 +1,7 @@
-// test_counts.c: the simulator's counts are Nsight Compute's on an H200. Each kernel of
+// test_counts.c: the simulator's counts equal Nsight Compute's on an H200. Each kernel of
 // micro_kernels.cu makes one access with a pattern; plots/runs/h200/micro_kernels.json has the
-// GPU's counts. Then the same for chapters 2 and 3, whose machine code differs from their PTX in
-// known ways: chapter 2 and the appendix on the simulator explain them.
+// GPU's counts. Then chapters 2 and 3 are compared; their machine code differs from their PTX in
+// known ways, which chapter 2 and the appendix on the simulator explain.
 #include "ptxsim/ptxsim.h"
 
 #include <jansson.h>
@@ -33,7 +33,7 @@ static const struct {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-// Kernels whose machine code is known to do something else than their PTX.
+// Kernels whose machine code is known to do other accesses than their PTX.
 static const struct {
     const char *kernel;
     const char *why;
@@ -206,8 +206,8 @@ static void chapters(void **state)
 #define SIM(counter) evidence(sim, "simulator", names[i], counter)
         assert_true(SIM("global_load_sectors") == GPU("global_load_sectors"));
         assert_true(SIM("shared_store_wavefronts") == GPU("shared_store_wavefronts"));
-        // The accumulation loads 512 probabilities for each pair, one by one; ptxas turns them into
-        // 128 loads of 16 bytes, which take two wavefronts each.
+        // The accumulation loads 512 probabilities for each pair, one by one; ptxas makes 128 loads
+        // of 16 bytes out of these, which take two wavefronts each.
         assert_true(SIM("shared_load_wavefronts") - 256 * pairs_of_tiles ==
                     GPU("shared_load_wavefronts") + GPU("shared_matrix_wavefronts"));
         assert_true(SIM("shared_load_conflicts") == GPU("shared_matrix_conflicts"));
@@ -224,8 +224,8 @@ static void chapters(void **state)
 
 // ---- The list of counters -----------------------------------------------------------------------
 
-// struct counts has counts.def's rows, the classes, and the three that are in no report; nothing
-// else.
+// struct counts has the rows of counts.def, the classes, three counters that are in no report, and
+// nothing else.
 static void counters_are_found_by_their_names(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 # The table of opcodes, every opcode, random programs and every matrix product in the simulator,
 # against the record of an H200. `make tests` builds what runs here.
 
-# All cases are run once, for all tests that compare what they give.
+# All cases are run once; the tests compare their results.
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../../.."
     export HERE=$BATS_FILE_TMPDIR/here
@@ -18,14 +18,14 @@ setup() {
     [ "$(wc -l <code/ptxsim/test/coverage/opcodes.tsv)" -gt 1000 ]
 }
 
-@test "every case runs, and the same under one thread and other instruction sets" {
+@test "every case runs, with the same results under one thread and other instruction sets" {
     PTXSIM_THREADS=1 PTXSIM_ISA=base build/tests/coverage/coverage "$BATS_TEST_TMPDIR/base"
     cmp "$HERE" "$BATS_TEST_TMPDIR/base"
 }
 
-# The 13 exceptions are random programs; compare.c names them and says what ptxas does to them. No
-# more, no fewer.
-@test "every case is the H200's, bit for bit or within its bound, but for 13 that ptxas changes" {
+# The exceptions are 13 random programs, no more and no fewer; compare.c names them and says what
+# ptxas does to them.
+@test "each result equals the H200's, bit for bit or within its bound, but for 13 programs that ptxas changes" {
     record=plots/runs/h200/coverage.base64
     [ -f $record ] || skip "no record"
     base64 -d $record >"$BATS_TEST_TMPDIR/there"

@@ -1,5 +1,5 @@
 // test_decode.c: the decoder's tables (opcodes.def, modifiers.def), what they say of an instruction,
-// what a block knows of whom it waits for, and instructions that are refused by name.
+// for which lanes a block of instructions waits, and instructions that are refused by name.
 #include "ptxsim/decode/internal.h"
 
 #include <setjmp.h>
@@ -249,7 +249,7 @@ static void what_may_stand_in_is_known(void **state)
         {"rem.s32 %r1, %r2, %r3;", true, false},
         {"rcp.rn.f32 %f1, %f2;", true, false},
         {"sqrt.rn.f32 %f1, %f2;", true, false},
-        {"rcp.approx.f32 %f1, %f2;", false, false}, // counted as what it is
+        {"rcp.approx.f32 %f1, %f2;", false, false}, // a class of its own
         {"sqrt.approx.f32 %f1, %f2;", false, false},
         {"fma.rn.f64 %d1, %d2, %d3, %d3;", true, false},
         {"bar.sync 0;", false, true},
@@ -309,7 +309,7 @@ static void products_and_choices_are_known(void **state)
     }
 }
 
-// The place of the mask with which a block waits, however many operations its instruction has.
+// Where a block finds the mask of the lanes that it waits for, however many operations its instruction has.
 static void blocks_know_whom_they_wait_for(void **state)
 {
     (void)state;
@@ -343,8 +343,8 @@ static void blocks_know_whom_they_wait_for(void **state)
     }
 }
 
-// The block after a call begins with operations that fetch the result: a barrier behind them is
-// found all the same.
+// The block after a call begins with operations that fetch the result: a barrier that follows them
+// is found all the same.
 static void a_barrier_after_a_call(void **state)
 {
     (void)state;

@@ -53,8 +53,8 @@ report() { # PROGRAM SHAPE
     done
 }
 
-# How often a warp asks an mbarrier depends on the turns of warps: for such a program, counts and
-# film of the same run are compared.
+# How often a warp tests an mbarrier depends on the order in which warps run: for such a program,
+# counts and film of the same run are compared.
 @test "the film of every chapter's only CTA has the counts of its own run" {
     local program shape programs=0
     for program in $(code/tools/stages program); do
@@ -123,13 +123,13 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     grep -q "<strong>A barrier is missing (__syncthreads()) between" "$page"
 }
 
-@test "a missing barrier at the end of a loop: the next time round comes too early" {
+@test "a missing barrier at the end of a loop: the next round comes too early" {
     film_case overwrite
     line=$(line_of_case overwrite)
     [[ "$fault" == race$'\t'$((line + 2))$'\t'$line$'\t'"A barrier is missing (__syncthreads()) between line races_cases.cu:$((line + 2)) and line races_cases.cu:$line of the next time round: "*" writes tile["*" before "*" reads it, "* ]]
 }
 
-@test "between lanes of one warp it is __syncwarp()" {
+@test "between lanes of one warp a __syncwarp() is missing" {
     film_case warp_step
     [[ "$fault" == race$'\t'*"A barrier is missing (__syncwarp()) between "* ]]
 }
@@ -142,7 +142,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [[ "$fault" == *"Two threads use the same place at line races_cases.cu:$(line_of_case overlap_global): warp 0, lane 28 writes byte 96 of an allocation in global memory, and warp 1, lane 0 writes it in the same round. A barrier would only decide who is last: look at the address." ]]
 }
 
-@test "a line that reads what another thread's writes: no barrier stands between a line and itself" {
+@test "a line that reads what the same line of another thread writes: no barrier is asked for" {
     film_case neighbour
     [[ "$fault" == *"Two threads use the same place at line races_cases.cu:$(line_of_case neighbour): warp 0, lane 0 reads tile[32], and warp 1, lane 0 writes it in the same round. No barrier stands between a line and itself: look at the address. If it is meant, use an atomic operation, or "* ]]
 }
@@ -153,7 +153,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [[ "$fault" == *"An address is wrong at line races_cases.cu:$line: the line names lists.from, but warp 2, lane 0 reads lists.to[0] there, which warp 0, lane 0 writes at line races_cases.cu:$((line + 1)). A barrier would only decide who is first: look at the index and at the distance of two rows." ]]
 }
 
-@test "a barrier is still what is missing where rounds follow each other, or a line names both tiles as one" {
+@test "a barrier is asked for where rounds follow each other, or where a line names two tiles as one" {
     film_case turns
     line=$(line_of_case turns)
     [[ "$fault" == *"A barrier is missing (__syncthreads()) between line races_cases.cu:$line and line races_cases.cu:$line of the next time round: "* ]]
@@ -167,12 +167,12 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [[ "$fault" == race$'\t'"$(line_of_case copy_wait)"$'\t'*"A wait is missing before line "*" is still on its way."* ]]
 }
 
-@test "a read of what nobody has written: the write that never was" {
+@test "a read of memory that nobody has written: the film says that no write came before" {
     film_case uninitialised
     [[ "$fault" == uninitialised$'\t'"$(line_of_case uninitialised)"$'\t'*"A write is missing before line "* ]]
 }
 
-@test "an address that leads nowhere by its line, and a barrier in a branch: the sentence without a page, too" {
+@test "an invalid address and a barrier in a branch: the sentence is printed without a page, too" {
     local line
     film_case bounds
     line=$(line_of_case bounds)
@@ -196,8 +196,8 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [[ "$fault" == deadlock$'\t'*"Nobody goes on: warps 0, 1 wait at line races_cases.cu:$(line_of_case fills) (there races_cases.cu:$spins) for the mbarrier empty[0], which lacks 64 of 64 arrivals; warps 2, 3 wait at line races_cases.cu:$(line_of_case waits) (there races_cases.cu:$spins) for the mbarrier full[0], which lacks 1 of 65 arrivals. "* ]]
 }
 
-# code/ptxsim/test/faults.tsv says for each of the book's bugs that break a race or a barrier how its film opens, but
-# for chapter 23's, whose program runs a model and no shape.
+# code/ptxsim/test/faults.tsv says how the film of each of the book's planted races and wrong barriers opens. Chapter
+# 23's bugs are left out: its program runs a model and no shape.
 @test "the films of the planted bugs open at the culprit lines, and say what is missing" {
     local bug shape wanted status=0
     # shellcheck disable=SC2046
@@ -211,7 +211,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [ "$status" -eq 0 ]
 }
 
-@test "a fault in another CTA than the first is the one that is filmed" {
+@test "a fault in a CTA other than the first: that CTA is filmed" {
     film_case last_block
     python3 code/ptxsim/test/read_film.py said "$page" cta
     [ -n "$fault" ]
@@ -250,7 +250,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [ ! -e "$page" ]
 }
 
-@test "a film too long for a page is cut, and says so; what is there is whole" {
+@test "a film too long for a page is cut, and says so; the steps that it has are complete" {
     PTXSIM_CHECK=memory film ch02_scalar 1x1x2944 # without races, which a film would open at
     [ "${lines[-1]}" = "$page: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it whole" ]
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = true ]
@@ -261,8 +261,8 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     python3 code/ptxsim/test/read_film.py watched "$BATS_TEST_TMPDIR/said" counts
 }
 
-# The recorder has a limit of its own; these recordings are below it, but their page would be above
-# 8 MB.
+# The recorder has a limit of its own. These recordings are below that limit, but their page would
+# be above 8 MB.
 @test "a page that its values, its patterns or a second CTA make too large is cut to fit, and opens" {
     local recording=$BATS_TEST_TMPDIR/recording.json values kind
     values=$(seq -s, 1 1200)
@@ -302,7 +302,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$(tr -s ' \n' ' ' <<<"$output")" == *"A barrier is missing (__syncthreads()) between line my.cu:$first "*" and line my.cu:$second "* ]]
-    [ "$(python3 code/ptxsim/test/read_film.py said "$page" chapter)" = '"00"' ] # no lessons, which speak of chapter 4's
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" chapter)" = '"00"' ] # no lessons: they speak of chapter 4's program
 }
 
 # ---- In a browser -------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ watched() { # CHECK [ARGUMENT...]
     watched walks
 }
 
-@test "in a browser: the wavefronts drawn are those counted, and the counts are the recording's, line by line" {
+@test "in a browser: as many wavefronts are drawn as counted, and counts equal the recording's, line by line" {
     watched counts
 }
 
@@ -349,11 +349,11 @@ watched() { # CHECK [ARGUMENT...]
     watched tours
 }
 
-@test "in a browser: on a site a line leads to its chunk, and keys reach that of the step" {
+@test "in a browser: on a site each line links to its chunk, and keys reach the link of the current step" {
     watched chunks
 }
 
-@test "in a browser: the line of the step is scrolled to, wherever the film is gone to" {
+@test "in a browser: the current step's line is scrolled into view, however the reader got to the step" {
     watched seen
 }
 

@@ -1,6 +1,6 @@
-// Runs fuzz/fuzz.c (which libFuzzer runs: code/tools/fuzz) on its corpus and on damaged copies of
-// it, always the same ones: the loader, the parser and the decoder refuse them and go on, under the
-// sanitizers.
+// Runs fuzz/fuzz.c, libFuzzer's target (code/tools/fuzz), on its corpus and on damaged copies of the
+// corpus, the same in each run: the loader, the parser and the decoder accept or refuse them without
+// a finding of the sanitizers.
 #include "fuzz/fuzz.c"
 
 #include <dirent.h>
@@ -66,7 +66,7 @@ static void test_corpus_and_damaged_copies(void **state)
     assert_true(files >= 4);
 }
 
-// Texts of the corpus get beyond their first byte: they are parsed and decoded completely.
+// The undamaged texts of the corpus are parsed and decoded completely.
 static void test_whole_texts_are_taken(void **state)
 {
     (void)state;
@@ -84,9 +84,9 @@ static void test_whole_texts_are_taken(void **state)
     module_free(m);
 }
 
-// What the fuzzer once found: texts with numbers that are too large, and the messages about them.
+// Texts with too large numbers, which the fuzzer once found, and the messages about them.
 struct numbers {
-    const char *numbers, *why; // NULL: they are fine
+    const char *numbers, *why; // why: the message; NULL: the numbers are accepted
 };
 
 static void check_numbers(const char *before, const char *after, const struct numbers *cases,

@@ -18,7 +18,7 @@ setup() {
     expect no_proxy_fence "a proxy fence is missing in between (fence.proxy.async)"
 }
 @test "wgmma: an operand that is overwritten before the wait" { expect overwritten "with no barrier in between"; }
-@test "wgmma: an operand that is overwritten before the wait, with barriers around that" {
+@test "wgmma: an operand that is overwritten before the wait, with barriers before and after the write" {
     expect overwritten_between "while this was under way: nothing had waited for it, and a barrier does not (wgmma.wait_group)"
 }
 @test "wgmma: three of four warps" { expect three_warps "all four warps of a warpgroup must execute the same"; }
@@ -38,23 +38,23 @@ setup() {
     expect registers_of_block "would have 17408 registers, and were launched with 16384"
 }
 @test "TMA: a box that nobody waits for" { expect early "a cp.async.bulk of thread (0,0,0)"; }
-@test "TMA: a box that one thread waits for, and others that have met it behind the issue only read" {
+@test "TMA: one thread waits for a box; others, which have met it after the issue but not after the wait, read" {
     expect met_before "a cp.async.bulk of thread (0,0,0) at $CASES:"
     [[ "$output" == *"has written: this thread has not waited for it, nor met one that had"* ]]
     expect lane_waits "a cp.async.bulk of thread (0,0,0)"
     expect handed_on "a cp.async.bulk of thread (0,0,0)"
 }
-@test "TMA: a box that a thread reads when it has waited for another one" {
+@test "TMA: a box that a thread reads after waiting for another box" {
     expect other_awaited "a cp.async.bulk of thread (0,0,0)"
 }
-@test "TMA: bytes that never come: who waits where" {
+@test "TMA: bytes that never come: the report says which warps wait where" {
     expect expected "phase of parity 0: 1 of 1 arrivals, 16 bytes missing"
 }
 @test "TMA: a box into a tile that others read" { expect reused "copies (cp.async.bulk)"; }
 @test "TMA: something that is no tensor map" { expect no_map "with something that is no tensor map"; }
 @test "bulk store: what threads write with no proxy fence" { expect store_unfenced "a proxy fence is missing"; }
-@test "bulk store: overwritten before it has read" { expect store_reused "while this was under way"; }
-@test "bulk store: overwritten before it has read, with barriers around that, or by its own thread" {
+@test "bulk store: its source is overwritten before it has read" { expect store_reused "while this was under way"; }
+@test "bulk store: its source is overwritten before it has read, between barriers or by its own thread" {
     expect store_between "while this was under way: nothing had waited for it, and a barrier does not (cp.async.bulk.wait_group)"
     expect store_own "while this was under way"
 }
@@ -68,11 +68,11 @@ setup() {
 }
 @test "bulk store: not waited for" { expect store_unwaited "has not been waited for"; }
 @test "bulk store: a box half outside of the tensor" { expect store_outside "that nothing has written"; }
-@test "after reports: a proxy fence in a loop that has no round, or of one warp only" {
+@test "bug reports: a proxy fence in a loop of no rounds, or by one warp only" {
     expect no_tiles "a proxy fence is missing in between"
     expect given_back "a proxy fence is missing in between"
 }
-@test "after reports: a tile that is stored in a loop without a wait, a product of two boxes that waits for one" {
+@test "bug reports: a tile that is stored in a loop without a wait; a product of two boxes that waits for one" {
     expect store_loop "while this was under way"
     expect one_awaited "a cp.async.bulk of thread"
 }
@@ -87,8 +87,8 @@ setup() {
 @test "race tools: a copy through two stages that waits for one store too few" {
     expect copied_through "a cp.async.bulk of thread (0,0,0)"
 }
-@test "race tools: barriers in a loop that has no round" { expect address_of_none "with no barrier in between"; }
-@test "race tools: the record has these cases, told and silent as it says" {
+@test "race tools: barriers in a loop of no rounds" { expect address_of_none "with no barrier in between"; }
+@test "race tools: the record has these cases, reported or silent as here" {
     local record=plots/runs/simulator/race-tools.json name
     run sed -n 's/^ *"case": "\(.*\)",$/\1/p' $record
     [ "${#lines[@]}" -eq 6 ]

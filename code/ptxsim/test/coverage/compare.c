@@ -1,13 +1,13 @@
-// compare.c: two files of coverage.cu, or a record of one.
+// compare.c: compares two files of coverage.cu, or makes a record of one.
 //
 //   compare HERE THERE        every case with its worst difference; fails beyond a case's bound
-//   compare record FILE       a line for each case, tab-separated: what the other form reads for
-//                             THERE: name, words, and the words' hash, or "~" and the words
+//   compare record FILE       the record, which may be THERE in the form above: a line for each case,
+//                             tab-separated: name, words, and the words' hash, or "~" and the words
 //
 // Exact operations must have the same bits. Approximate ones (MUFU) are within the error that the
 // PTX manual allows the two together. For sums of a matrix product the GPU's own rule is known (see
 // machine_sum): its results have to follow it bit for bit, and ours must be as near as two ways of
-// adding can be. NaN matches NaN where there is a bound.
+// adding can be. Where there is a bound, any NaN matches any NaN.
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -233,7 +233,7 @@ static bool parse_product(const char *name, int *k, const struct format *of[2])
         return false;
     if (name[end] == ' ' && sscanf(name + end, " %7[a-z0-9]%n", second, (int[]){0}) == 1 &&
         !strcmp(second, "in"))
-        return false; // sums in f16: the same bits
+        return false; // sums in f16 must have the same bits
     of[0] = of[1] = NULL;
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; ++i) {
         if (!strcmp(first, formats[i].name))
@@ -275,7 +275,7 @@ static float cut(int64_t value, int exponent)
     uint64_t size = (uint64_t)(value < 0 ? -value : value);
     if (!size)
         return 0;
-    int drop = 40 - __builtin_clzll(size); // 24 bits stay
+    int drop = 40 - __builtin_clzll(size); // low bits to cut off, so that 24 bits stay
     if (drop < -149 - exponent)
         drop = -149 - exponent;
     if (drop > 0) {
@@ -326,10 +326,10 @@ static float machine_sum(uint32_t c, const struct term *term, int k, bool narrow
     return sum + single_value(c);
 }
 
-// Whether the results there follow the rule; returns the largest distance of the results here, in
-// units of the bound: here k + 1 fused additions round by up to 2^-24 of the sum of magnitudes S
-// each; there k terms and c are cut by 2^-25 S each, twice if there are two steps, and results by
-// 2^-23 S each.
+// Whether the results `there` follow the rule; *worst: the largest distance of the results `here`, in
+// units of the bound. Here each of k + 1 fused additions rounds by up to 2^-24 S, where S is the sum of
+// magnitudes; there each of k terms and c is cut by up to 2^-25 S, twice if there are two steps, and
+// each result by up to 2^-23 S.
 static bool follows_rule(const struct piece *here, const struct piece *there,
                          const struct piece *inputs, double *worst)
 {
@@ -373,8 +373,8 @@ static bool follows_rule(const struct piece *here, const struct piece *there,
 
 // ---- Programs that ptxas changes ----------------------------------------------------------------
 
-// Random programs whose machine code does something else than their PTX. Each was followed on an
-// H200 instruction by instruction to the first result that differs.
+// Random programs whose machine code does something else than their PTX. Each program was traced on
+// an H200, instruction by instruction, to the first result that differs.
 static const char *changed_by_ptxas(const char *name)
 {
     static const char guard[] =

@@ -1,5 +1,5 @@
 // coverage.cu: runs every opcode, random programs and every matrix product on fixed inputs and
-// writes what came out, to be compared between the simulator and a GPU (compare.c).
+// writes the results; compare.c compares the simulator's with a GPU's.
 //
 //   coverage FILE
 //
@@ -75,7 +75,7 @@ static uint64_t special(unsigned which)
 
 static uint64_t input(int i, int operand)
 {
-    if (i < 256 && operand < 2) // pairs of the first specials, then each with itself
+    if (i < 256 && operand < 2) // pairs of the first special values, then each value with itself
         return special(operand ? (unsigned)i * 7 : (unsigned)i / 3);
     uint64_t x = next64(), y = next64();
     switch (y % 8) {
@@ -127,7 +127,7 @@ static void run_scalars()
 
 // ---- mma.sync -----------------------------------------------------------------------------------
 
-// The registers of a warp go in and out as they are: layout and arithmetic at once.
+// The registers of a warp go in and out unchanged: this tests layout and arithmetic at once.
 #define MMA(name, opcode, na, nb, nc, nd) \
     __global__ void name(const uint32_t *in, uint32_t *out) \
     { \
@@ -310,8 +310,8 @@ static void run_tiles()
 
 // ---- wmma ---------------------------------------------------------------------------------------
 
-// Where each element goes: the registers after a load of the numbers of their places; then a
-// product of small whole numbers, which no order of adding can change.
+// Where each element goes: the registers after a load of a matrix whose elements are their own
+// places; then a product of small whole numbers, which are exact in any order of adding.
 template <int M, int N, int K, class T, class S, class C, class LA, class LB>
 __global__ void wmma_kernel(const S *places, const S *a, const S *b, const C *places_c, const C *c,
                             int lda, int ldb, uint32_t *fragments, C *out)
@@ -398,7 +398,7 @@ template <class T, class C> static void run_shapes(const char *type)
 
 // ---- Lanes of a warp ----------------------------------------------------------------------------
 
-// Each lane's value, a lane number and a clamp with its segments; both results of each instruction.
+// Inputs: each lane's value, a lane number, and a clamp with segments. Outputs: both results.
 enum { WARP_CASES = 22 };
 static const char *const warp_names[WARP_CASES] = {
     "shfl.sync.up", "shfl.sync.down", "shfl.sync.bfly", "shfl.sync.idx", "shfl.sync of half warps",
@@ -497,8 +497,8 @@ static void run_warps()
 
 // ---- Atomic operations --------------------------------------------------------------------------
 
-// Every thread first at an address of its own: what was there and what is there then. After that
-// 16 threads meet at one address, with operands that give one result whatever their order.
+// First every thread has an address of its own: the values before and after are written. Then
+// 16 threads share an address, with operands that give one result in any order.
 enum { MEET = 16 };
 #define ATOMIC(kernel, opcode, T, constraint, fixed, returns) \
     __global__ void kernel(const uint64_t *in, const uint64_t *meet, uint64_t *at, uint64_t *out) \
@@ -539,7 +539,7 @@ enum { MEET = 16 };
     asm volatile("red.global." opcode " [%0], %1;" :: "l"(far), constraint(m) : "memory"); \
     asm volatile("red.shared." opcode " [%0], %1;" :: "r"(ours), constraint(m) : "memory");
 
-// kernel, opcode, type, constraint, what meets: whole numbers of the type, or one for all
+// kernel, opcode, type, constraint, operands of the 16 threads: numbers of the type, or one for all
 #define ATOMICS(X) \
     X(add_u32, "add.u32", uint32_t, "r", WHOLE_NUMBERS) X(add_s32, "add.s32", uint32_t, "r", WHOLE_NUMBERS) \
     X(add_u64, "add.u64", uint64_t, "l", WHOLE_NUMBERS) X(inc_u32, "inc.u32", uint32_t, "r", ONE) \

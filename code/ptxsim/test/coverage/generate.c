@@ -5,7 +5,7 @@
 //   generate table      the table of opcodes, tab-separated: opcodes.tsv
 //   generate kernels    the kernels of the table and the random programs
 //
-// All from a fixed seed: the same text every time.
+// The seed is fixed: the text is the same every time.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -115,7 +115,7 @@ static int type_bits(const char *type)
     return atoi(type + 1);
 }
 
-// Whether only a later architecture has it.
+// The least compute capability with the opcode, in tenths: 90, or 80 for any that the simulator has.
 static int needs(const char *name)
 {
     static const char *const later[] = {

@@ -1,6 +1,6 @@
-// For libFuzzer, and for test_fuzz.c, which runs it on the corpus: unchecked bytes go through the
-// loader of fat binaries and executables, the parser and the decoder. Their answers do not matter,
-// only that they answer without a fault.
+// The target for libFuzzer; test_fuzz.c runs it on the corpus. Arbitrary bytes go through the
+// loader of fat binaries and executables, the parser and the decoder, which may accept or refuse
+// them, but without a fault.
 #include "image/fatbin.h"
 #include "ptxsim/decode/decode.h"
 
