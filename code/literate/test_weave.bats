@@ -68,7 +68,7 @@ line_of() { # FILE PATTERN
 @test "pdf: chunks carry name, number, and links to where they are used, go on, and what they replace" {
     grep -q 'Scale one tile of keys⟩ *≡ *1\.3' "$made/build/book.txt"
     grep -q 'Used in code/ch02_fast.cu of chapter 2 (p. A[0-9]*)' "$made/build/book.txt"
-    run -1 grep -n 'Used in code/ch01_scale.cu\|ontinued on\|Continues from' "$made/build/book.txt" # none within a chapter
+    run -1 grep -n 'Used in code/ch01_scale.cu\|ontinued on\|Continues from' "$made/build/book.txt" # none in its own chapter
     grep -q 'Used in .*code/ch01_scale.cu' "$made/build/book.html"
     grep -q 'continued in ' "$made/build/book.html"
     grep -q 'Replaces ⟨Scale one tile of keys⟩ of chapter 1 (p. [0-9]*): 4 lines added, 3 removed' \

@@ -86,7 +86,7 @@ matrices() { # KEY_EXPRESSION CHUNK_EXPRESSION
     place=$(expression 'staging &s = t.codes[' '];')
     for STAGES in 2 3; do
         for tile in 1 2 3 4; do echo "$STAGES: $tile/$((place))"; done
-    done | sed '/2: 4/d' >"$BATS_TEST_TMPDIR/expected" # its copy would begin where the figure ends
+    done | sed '/2: 4/d' >"$BATS_TEST_TMPDIR/expected" # tile 4's copy would begin where the figure ends
     figure fig:ch09-ring | awk '/% two buffers/ { n = 2 } /% three buffers/ { n = 3 } /% one buffer/ { exit }
         n && /foreach .t/ { gsub(/.*in [{]|[}].*/, ""); k = split($0, copies, ",")
             for (i = 1; i <= k; i++) { split(copies[i], c, "/"); print n ": " c[1] "/" c[2] } }' |
@@ -122,7 +122,7 @@ ring_cells() { # KIND
     [ "$(cut -d/ -f1-3 "$BATS_TEST_TMPDIR/expected" | sort -u | wc -l)" -eq 18 ]
 }
 
-@test "the forms of chapter 15: which rows and keys a warp has" {
+@test "the forms of chapter 15: which rows and keys each warp computes" {
     chapter=chapters/15-registers.md program=code/ch15_registers.cu
     MMA_M=$(expression 'constexpr int MMA_M = ' ',')
     bare() { sed 's/F\.//g'; } # members of F are shell variables here
@@ -192,7 +192,7 @@ END
         } END { exit bad || ruler != 2 }' "$BATS_TEST_TMPDIR/figure"
 }
 
-@test "four tiles of wgmma: whose P, and what becomes of part, as the loop has it; the descriptors" {
+@test "four tiles of wgmma: which P and which `part` each product uses, by the program's loop; the descriptors" {
     chapter=chapters/18-hopper.md program=code/ch18_hopper.cu
     # The loop's calls: finish(now, add) and step<SECOND>(now, then), by turns.
     sed -n '/p and p2 take turns/,/^    }/p' "$program" |
@@ -205,14 +205,14 @@ END
     figure fig:ch18-four >"$BATS_TEST_TMPDIR/figure"
     grep -oE '[0-9]+/[0-9]+/[0-9]+/p2?/\{\+?=\}/[0-9]+' "$BATS_TEST_TMPDIR/figure" >"$BATS_TEST_TMPDIR/tiles"
     cut -d/ -f1,4,5 "$BATS_TEST_TMPDIR/tiles" | diff "$BATS_TEST_TMPDIR/expected" -
-    # No register's bar begins before the one before it ends.
+    # No bar of a register begins before the register's last bar has ended.
     awk -F/ '{ bad = bad || $2 + 10 < until[$4] || $3 < part; until[$4] = $3 + 11; part = $6 }
         END { exit bad || NR != 4 }' "$BATS_TEST_TMPDIR/tiles"
     BLOCK_N=$(expression 'constexpr int BLOCK_N = ' ';')
     MMA_K=$(expression 'constexpr int MMA_K = ' ';')
     HEAD_DIM=$(sed -nE 's/^enum \{ HEAD_DIM = ([0-9]+)[, ].*/\1/p' code/workbench/workbench.h)
     OUT_COLS=$(($(expression 'constexpr int OUT_COLS = ' ';')))
-    advance=$(expression '(uint64_t)(n * ' ');') # by so many BYTES, in a descriptor
+    advance=$(expression '(uint64_t)(n * ' ');') # how far a step of BYTES moves a descriptor
     units() { echo $((${advance/BYTES/$1})); } # descriptors count units of 16 bytes
     descriptors() { # NAME BYTES-OF-A-STAGE PRODUCTS
         local list=0 n
@@ -289,7 +289,7 @@ END
         diff "$BATS_TEST_TMPDIR/expected" -
 }
 
-@test "the split of chapter 21: which CTA, and which of its warps, has a granule" {
+@test "the split of chapter 21: which CTA and which of its warps reads a granule" {
     chapter=chapters/21-cache.md program=code/ch21_decode.cu
     first=$(expression 'w.first = ' ';')
     stride=$(expression 'w.stride = ' ';')

@@ -50,7 +50,7 @@ code/ptxsim/races/storage.c (code/ptxsim/races) uses wgmma_op of code/ptxsim/ops
 which is above it" ]
 }
 
-@test "a use of a file that the header of the folder lists below is named, and so no circle closes in cudart" {
+@test "a use of a file that the folder's header lists below the user is named, so that cudart has no circle" {
     scratch
     plant code/ptxsim/cudart/launches.c 'int planted(void); int planted(void) { return kernel_find(0, 0); }'
     code/tools/check-floors "$TREE"
@@ -103,7 +103,7 @@ planted_3 of code/workbench/stages.c, which uses planted_1 of code/workbench/clo
 code/workbench/diagnosis.h" ]
 }
 
-@test "a downward use, and a use of what a folder below has too, are none" {
+@test "a downward use, and a use of a name that a folder below defines, too, are no faults" {
     scratch
     plant code/ptxsim/base/arena.c 'int planted(void); int planted(void) { return 1; }'
     plant code/image/fatbin.c 'int planted_low(void); int planted_low(void) { return 1; }'

@@ -10,7 +10,7 @@ setup() {
     cd "$TREE"
 }
 
-@test "a GPU by a row: resources, records, gates and the simulated device know it, and nothing else was touched" {
+@test "a GPU takes one row: resources, records, gates and the simulated device know it, with no other change" {
     sed -i '0,/^};/s//    {.key = "b200", .name = "NVIDIA B200", .arch = 100, .sms = 148, .clock_khz = 1965000, .threads_sm = 2048,\
      .blocks_sm = 32, .shared_default = 48 << 10, .shared_optin = 227 << 10, .shared_sm = 228 << 10},\n&/' code/image/gpus.c
     # Chapter 2's program with machine code for the new GPU alone.

@@ -1,4 +1,4 @@
-# The style of what is written by hand (make lint), and that lint sees what breaks it.
+# All hand-written files keep the style (make lint), and lint finds what breaks it.
 
 bats_require_minimum_version 1.5.0
 
@@ -36,7 +36,7 @@ new_tree() {
     [ "$status" -eq 0 ]
 }
 
-@test "no assertion of a bats file is one that cannot fail" {
+@test "no bats file has an assertion that cannot fail" {
     try bats
     [ "$status" -eq 0 ]
 }
@@ -92,7 +92,7 @@ new_tree() {
     [[ ${lines[1]} == labs/wrong.bats:2:*'[SC2314]' ]]
 }
 
-@test "assertions that cannot fail a test: file and line, and nothing of those that can" {
+@test "assertions that cannot fail a test are reported with file and line, and no others" {
     new_tree
     try bats
     [ "$status" -eq 0 ]

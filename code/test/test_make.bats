@@ -54,7 +54,7 @@ programs() {
     [[ "$output" =~ ch01_attention\ +nan-passes\ +nan\ +nan ]]
 }
 
-@test "a variant that differs from its program for the GPU alone is compiled for that, any other whole" {
+@test "of a variant that differs in device code alone only that is compiled; any other is compiled whole" {
     local root=$PWD hash change
     hash=$(sha256sum </dev/null | cut -d' ' -f1)
     cd "$BATS_TEST_TMPDIR"
@@ -65,8 +65,8 @@ programs() {
         '__device__ int next(int tile) { return tile + 1; }' 'template <int N>' '__global__ void kernel(int *out)' '{' \
         '    if (out) {' '        out[0] = N;' '    }' '}' 'static int launch(void)' '{' '    return sizeof(shared);' '}' \
         >build/tangled/ch99_x.cu
-    # Stand-ins for the products of a compiler and a linker; and a compiler and a linker that write
-    # down what they are asked for.
+    # Stand-ins for the files that a compiler and a linker make; and a compiler and a linker that log
+    # their arguments.
     printf 'const char hash[] = "%s"; __attribute__((section(".nv_fatbin"))) const char kernel[] = "the old kernel";' "$hash" |
         cc -x c -c - -o build/obj/ch99_x.o
     echo 'extern const char hash[], kernel[]; int main(void) { return !hash[0] + !kernel[0]; }' |
@@ -85,7 +85,7 @@ programs() {
     is_new() { # WORDS
         [ "$(strings out | grep -c "^$1$")" -eq 1 ]
         [ "$(strings out | grep -cE "old kernel|$hash")" -eq 0 ]
-        strings out | grep -qE '^0{64}$' # its hash is zeros: no measurement is of it
+        strings out | grep -qE '^0{64}$' # its hash is zeros, so that no measurement belongs to it
     }
     for change in 's/= N;/= N + 1;/' 's/tile + 1/tile/' 's/if (out)/for (;;)/' 's/keys/rows/' 's/int sum/long sum/' \
         's/PITCH > TILE/PITCH != TILE/'; do
@@ -166,12 +166,12 @@ programs() {
     grep -q "$(cut -f 2 before)" r.json
 }
 
-@test "a folder with a capital, a space and an umlaut: its tests tangle, a lab says and films a student's own names" {
+@test "a folder with a capital, a space and an umlaut: tests, tangle, and a lab with a student's file names work" {
     copy "Größe 1 & O'Brien"
     cd "$TREE"
     (unset "${!BATS_@}" && bats -f 'check names every file' code/literate/test_tangle.bats)
 
-    # Leaves a barrier out where there is one row of CTAs, as at the film's shape.
+    # The program leaves a barrier out if there is one row of CTAs, as at the film's shape.
     local name='Übung (2).cu' first second
     sed 's/__syncthreads(); .. the tiles are complete/if (gridDim.y > 1) __syncthreads();/' code/ch02_scalar.cu >"$name"
     line_of() { grep -nF "$1" "$name" | head -1 | cut -d: -f1; }
@@ -189,7 +189,7 @@ programs() {
 assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items(), lines[0]' "$name" "$(line_of 'dot[r] += ')"
 }
 
-@test "a path that compiler or loader would cut: one line that says at which letter" {
+@test "a path with a character that compiler or loader cannot take: one line names the character" {
     local letter
     for letter in '$' '`' '"' ':' ';'; do
         mkdir "$BATS_TEST_TMPDIR/a${letter}b"
@@ -251,7 +251,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
     done
 }
 
-@test "tools that make no longer runs say what they take" {
+@test "tools that make no longer runs print their usage" {
     run -2 code/tools/fuzz ten
     [ "$output" = "usage: code/tools/fuzz [SECONDS]" ]
     run -2 make compare
@@ -268,7 +268,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
         [ "${#line}" -le 80 ] || { echo "too wide: $line"; false; }
     done
     diff <(ls mk/*.mk) <(sed -nE 's,^include (mk/[a-z]+\.mk) .*,\1,p' Makefile | sort)
-    # All phony targets except those that make itself asks for; and patterns, which are not targets.
+    # All phony targets except those that only make's own rules use, and except patterns.
     read -rd '' -a targets < <(sed -nE 's/^\.PHONY: //p' Makefile mk/*.mk | sed 's/\$(1)/N/g; s/\$(lab_numbers:%=lab%)/labN/' | tr ' ' '\n' |
         grep -vxE 'force|student|planted|answers|tests') || true
     [ "${#targets[@]}" -ge 20 ]
@@ -335,7 +335,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
     [[ "$output" == *"mine.cu does not compile" ]]
 }
 
-@test "the book says on a terminal what it is doing, and takes it back; elsewhere it does not" {
+@test "make book shows on a terminal what it is doing, and removes the line; into a file it does not" {
     command -v script >/dev/null || skip "no script(1) to make a terminal"
     export SAID=$BATS_TEST_TMPDIR/said
     mkdir "$BATS_TEST_TMPDIR/bin" "$BATS_TEST_TMPDIR/book"
@@ -396,7 +396,7 @@ sets() {
     env -u MAKEFLAGS make -n $1 | grep -oE 'ops/isa/(base|avx2|avx512)\.o' | sort -u | sed 's,.*/,,; s,\..*,,' | xargs
 }
 
-@test "a chapter compiles the simulator's operations for this processor only, and keeps what there is" {
+@test "a chapter compiles the simulator's operations for this processor only, and keeps those compiled before" {
     local mine=base
     if grep -qw avx2 /proc/cpuinfo; then mine=avx2; fi
     if grep -qw avx512vl /proc/cpuinfo; then mine=avx512; fi

@@ -1,13 +1,13 @@
 # Adding a chapter, as CONTRIBUTING says: a file in chapters/, a row of chapters/stages.tsv, a line of book.md
-# and a script labs/labNN, and nothing else. Chapter 3 under another name, in a copy of the tree, is the
-# chapter after the last one.
+# and a script labs/labNN, and nothing else. In a copy of the tree, chapter 3 under another name is added
+# after the last chapter.
 
 bats_require_minimum_version 1.5.0
 
 load test_tree
 
-# A copy of the tree with its time stamps and what is built already; $number: the new chapter's two
-# digits.
+# Makes a copy of the tree with its time stamps and with what is built already; $number: the new
+# chapter's two digits.
 setup() {
     last=$(ls chapters/[0-9][0-9]-*.md | tail -1)
     number=$(($(sed -E 's,chapters/0*([0-9]+)-.*,\1,' <<<"$last") + 1))

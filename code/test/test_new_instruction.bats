@@ -1,7 +1,7 @@
 # Adding an asynchronous instruction takes its row in decode/opcodes.def, its decoder, its
 # operation, and how its addresses are tested. From the row's family the race checks, the film and
 # the reports know what they need. The instruction here is made up: the asynchronous proxy fills
-# shared memory and tells an mbarrier the bytes.
+# shared memory and signals the number of bytes to an mbarrier.
 
 bats_require_minimum_version 1.5.0
 
@@ -25,7 +25,7 @@ build_simulator() {
     rm "${@/%.c/.o}"
 }
 
-@test "an asynchronous instruction in five files: it runs, and its race, its film and its deadlock are told" {
+@test "an asynchronous instruction in five files: it runs, is filmed, and its race and deadlock are reported" {
     ORIGINAL=$PWD TREE=$BATS_TEST_TMPDIR/tree
     copy_tree "$TREE"
     cd "$TREE/code/ptxsim"
@@ -72,8 +72,8 @@ END
     cd "$TREE"
     build_simulator code/ptxsim/{decode/{opcodes,async},ops/bulk}.c
 
-    # A CTA of 32 threads: the first one fills a tile, and each hands out its word. wait: whether
-    # they wait for the fill. expected: the bytes that the mbarrier expects.
+    # A CTA of 32 threads: the first thread fills a tile, and each thread outputs its word. wait: whether
+    # the threads wait for the fill. expected: the bytes that the mbarrier expects.
     cat >"$BATS_TEST_TMPDIR/fill.c" <<'END'
 #include <cuda.h>
 #include <stdio.h>

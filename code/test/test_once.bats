@@ -1,4 +1,4 @@
-# What has to stand in several places, for each language or reader, is the same in all of them.
+# Texts and numbers that have to stand in several places are the same in all of them.
 
 bats_require_minimum_version 1.5.0
 
@@ -20,7 +20,7 @@ has() {
     done
 }
 
-@test "where the shapes with names are listed, they are those of code/workbench/shapes.def" {
+@test "every list of named shapes equals code/workbench/shapes.def" {
     [ "$(grep -c '^SHAPE' code/workbench/shapes.def)" -eq "$(shapes '\1' | wc -w)" ]
     has "$(shapes '\1')" code/workbench/inputs.c code/literate/sheets.lua labs/driver/arguments.c
     has "$(shapes '\1 (\2x\3x\4)')" code/workbench/workbench.h code/workbench/options.c
@@ -31,7 +31,7 @@ print(", ".join(f"{name} {b}x{h}x{s}" for name, (b, h, s) in SHAPES.items()))')"
     run -1 has "$(shapes '\1'), tiny" code/workbench/inputs.c
 }
 
-@test "code/tools/stages: columns by their names, a row by its number; what is wrong is one line" {
+@test "code/tools/stages: columns by their names, a row by its number; an error is one line" {
     mkdir -p "$BATS_TEST_TMPDIR/code/tools" "$BATS_TEST_TMPDIR/chapters"
     cp code/tools/stages "$BATS_TEST_TMPDIR/code/tools"
     cd "$BATS_TEST_TMPDIR"

@@ -92,7 +92,7 @@ fails_with() { # STATUS TEXT
     grep -qE 'wrong: FAIL "head 1" is off' said
 }
 
-@test "nothing is timed that was not checked, or checked that breaks a limit" {
+@test "only checked candidates are timed, and only those within the limits are checked" {
     search >said
     python 'for c in journal: print(c["verdict"], c["knobs"])' >verdicts
     for name in $(sed -n 's/^timed //p' verdicts); do
@@ -117,7 +117,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     python 'assert sum(elite["verdicts"].values()) == elite["tried"] == len(journal)'
 }
 
-@test "a search that is held to an occupancy refuses what is below it, and is another search" {
+@test "a search with a least occupancy refuses candidates below it, and does not continue another search" {
     search --occupancy 40 >said
     grep -qE 'refused: 25 % occupancy$' said
     python 'timed = [c["knobs"].split("-")[3] for c in journal if c["verdict"] == "timed"]; assert set(timed) == {"2"}'
@@ -137,7 +137,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     [ "$(grep -c ^compile calls)" -eq 3 ]
 }
 
-@test "the same seed searches the same, another seed does not" {
+@test "a search with the same seed tries the same candidates, one with another seed does not" {
     search >said
     mv build/tune first
     search >/dev/null
@@ -147,7 +147,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     run -1 diff <(sed 1d first/journal.jsonl) <(sed 1d build/tune/journal.jsonl)
 }
 
-@test "interrupted at three places and gone on, a search finds what it finds at a stretch" {
+@test "a search that is interrupted three times and resumed finds what it finds without interruption" {
     search >said
     mv build/tune whole
     : >calls
@@ -162,7 +162,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     grep -q 'going on after' said
     cmp whole/journal.jsonl build/tune/journal.jsonl
     cmp whole/elite.json build/tune/elite.json
-    # Candidates that are known are not tried again: an interruption costs the one that was under
+    # Known candidates are not tried again: an interruption costs the one candidate that was under
     # way.
     [ "$(grep -c ^time calls)" -eq $(($(grep -c '"timed"' whole/journal.jsonl) + 3 + 3)) ]
 }
@@ -207,7 +207,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
 }
 
 # The journal of the book's search, in place of compiler and GPU.
-@test "replayed with the book's seed and budget, the search asks what the book's asked, and finds the same" {
+@test "replayed with the book's seed and budget, the search asks and finds what the book's search did" {
     journal=$ROOT/plots/runs/h200/search.jsonl
     build/ch14_search --replay "$journal" --budget 72 >said
     [ "$(wc -L <said)" -le 80 ]
@@ -221,7 +221,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     [ ! -s calls ]
 }
 
-@test "replayed by somebody who answers: a question a candidate, and the end when there is no answer" {
+@test "replayed by an answering process: one question for each candidate; without an answer the search ends" {
     answer() { # answers with a score that depends on block_n alone
         while read -r word knobs; do
             [ "$word" = ask ] || continue
@@ -300,7 +300,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     [ ! -e build/tune/elite.json ]
 }
 
-@test "as it is, in the simulator: two ancestors, compiled, checked, and bounded" {
+@test "the real search in the simulator: two ancestors are compiled, checked, and bounded" {
     cd "$ROOT"
     build/ch14_search --on simulator --shape small --budget 2 --no-neighbours \
         --folder "$BATS_TEST_TMPDIR/build/tune" >"$BATS_TEST_TMPDIR/said"

@@ -77,7 +77,7 @@ deps() { # MODE: runs deps; its standard output is left in out, its standard err
     grep -qx "su -c 'apt-get update && apt-get install --no-install-recommends g++ libjansson-dev libpcre2-dev pandoc gnuplot-nox'" out
 }
 
-@test "not root, and make: the line alone on its line, then one line more" {
+@test "not root, called by make: the line to type stands alone, then one line follows" {
     fake id 'echo 1000'
     cp -r Makefile mk "$TREE"
     local command
@@ -90,7 +90,7 @@ deps() { # MODE: runs deps; its standard output is left in out, its standard err
     [[ "${stderr_lines[-1]}" == *"*** packages are missing: type the line above, then make again.  Stop." ]]
 }
 
-@test "no apt-get: the packages by Debian's names, and no line that cannot be typed" {
+@test "no apt-get: the packages by Debian's names, and no line with apt-get to type" {
     rm "$BIN/apt-get"
     deps chapter
     [ "$status" -eq 1 ]
@@ -126,7 +126,7 @@ deps() { # MODE: runs deps; its standard output is left in out, its standard err
     [ ! -e tree/.toolkit ]
 }
 
-@test "a full disk: one line, before anything is loaded where it can be known" {
+@test "a full disk: one line, where possible before anything is downloaded" {
     fake df 'echo "Filesystem 1M-blocks Used Available Capacity Mounted"; echo "/dev/x 9 8 37 99% /"'
     deps chapter
     [ "$status" -eq 1 ]
@@ -196,7 +196,7 @@ deps() { # MODE: runs deps; its standard output is left in out, its standard err
     [ -d tree/.toolkit ]
 }
 
-@test "what dpkg was doing when it was interrupted is finished first" {
+@test "a configuration that dpkg was interrupted in is finished first" {
     fake dpkg 'echo "dpkg $*" >>"$SAID"; [ "$1" != --audit ] || echo "g++ is half configured"'
     deps chapter
     [ "$status" -eq 0 ]
@@ -204,7 +204,7 @@ deps() { # MODE: runs deps; its standard output is left in out, its standard err
     [ "$(sed -n 's/:dpkg --configure -a$//p' numbered)" -lt "$(sed -nE 's/:apt-get .* install -y .*//p' numbered)" ]
 }
 
-@test "a dpkg that an interrupt left at work is waited for" {
+@test "a dpkg that still runs after an interrupt is waited for" {
     fake sleep ':'
     fake dpkg 'echo "dpkg $*" >>"$SAID"
         [ "$1" != --audit ] || { echo "locked"; exit; }
@@ -366,7 +366,7 @@ deps() { # MODE: runs deps; its standard output is left in out, its standard err
     run -0 make -n build/ch03_wmma_qk code/ch03_wmma_qk.cu plots lint
 }
 
-@test "numbers that stand alone or that nothing has: one line, at once" {
+@test "a number as a goal, and a goal with an unknown number: one line, at once" {
     local goal
     unset MAKEFLAGS MAKELEVEL
     run -2 make chapter 3

@@ -49,7 +49,7 @@ END
         diff "$BATS_TEST_TMPDIR/expected" -
 }
 
-@test "the table of lanes is 20 times the lane, modulo 32; what is left out is in the answers" {
+@test "the table of lanes is 20 times the lane, modulo 32; the cells left out are in the answers" {
     cells tbl:SM-lanes | awk -F'\t' '{ print $1 "\t" $2 "\t" $3; print $5 "\t" $6 "\t" $7 }' |
         sort -n >"$BATS_TEST_TMPDIR/lanes"
     [ "$(cut -f1 "$BATS_TEST_TMPDIR/lanes" | xargs)" = "0 1 2 3 4 5 6 7 8 9 10 31" ]
@@ -66,7 +66,7 @@ counted() {
         "$BATS_FILE_TMPDIR/counts" | sort
 }
 
-@test "the ten loads take the wavefronts that the table says, and the answers say of the rest" {
+@test "the ten loads take the wavefronts that the table and the answers say" {
     counted >"$BATS_TEST_TMPDIR/counted"
     [ "$(cut -f1 "$BATS_TEST_TMPDIR/counted" | xargs)" = "a b c d e f g h i j" ]
     cells tbl:SM-loads | sed -E 's/^(.)\t`([^`]*)`[^\t]*/\1\t\2/' >"$BATS_TEST_TMPDIR/printed"

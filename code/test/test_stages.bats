@@ -70,7 +70,7 @@ at_most() { # BEFORE AFTER NAME LIMIT
     run -1 same_bits ch10_swizzle ch11_fast_exp
 }
 
-@test "chapter 12 computes what chapter 10 does: who takes a query tile changes no bit" {
+@test "chapter 12 computes what chapter 10 does: which CTA takes a query tile changes no bit" {
     same_bits ch10_swizzle ch12_persistent
     same_bits ch10_swizzle ch12_static
 }
@@ -128,7 +128,7 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
     done
 }
 
-@test "chapter 19's units compute what they should, and it refuses what it does not know" {
+@test "chapter 19's units compute what they should, and the program refuses unknown options" {
     run build/ch19_floors --no-timing
     [ "$status" -eq 0 ]
     [ "$(grep -c '^  ok ' <<<"$output")" -eq 3 ] # exp, fp16, fp8; wgmma is Hopper's
@@ -166,7 +166,7 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
 
 # With one image the compiler reads a program once less. The notes of a cubin name the architecture
 # of its PTX.
-@test "sm_90's code made from sm_89's PTX is what the compiler makes for sm_90" {
+@test "machine code for sm_90 is the same from sm_89's PTX as from the source" {
     local name arch
     run -1 grep -l __CUDA_ARCH__ code/ch[0-9][0-9]_*.cu
     make -n --always-make build/obj/ch10_swizzle.o 2>/dev/null | grep -qF 'code=[sm_89,sm_90,compute_89]'

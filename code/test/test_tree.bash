@@ -13,8 +13,8 @@ copy_tree() {
     [ $# -eq 0 ] || cp -a --parents "$@" "$tree"
 }
 
-# Pandoc 2.17 lower-cases all that follows -f, and the checkout may have capitals in its path: so a
-# reader of code/literate is named relative to the current folder.
+# Pandoc 2.17 turns the argument of -f into lower case, and the checkout's path may have capitals: so
+# a reader of code/literate is named relative to the current folder.
 # read_by READER.lua ARGUMENT...
 read_by() {
     ln -sfn "$BATS_TEST_DIRNAME" literate

@@ -1,4 +1,4 @@
-# The labs' own test: what a sheet says, and what the grader gives.
+# The labs' own test: points in a lab's sheet equal the points that the grader gives.
 
 bats_require_minimum_version 1.5.0
 
@@ -6,7 +6,7 @@ setup() {
     bwrap --unshare-all --ro-bind / / true 2>/dev/null || skip "bubblewrap may not make a sandbox here"
 }
 
-@test "one text of each lab, and all that is kept, is as the lab's sheet says" {
+@test "one text of each lab, and all kept results, get what the lab's sheet says" {
     run labs/tools/check-labs --quick
     echo "$output"
     [ "$status" -eq 0 ]
@@ -18,7 +18,7 @@ print(sum("not_graded" not in json.load(open(path)) for path in sys.argv[1:]))' 
 }
 
 # A book with one lab, whose sheet is wrong about its starter and planted bugs.
-@test "a wrong sheet, hints without words, a starter that is right, no task and a wrong loses= are found" {
+@test "a wrong sheet, empty hints, a starter that is right, a missing task and a wrong loses= are found" {
     tree=$BATS_TEST_TMPDIR/book
     mkdir -p "$tree"/{chapters,labs/tools,code/workbench} "$tree"/build/{labs,starters,mutants,ptxsim}
     cp labs/tools/check-labs "$tree/labs/tools"
@@ -44,7 +44,7 @@ lab["longest"] = 512
 for item in lab["points"]:
     if item["name"] == "correct": # neither the shape mission nor long cases, which do not matter here
         item["shape"] = "small"
-    if item["name"] == "barriers": # an aim that the program before has reached already
+    if item["name"] == "barriers": # an aim that the previous program reaches already
         item["from"] = 9999
 lab["mutants"] = [{"program": "ch04_cp_async", "name": "no-zero-fill", "loses": ["races"]},
                   {"program": "ch04_cp_async", "name": "empty", "loses": ["correct", "hidden", "races"]}]

@@ -1,4 +1,4 @@
-# The checklist: what is right is reported as ok, and each fault under its own item.
+# The checklist: an item in order is reported as ok, a fault under its own item.
 
 load ../../code/test/test_tree
 
@@ -45,7 +45,7 @@ fails() {
     [[ $output == *"(<= 128)"*"none under 16 schedules"*"3 of 3 caught"* ]]
 }
 
-@test "what is wrong fails in its own item, and no other item fails" {
+@test "each fault fails its own item, and no other item fails" {
     cat "$FIRST" "$SECOND"
     [ "$(sed -nE 's/^  FAIL +([a-z]+) .*/\1/p' "$FIRST" | xargs)" = "tangled resources mutants records sanitizer" ]
     [ "$(sed -nE 's/^  FAIL +([a-z]+) .*/\1/p' "$SECOND" | xargs)" = "records sanitizer" ]
@@ -88,7 +88,7 @@ fails() {
     fails "$SECOND" sanitizer 'ch03_wmma_qk has changed since'
 }
 
-@test "what is not there yet" {
+@test "files and records that are missing yet" {
     make_tree "$BATS_TEST_TMPDIR/tree"
     rm plots/runs/*/{lab03,ch03_wmma_qk}.json plots/runs/*/sanitizer.json
     sed -i '/^ch03/d' build/mutants/list.tsv

@@ -1,5 +1,5 @@
-# What a teacher learns about a class besides the points: what is alike, what is late, what may be
-# worth a look, who is fastest. The submissions do not compile, so that grading takes no time.
+# What a teacher learns about a class besides the points: which texts are alike, late, suspicious or
+# fastest. The submissions do not compile, so that grading takes no time.
 
 bats_require_minimum_version 1.5.0
 
@@ -87,7 +87,7 @@ assert 1 < first <= last < len(lines), row # the helper, below the line with the
 END
 }
 
-@test "what a macro hides is seen: a helper in one line, a call in two halves" {
+@test "alike in spite of macros: a helper in one line, a call in two halves" {
     folder=$BATS_TEST_TMPDIR/macros
     mkdir "$folder"
     cp "$class/anna.cu" "$folder"
@@ -106,7 +106,7 @@ END
     [ "$(column flags | grep -v ' $')" = "henry.cu host code that reaches outside: fopen" ]
 }
 
-@test "flags: what runs early and reaches outside, but no word in a longer one, and nothing of the starter's" {
+@test "flags: code that runs early or reaches outside, but no part of a longer word, and nothing of the starter" {
     class
     [ "$(column flags | grep -v ' $')" = "flagged.cu runs before main: constructor; host code that reaches outside: open, fopen, /proc/" ]
     [ "$(column score | cut -d' ' -f2 | sort -u)" = 0 ]
@@ -127,7 +127,7 @@ kim.cu of the book: chapter 3's program, ch03_wmma_qk" ]
     run -1 grep -q "This is the book's" "$out"/reports/002-*.txt
 }
 
-@test "a starter is known without its marks: comments, layout, names and numbers make no other program" {
+@test "a starter without its marks is recognised, whatever its comments, layout, names and numbers" {
     cat >"$BATS_TEST_TMPDIR/same.c" <<'END'
 #include "judge/judge.h"
 #include <stdarg.h>
@@ -164,7 +164,7 @@ END
     ./same a.cu c.cu
 }
 
-@test "a megabyte of half a word, of spaces or of open comments takes no time in particular" {
+@test "a megabyte of one unfinished word, of spaces or of open comments takes no longer than other texts" {
     python3 - "$BATS_TEST_TMPDIR" <<'END'
 import os, sys
 folder = sys.argv[1] + "/long"
@@ -176,7 +176,7 @@ END
     [ "$(wc -l <"$BATS_TEST_TMPDIR/out/grades.csv")" -eq 6 ]
 }
 
-@test "late: by the files' times, or by a list; begun days, free ones, percent" {
+@test "late: by the files' times or a list; each begun day counts, free days do not; percent" {
     class --deadline 2026-11-22T23:59
     [ "$(column late_days | xargs)" = "anna.cu 0 ben.cu 0 carla.cu 2 dan.cu 0 eva.cu 0 flagged.cu 0 gina.cu 0" ]
     for file in "$class"/*.cu; do echo "${file##*/},2026-11-20 12:00"; done >"$BATS_TEST_TMPDIR/times"
@@ -214,7 +214,7 @@ END
     }
     made a 'a|b [x](javascript:f()) <b>*c*.cu' 1.00 1.02 1.04
     made b second.cu 0.98 1.01 1.03 # overlaps with the first
-    made c third.cu 0.90 0.95 0.99  # overlaps with the second, but not with the first of its place
+    made c third.cu 0.90 0.95 0.99  # overlaps with the second, but not with the first, which leads the place
     run labs/grade --lab 10 --board "$BATS_TEST_TMPDIR"/{c,b,a}.json
     [[ ${lines[3]} == '| 1 | a\|b \[x\]\(javascript\:f\(\)\) &#60;b&#62;\*c\*.cu | 1.02 '* ]]
     [[ ${lines[4]} == "| 1 | second.cu | 1.01 "* ]]

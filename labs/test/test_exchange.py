@@ -32,7 +32,7 @@ def exchange(tmp_path_factory):
 
 
 def layers(tokens=70):
-    """Q, K and V of two layers: floats that lose something both in half and in E4M3."""
+    """Q, K and V of two layers: floats that neither half nor E4M3 holds exactly."""
     torch.manual_seed(0)
     return [[torch.randn(2, 3, tokens, 64) * size for size in (2, 1, 3)] for _ in range(2)]
 

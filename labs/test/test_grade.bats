@@ -1,4 +1,4 @@
-# The grader: what earns points, what it refuses, and what it keeps a submission from doing.
+# The grader: which submissions earn points, which it refuses, and what it keeps them from doing.
 
 bats_require_minimum_version 1.5.0
 
@@ -16,8 +16,8 @@ setup_file() {
         return
     fi
     # The book's own program, graded once for the tests that look at its grade. Most other tests use
-    # sheets without the shape mission (long_file), also without long cases (small_file), and also
-    # without hidden cases, whose points `correct` then has (short_file).
+    # smaller sheets: long_file has no shape mission; small_file has no long cases, either; short_file
+    # has no hidden cases, either, and gives their points to `correct`.
     export OWN=$BATS_FILE_TMPDIR/own long_file=$BATS_FILE_TMPDIR/long.json
     export small_file=$BATS_FILE_TMPDIR/small.json short_file=$BATS_FILE_TMPDIR/short.json
     labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --json "$OWN.json" --gradescope "$OWN.results.json" \
@@ -43,7 +43,7 @@ setup() {
 
 grade() { run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu "$@"; }
 
-# drawn_from FILE: the name in a result of the secret that its inputs were drawn from.
+# drawn_from FILE: the name by which results call the secret in FILE that inputs are drawn from.
 drawn_from() {
     # shellcheck disable=SC2016
     python3 - "$(perl -e 'print crypt($ARGV[0], q($y$jAT$AttentionInStages.....))' \
@@ -71,7 +71,7 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
     run -1 grep -qi film "$OWN" "$OWN.json" "$OWN.results.json"
 }
 
-@test "launches are written down, and nothing is run" {
+@test "launches are recorded, and no kernel runs" {
     PTXSIM_LAUNCHES=3 LD_LIBRARY_PATH=build/ptxsim PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json \
         build/ch04_cp_async --launch-only --shapes small,2x1x33 3>"$BATS_TEST_TMPDIR/lines"
     mapfile -t lines <"$BATS_TEST_TMPDIR/lines"
@@ -87,10 +87,10 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
     python3 labs/fixtures/gradescope.py "$OWN.results.json"
     sed 's/"score": 30.0/"score": "30"/' "$OWN.results.json" >"$BATS_TEST_TMPDIR/bad.json"
     run python3 labs/fixtures/gradescope.py "$BATS_TEST_TMPDIR/bad.json"
-    [ "$status" -ne 0 ] # so that a check inside can fail
+    [ "$status" -ne 0 ] # shows that a check in gradescope.py can fail
 }
 
-# lost FILE [OPTION...]: names of the items that are not passed, without those that are left out.
+# lost FILE [OPTION...]: names of the items that FILE does not pass, without items that were not judged.
 lost() {
     grade "$@" --json "$BATS_TEST_TMPDIR/r.json"
     [ "$status" -eq 0 ]
@@ -100,10 +100,10 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
 }
 
 # labs/fixtures/cheats: each file says how it must be graded. `make check-grader` grades them all.
-# Here is one of each kind, with one that does the same honestly: what kernels print, shared memory,
-# places to write to, state between launches, races between and within CTAs, copies that do nothing,
-# the allow-list, odd objects, inputs, names of functions. Others have tests below.
-@test "cheats, and their twins that do not cheat, are graded as they say" {
+# Here is one cheat of each kind, with a twin that does the same honestly: prints of kernels, shared
+# memory, places to write to, state between launches, races between and within CTAs, idle copies, the
+# allow-list, odd objects, inputs, names of functions. Other cheats have tests below.
+@test "cheats, and their honest twins, are graded as their texts say" {
     run labs/tools/check-grader --quick prints-reply shared-wraps shared-large fills-memory fills-disk \
         keeps-little counts-cases counts-ctas races-between-ctas races-when-long meets-when-long opens-rings \
         lto-options writes-init overwrites-inputs scratch includes-devices long-name forks constructor \
@@ -134,7 +134,7 @@ flag, = [f for f in json.load(open(sys.argv[1]))["flags"] if f.startswith("state
 assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$BATS_TEST_TMPDIR/r.json"
 }
 
-@test "cheats that only hidden cases find, and one that is right in all of them" {
+@test "cheats that only hidden cases find, and an honest program that passes them" {
     run labs/tools/check-grader --small skips-rows honest-control
     echo "$output"
     [ "$status" -eq 0 ]
@@ -145,13 +145,13 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
     [[ $output == *"1 submissions are graded as they say" ]]
 }
 
-@test "a class that is killed on the way has the same gradebook, and leaves nothing on the machine" {
+@test "grading a class that is killed and started again gives the same gradebook, and leaves nothing behind" {
     GRADE_SECRET=secret-of-a-class-$RANDOM$RANDOM run labs/tools/check-grader --class 8 includes-passwd prints-result floods-record sleeps
     echo "$output"
     [ "$status" -eq 0 ]
 }
 
-@test "check-grader can fail: a cheat that says something else, or is not there" {
+@test "check-grader fails for a cheat that expects another grade, and for one that is missing" {
     mkdir -p "$BATS_TEST_TMPDIR/labs/tools" "$BATS_TEST_TMPDIR/labs/fixtures"
     cp labs/tools/check-grader "$BATS_TEST_TMPDIR/labs/tools"
     cp -r labs/fixtures/cheats "$lab_file" "$BATS_TEST_TMPDIR/labs/fixtures"
@@ -167,7 +167,7 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
     [[ $output == *'FAIL  wrong-at-64.cu needs hidden cases: not with --quick'* ]]
 }
 
-@test "cheats are refused for what they do, not for something else that is wrong with them" {
+@test "cheats are refused for their cheat, not for another mistake" {
     short
     mkdir "$BATS_TEST_TMPDIR/some"
     for name in prints-result floods-record host-computes copies-memory incbin includes-passwd shared-wraps sleeps; do
@@ -189,7 +189,7 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
     [ "$(wc -l <"$BATS_FILE_TMPDIR/out/grades.tsv")" -eq 8 ]
 }
 
-@test "a descriptor that the grader was started with is not the submission's: the secret, say" {
+@test "a submission inherits no file descriptor of the grader, such as the secret's" {
     echo a-secret-of-the-grader >"$BATS_TEST_TMPDIR/secret"
     run labs/grade --lab 4 --lab-file "$short_file" --no-gpu --secret /dev/fd/9 "$CHEATS/inherits-files.cu" \
         9<"$BATS_TEST_TMPDIR/secret"
@@ -198,9 +198,9 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
     [[ $output == *"correct"*"FAIL"* ]]
 }
 
-@test "what a kernel prints is shown, bounded, and no part of the answer; whichever editor wrote it" {
+@test "a kernel's prints are shown, bounded, and no part of the answer; source of any editor is accepted" {
     short
-    # A byte order mark, Windows line ends, a comment in UTF-8 and one in Latin-1: all of it is
+    # A byte order mark, Windows line ends, a comment in UTF-8 and one in Latin-1 are accepted as
     # text.
     { printf '\xef\xbb\xbf// größe\r\n' && sed 's/$/\r/' "$CHEATS/prints-points.cu" && printf '// caf\xe9\n'; } >"$BATS_TEST_TMPDIR/points.cu"
     grade "$BATS_TEST_TMPDIR/points.cu"
@@ -217,7 +217,7 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
     [ -z "$(awk 'length > 80' <<<"$output")" ]
 }
 
-@test "what is no text is refused, with its byte and line" {
+@test "a file that is no text is refused, with the byte and line" {
     folder=$BATS_TEST_TMPDIR/bytes
     mkdir "$folder" "$folder/empty"
     starter=build/starters/ch04_cp_async.cu
@@ -226,7 +226,7 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
     { cat $starter && printf '// \33[2J\n'; } >"$folder/escape.cu"
     { cat $starter && printf '// \177'; } >"$folder/delete.cu"
     { printf '\xff\xfe' && iconv -t UTF-16LE $starter; } >"$folder/wide.cu"
-    printf 'has no .cu file' >"$folder/words.cu" # the name is a folder's, but the words are the file's
+    printf 'has no .cu file' >"$folder/words.cu" # text like the grader's line about a folder, but in a file
     cp $starter "$BATS_TEST_TMPDIR/mine.cu"
     ln "$BATS_TEST_TMPDIR/mine.cu" "$folder/linked.cu"
     local end
@@ -246,7 +246,7 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
     says words.cu "does not compile" ""
 }
 
-@test "a starter whose text lies in a macro is a starter; the compiler sees nothing of the host's" {
+@test "a starter whose text lies in a macro is a starter; the compiler cannot include files of the host" {
     aims_from 0
     python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases, so that it takes seconds
 import json, sys
@@ -277,7 +277,7 @@ faulty() {
     [ "$status" -eq 0 ]
 }
 
-@test "a fault in a hidden case is told with its place in the source, and no address" {
+@test "a fault in a hidden case is reported with its place in the source, but without an address" {
     small
     # In one kind of hidden case, whatever is drawn.
     faulty 'args.shape.seq_len < 16 \&\& args.shape.heads < 4 \&\& args.shape.batch < 4'
@@ -290,7 +290,7 @@ faulty() {
     grep -q 'block (0,0,0), thread (0,0,0): reads 1 bytes at 0x' "$BATS_TEST_TMPDIR/r.json"
 }
 
-@test "a #line changes the number of a place, and puts no word into a report" {
+@test "a #line changes the line number that is reported, but puts no text into a report" {
     short
     sed 's/seq_len < 16/seq_len == 128/; s,/etc/the-secret,90 of 90 points: full marks,' "$CHEATS/passes-by-lines.cu" \
         >"$BATS_TEST_TMPDIR/praises.cu"
@@ -301,7 +301,7 @@ faulty() {
     run -1 grep 'full marks' "$BATS_TEST_TMPDIR/r.json"
 }
 
-@test "a loop without an end is stopped by a budget of instructions, and told with its place" {
+@test "an endless loop is stopped by a budget of instructions, and reported with its place" {
     short
     sed 's/seq_len == 128/heads == 2/' "$CHEATS/never-ends.cu" >"$BATS_TEST_TMPDIR/loops.cu"
     run -1 cmp -s "$CHEATS/never-ends.cu" "$BATS_TEST_TMPDIR/loops.cu"
@@ -311,7 +311,7 @@ faulty() {
     [[ $output != *"block ("* && $output != *"PTXSIM"* ]]
 }
 
-@test "copies are counted by their bytes: empty groups are none" {
+@test "copies are counted by their bytes: empty groups do not count" {
     sed 's/"barriers", "relation": "<=", "limit": 2000/"async_bytes", "relation": ">=", "limit": 524288/' \
         "$short_file" >"$BATS_TEST_TMPDIR/lab.json"
     lab_file=$BATS_TEST_TMPDIR/lab.json
@@ -320,7 +320,7 @@ faulty() {
     [ "$(lost "$CHEATS/empty-commits.cu")" = "async_bytes" ]
 }
 
-@test "every submission is asked what the sheet promises, and each something else" {
+@test "every submission gets the cases that the sheet promises, each submission others" {
     lab_file=$long_file
     (cat code/ch04_cp_async.cu && echo "// another") >"$BATS_TEST_TMPDIR/another.cu"
     grade "$BATS_TEST_TMPDIR/another.cu" --json "$BATS_TEST_TMPDIR/r.json"
@@ -391,7 +391,7 @@ child() {
     grep -q '^"a.cu",0,.*did not end within' "$out/grades.csv"
 }
 
-@test "characters that turn a line around, or cannot be seen, are written out" {
+@test "invisible characters, and those that reverse a line's direction, are written as escapes" {
     mkdir "$BATS_TEST_TMPDIR/class"
     echo 'int main(void) { return 0 }' >"$BATS_TEST_TMPDIR/class/"$'uc.\u202etxt\u200b.cu'
     grade --out "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/class"
@@ -411,7 +411,7 @@ child() {
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/race.cu"
     page=$BATS_TEST_TMPDIR/race.html
     [ "$(lost "$BATS_TEST_TMPDIR/race.cu" --film "$page" --gradescope "$BATS_TEST_TMPDIR/g.json")" = "races" ]
-    # And there is a film of it, at a public shape, which opens at the race, in the submission's own
+    # The race has a film, at a public shape, which opens at the race and shows the submission's own
     # lines.
     line=$(grep -n '^    last = ' "$BATS_TEST_TMPDIR/race.cu" | cut -d: -f1)
     run python3 code/ptxsim/test/read_film.py faults "$page"
@@ -425,9 +425,9 @@ child() {
     python3 labs/fixtures/gradescope.py "$BATS_TEST_TMPDIR/g.json"
 }
 
-@test "a film is of public inputs, reads no file of the grader's, and is bounded" {
+@test "a film shows public inputs, contains no file of the grader, and is bounded" {
     short
-    # Wrong at once at the shapes that are judged; at the shape that is filmed it prints, and loops
+    # At the judged shapes the program is wrong at once; at the filmed shape it prints, and loops
     # without an end.
     faulty='args.shape.seq_len != 96'
     sed "s/if (row < rows_of(args))$/if ($faulty)\n        ((volatile char *)args.out)[1l << 40];\n    else\n        for (unsigned i = 1; i; i = 1664525 * i | 1)\n            printf(\"%u\", i);\n    &/
@@ -467,7 +467,7 @@ END
     run -1 grep -q "Watch it" "$out"/reports/002-*.txt
     sum=$(cksum <"$page")
     rm "$page"
-    class # what was kept is enough
+    class # writes the page again, from what was kept
     [ "$(cksum <"$page")" = "$sum" ]
     cp "$out/grades.csv" "$BATS_TEST_TMPDIR/with.csv"
     out=$out.without
@@ -519,7 +519,7 @@ END
     [ "$(lost "$BATS_TEST_TMPDIR/more.cu")" = "barriers" ]
 }
 
-@test "a kernel that is wrong everywhere earns nothing for being small, and is told where it is wrong" {
+@test "a kernel that is wrong everywhere earns no points for resources; the report says where it is wrong" {
     short
     sed 's/new_max = fmaxf(old_max, warp_max(s))/new_max = 0/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/wrong.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/wrong.cu"
@@ -536,7 +536,7 @@ END
     [ -z "$(awk 'length > 80' <<<"$output")" ]
 }
 
-# with FROM: the fixture's sheet with an aim, asynchronous copies.
+# aims_from FROM: uses the fixture's sheet with an aim, asynchronous copies counted from FROM.
 aims_from() {
     python3 - "$1" "$small_file" "$BATS_TEST_TMPDIR/aims.json" <<'END'
 import json, sys
@@ -551,7 +551,7 @@ END
     lab_file=$BATS_TEST_TMPDIR/aims.json
 }
 
-@test "the program before earns nothing; one wrong line in the lab's own, not less" {
+@test "the previous program earns nothing; the lab's own program with one wrong line earns no less" {
     aims_from 0
     grade code/ch03_wmma_qk.cu
     [ "$status" -eq 0 ]
@@ -569,7 +569,7 @@ END
     [[ $output =~ "points "\ +"20 / 95" ]]
 }
 
-@test "the frame that printf needs is no spill; an array that is read is one; a double is remarked upon" {
+@test "printf's stack frame is no spill, a local array that is read is one; a double gets a remark" {
     python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END'
 import json, sys
 lab = json.load(open(sys.argv[1]))
@@ -590,7 +590,7 @@ END
     grep -q '"remark": "It computes in double: [0-9]* warp instructions of a launch at [0-9a-z]*, ' "$BATS_TEST_TMPDIR/r.json"
 }
 
-@test "what the compiler says of a template keeps its lines apart" {
+@test "the compiler's message about a template keeps its line breaks" {
     cat >"$BATS_TEST_TMPDIR/template.cu" <<'END'
 template <typename A, typename B, typename C> struct a_rather_long_name { static_assert(sizeof(A) == 99, "no"); };
 template <typename T> void f() { a_rather_long_name<T, a_rather_long_name<T, T, T> *, a_rather_long_name<int, T, T> *> x; }
@@ -608,7 +608,7 @@ END
 
 # Two programs that launch nothing and fail with different words, to show whose program was run; in
 # a tree of its own, where the book's files can be changed.
-@test "what was compiled is kept, and is compiled anew when it is damaged or anything about it has changed" {
+@test "compiled programs are kept, and compiled anew when damaged or when anything about them has changed" {
     root=$BATS_TEST_TMPDIR/root
     mkdir -p "$root/build" "$root/code"
     cp -r code/workbench code/film "$root/code"
@@ -663,7 +663,7 @@ END
     echo "// more" >>"$root/code/workbench/workbench.h"
     try quiet "its host code launches no kernel" 5
     [ ! -e "$kept/old.built" ]
-    # Another compiler: one that compiles nothing.
+    # Another compiler makes the kept programs invalid: this one compiles nothing.
     rm "$root/build/cuda"
     mkdir -p "$root/build/cuda/bin"
     printf '#!/bin/sh\nexit 1\n' >"$root/build/cuda/bin/nvcc"
@@ -671,7 +671,7 @@ END
     try quiet "does not compile" 5
 }
 
-@test "what host code said of its launches is kept, and stands: it is not asked again" {
+@test "recorded launches are kept: the host code is not run again" {
     short
     cp "$CHEATS/asks-the-date.cu" "$BATS_TEST_TMPDIR/a.cu"
     echo "// $RANDOM$RANDOM" >>"$BATS_TEST_TMPDIR/a.cu" # a new text: nothing is kept for it
@@ -689,7 +689,7 @@ END
     rm "$kept"
 }
 
-@test "a submission has so much time by the clock, for all that is done with it, and is told when it is over" {
+@test "--wall bounds the time of all work for a submission; the report says when the time is over" {
     grade --no-film --wall 1 code/ch04_cp_async.cu # it is compiled, and computes for longer than that
     echo "$output"
     [ "$status" -eq 0 ]
@@ -779,7 +779,7 @@ END
     [ "$status" -eq 0 ]
 }
 
-@test "a folder goes on where it was, and its order does not matter" {
+@test "grading a folder resumes where it was stopped, and the order does not matter" {
     folder=$BATS_TEST_TMPDIR/class
     out=$BATS_TEST_TMPDIR/out
     mkdir "$folder" "$folder.named"
@@ -817,7 +817,7 @@ END
     local used
     TIMEFORMAT="%U %S"
     used=$({ time labs/grade "${all[@]}" >/dev/null 2>&1; } 2>&1)
-    awk '{ exit !($1 + $2 < 3) }' <<<"$used" # all of it was kept: nothing is compiled or run
+    awk '{ exit !($1 + $2 < 3) }' <<<"$used" # all results were kept: nothing is compiled or run
     cp "$out/grades.csv" "$BATS_TEST_TMPDIR/first.csv"
     # In another order, several at a time, from the start: each text earns the same.
     for i in 1 2 3 4; do mv "$folder/s$i.cu" "$folder.named/s$((5 - i)).cu"; done
@@ -826,7 +826,7 @@ END
     diff <(row "$BATS_TEST_TMPDIR/first.csv") <(row "$out/grades.csv" | tac)
 }
 
-@test "one item is graded anew for a class, by another limit, and all else stands" {
+@test "one item is graded anew for a class, by another limit; all other items stay" {
     folder=$BATS_TEST_TMPDIR/class
     out=$BATS_TEST_TMPDIR/out
     mkdir "$folder"
@@ -851,7 +851,7 @@ END
     anew
     [ "$(score)" = "a.cu,100 b.cu,0" ]
     kept=$(grep -l "\"drawn_from\": \"$(drawn_from "$secret")\"" build/grade/kept/*.json | xargs grep -l '"score": 100.0')
-    # Items that stand are taken from the earlier result, here changed as if half of `correct` had
+    # The other items are taken from the earlier result, here changed as if half of `correct` had
     # been right.
     sed -i '/"name": "correct"/,/"share"/ s/"share": 1.0/"share": 0.5/' "$kept"
     sed -i 's/2000, "shape"/1000, "shape"/' "$BATS_TEST_TMPDIR/lab.json"
@@ -887,7 +887,7 @@ END
         whys+=("$(grep '"why"' "$BATS_TEST_TMPDIR/r.json")")
     done
     [ "${shapes[0]}" = "${shapes[1]}" ]
-    [[ ${whys[0]} == *"0x"* ]] # and lies at the same addresses
+    [[ ${whys[0]} == *"0x"* ]] # with addresses, which the next line expects again
     [ "${whys[0]}" = "${whys[1]}" ]
     [ "${shapes[0]}" != "${shapes[2]}" ]
     # What a report tells is drawn without the secret: it does not help to guess the secret.
@@ -965,7 +965,7 @@ END
     one_line '"barrels" is no item: correct, hidden, races, written, speed; a resource: registers, shared, spills, occupancy, threads, ctas; a counter of the simulator: warp_instructions ' --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
 }
 
-@test "without a sandbox it says what to do, and judges your own files only when told" {
+@test "without a sandbox the grader says what to do, and judges files only with the option for one's own" {
     mkdir "$BATS_TEST_TMPDIR/bin"
     printf '#!/bin/sh\necho "bwrap: No permissions to create new namespace" >&2\nexit 1\n' >"$BATS_TEST_TMPDIR/bin/bwrap"
     chmod +x "$BATS_TEST_TMPDIR/bin/bwrap"

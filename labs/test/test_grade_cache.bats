@@ -1,4 +1,4 @@
-# The grader for a lab whose kernels ask a cache: what it draws, compares and tells.
+# The grader for a lab whose kernels read a cache: what it draws, compares and reports.
 
 bats_require_minimum_version 1.5.0
 
@@ -52,7 +52,7 @@ END
     [[ $output == *"11 of 11 right"*"11 of 11 right"*"4 of 4 right"*" 0 / 30   FAIL"*"points "*" 0 / 85" ]]
 }
 
-@test "how a cache is to be filled is written down beside the launches" {
+@test "the order in which a cache is to be filled is recorded beside the launches" {
     PTXSIM_LAUNCHES=3 LD_LIBRARY_PATH=build/ptxsim build/ch21_decode --launch-only \
         --shapes 1x2x1024q4p16,2x8x33q12p256r1 3>"$BATS_TEST_TMPDIR/lines" >"$BATS_TEST_TMPDIR/said"
     mapfile -t lines <"$BATS_TEST_TMPDIR/lines"
@@ -78,7 +78,7 @@ assert scratches[0] > 0 and scratches[1] == 0, scratches # scratch memory only w
 END
 }
 
-@test "submissions that cheat with a cache, and their twins that do not, are graded as they say" {
+@test "submissions that cheat with a cache, and their honest twins, are graded as their texts say" {
     run labs/tools/check-grader --quick cache-honest cache-last-output cache-without-the-newest cache-page-zero \
         cache-of-zeros cache-guesses-the-order cache-own-order cache-leaves-scratch cache-writes-the-table
     echo "$output"
@@ -86,14 +86,14 @@ END
     [[ $output == *"9 submissions are graded as they say" ]]
 }
 
-@test "cheats that only caches find which the grader draws" {
+@test "cheats that only caches drawn by the grader find" {
     run labs/tools/check-grader --small cache-ends-at-nan cache-opens-no-page cache-pages-of-the-lab
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"3 submissions are graded as they say" ]]
 }
 
-@test "every submission is asked what the sheet promises of a cache, and each something else" {
+@test "every submission gets the caches that the sheet promises, each submission others" {
     (cat code/ch21_decode.cu && echo "// another") >"$BATS_TEST_TMPDIR/another.cu"
     labs/grade --lab 21 --no-gpu --json "$BATS_TEST_TMPDIR/r.json" "$BATS_TEST_TMPDIR/another.cu"
     python3 - "$OWN.json" "$BATS_TEST_TMPDIR/r.json" <<'END'
@@ -121,7 +121,7 @@ assert not drawn[0] & drawn[1]
 END
 }
 
-@test "a cache that is left otherwise is told: what is missing, what has changed, and what repeats it" {
+@test "a cache left with wrong bytes is reported: the missing, the changed, and a line that repeats the run" {
     without hidden races
     grade "$CHEATS/page-zero.cu"
     echo "$output"
@@ -147,7 +147,7 @@ END
     [[ $(one_line) == *"launch 2 of "*": the new token is not in its place in the cache again:"* ]]
 }
 
-@test "an order that is none, too much scratch memory, and a kernel with another parameter are refused by name" {
+@test "an invalid order, too much scratch memory, and a kernel with another parameter are refused by name" {
     mkdir "$BATS_TEST_TMPDIR/some"
     cp "$CHEATS"/{same-place,much-scratch}.cu "$BATS_TEST_TMPDIR/some"
     sed 's/, scale_place_of, NULL/, same, NULL/; s/^PROGRAM/static int same(enum cache_tensor, int) { return 1; }\n&/' \

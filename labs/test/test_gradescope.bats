@@ -65,7 +65,7 @@ setup() {
     echo hidden=after_published >"$autograder/source/visibility"
 }
 
-@test "no file, or two, are not graded, and said to the student" {
+@test "no file, or two files, are not graded, and the student is told so" {
     AUTOGRADER=$autograder run "$autograder/source/run_autograder"
     [ "$status" -eq 0 ]
     python3 labs/fixtures/gradescope.py "$results"
@@ -75,7 +75,7 @@ setup() {
     grep -q 'Not graded: has 2 .cu files, not one' "$results"
 }
 
-@test "what labs/grade takes is graded there as well: another case, a folder more, a folder with a file's name" {
+@test "names that labs/grade accepts are graded: .CU, a file in a folder, a folder named like a file" {
     for place in a.cu/A.CU "lab 4/a.cu"; do
         rm -rf "$results" "$autograder"/submission/*
         mkdir -p "$(dirname "$autograder/submission/$place")"
@@ -86,7 +86,7 @@ setup() {
     done
 }
 
-@test "where there can be no sandbox nothing is scored" {
+@test "without a sandbox nothing is scored" {
     mkdir "$BATS_TEST_TMPDIR/bin"
     printf '#!/bin/sh\nexit 1\n' >"$BATS_TEST_TMPDIR/bin/bwrap"
     chmod +x "$BATS_TEST_TMPDIR/bin/bwrap"

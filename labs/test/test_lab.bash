@@ -1,5 +1,5 @@
-# A folder with the driver and shell scripts as programs: they talk like chapter programs (records,
-# the on-demand protocol) and are as right, as fast and as noisy as the test wants.
+# A folder with the driver and with shell scripts as programs: the scripts write records and speak
+# the on-demand protocol as chapter programs do; the test sets results, times and noise.
 
 # new_lab: sets LAB to a fresh tree. Programs read their behaviour from files beside them:
 # NAME.times (one p50 a batch, the last one repeated), NAME.clock (what it reports of the clock),

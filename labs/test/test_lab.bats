@@ -25,7 +25,7 @@ recorded() { # true if the record holds this text
     recorded '"ch03_wmma_qk": "hash-of-ch03_wmma_qk"'
 }
 
-@test "a clock that moved meanwhile is in the record, and said" {
+@test "a GPU clock that changed meanwhile is in the record and in the report" {
     echo 150 >"$LAB/build/ch02_scalar.times"
     echo '{"low_mhz": 1980, "high_mhz": 1980, "watts": 300.5}' >"$LAB/build/ch02_scalar.clock"
     run lab3 --on gpu --rounds 12
@@ -54,7 +54,7 @@ recorded() { # true if the record holds this text
     recorded '"verdict": "VALID NEGATIVE"'
 }
 
-@test "GREEN: an interval around the promise tells nothing" {
+@test "GREEN: an interval that contains the promise decides nothing" {
     for _ in {1..20}; do printf '%s\n' 100 170; done >"$LAB/build/ch02_scalar.times"
     run lab3 --on gpu --rounds 20
     [ "$status" -eq 0 ]
@@ -148,7 +148,7 @@ recorded() { # true if the record holds this text
     done
 }
 
-@test "a limit that is only shown does not judge" {
+@test "a limit that is only shown does not count" {
     run lab3 --on simulator --show 'registers <= 1'
     [ "$status" -eq 0 ]
     [[ "$output" == *"(<= 1)"*"shown"* ]]
@@ -200,7 +200,7 @@ NCU
     recorded '"shared_load_conflicts": 2000.0'
 }
 
-@test "without permission for the counters the simulator's stand in" {
+@test "without permission for the GPU's counters the simulator's are shown" {
     fake_ncu <<'NCU'
 #!/bin/bash
 echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
@@ -238,7 +238,7 @@ JSON
     [[ "$output" == *"recorded on NVIDIA H200, 2026-11-21 (STALE"* ]]
 }
 
-@test "no record is said to be none" {
+@test "a missing record is reported as missing" {
     run lab3 --on simulator
     [[ "$output" == *"no record of a GPU"* ]]
 }
@@ -261,7 +261,7 @@ fake_profile() {
     [ ! -e "$LAB/build/lab03/record.json" ]
 }
 
-@test "--profile of a wrong program: its own words, then one line, status 1" {
+@test "--profile of a wrong program: the program's messages, then one line, status 1" {
     fake_profile 'echo "attention, chapters/03-x.md:7: reads past the end" >&2; echo no; exit 3'
     run lab3 --profile
     [ "$status" -eq 1 ]
@@ -270,7 +270,7 @@ fake_profile() {
     [ "${#lines[@]}" -eq 2 ]
 }
 
-@test "--profile where it cannot be is refused" {
+@test "--profile is refused without its tool, with options that do not fit, and without a kernel" {
     run lab3 --profile
     refused 3 "build/ptxsim/ptxsim is not there: type make chapter3"
     run lab3 --profile --on gpu
@@ -288,7 +288,7 @@ fake_profile() {
 
 # ---- Ctrl-C ----
 
-@test "Ctrl-C: what the simulator says of the place, after the lab's name, and the end by that signal" {
+@test "Ctrl-C: the lab's name, the simulator's line about the place, and the end by that signal" {
     touch "$LAB/build/ch03_wmma_qk.waits"
     cd "$BATS_TEST_TMPDIR"
     (exec env --default-signal=INT "$LAB/build/lab" --lab 3 --shapes small --on simulator >out 2>err 3>&-) &
@@ -310,7 +310,7 @@ in_terminal() {
     output=$(script -qec "$1" /dev/null </dev/null | cat -v)
 }
 
-@test "on a terminal it says what it is doing, and takes it back; into a file it does not" {
+@test "on a terminal the lab shows what it is doing, and removes the line; into a file it does not" {
     command -v script >/dev/null || skip "no script(1) to make a terminal"
     in_terminal "$LAB/build/lab --lab 3 --shapes small --on simulator"
     [[ "$output" == *"^M^[[K  ch03_wmma_qk, small ...^M^[[K"* ]]
@@ -338,7 +338,7 @@ in_terminal() {
     [[ "$output" == *"): make BUILD=~/attention chapter3, and go there" ]]
 }
 
-@test "what make has to say of itself is no fault of the program" {
+@test "an error of make itself is not blamed on the program" {
     echo 'int main(void) { return 0; }' >"$BATS_TEST_TMPDIR/mine.cu"
     printf '$(error CUDA_HOME is wrong)\n' >"$LAB/Makefile"
     run lab3 "$BATS_TEST_TMPDIR/mine.cu"
@@ -389,7 +389,7 @@ in_terminal() {
     refused 2 "mine.cu is no .c file: lab 2 takes a program in C, as code/ch02_scalar.c is"
 }
 
-@test "a program without main, and one whose main is its own: one line" {
+@test "a program without main, and one with a main that is not the workbench's: one line" {
     cd "$BATS_TEST_TMPDIR"
     # "Compiled" by a copy; linking fails if there is no main.
     cat >"$LAB/Makefile" <<'END'
@@ -460,7 +460,7 @@ END
     [[ "$output" =~ ch03_wmma_qk\ +1x2x33\ +"3 of 3 right" ]]
 }
 
-@test "one shape is ragged unless others are asked for; a script's --also is beside its own shapes alone" {
+@test "one shape is ragged unless --shapes is given; a script's --also adds to its own shapes alone" {
     run "$LAB/build/lab" --lab 3 --on simulator
     [ "$status" -eq 0 ]
     [[ "$output" == *" small "*" 1x2x77 "*" mission "* ]]
@@ -470,7 +470,7 @@ END
     [[ "$output" == *" mission "* && "$output" != *"1x2x33"* ]]
 }
 
-@test "a program that is wrong has no comparison beside it" {
+@test "a wrong program is not compared with another" {
     touch "$LAB/build/ch03_wmma_qk.wrong"
     run lab3 --on simulator
     [ "$status" -eq 1 ]
@@ -497,7 +497,7 @@ END
     recorded '"after": "ch03_wmma_qk"'
 }
 
-@test "a stage without a row or a program, a table that is none: what to add" {
+@test "a stage without a row or a program, and an invalid table: one line says what to add" {
     run "$LAB/build/lab" --lab 5
     refused 3 "lab5: chapters/stages.tsv has no stage 5: add a row of its number, name, program, images, least"
     run "$LAB/build/lab" --lab 4

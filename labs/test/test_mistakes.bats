@@ -1,6 +1,6 @@
-# What a lab says of common mistakes. labs/tools/mistakes judges all of labs/fixtures/mistakes; here
-# are two: numbers in double, which are right, and a deadlock. test_film and test_workbench have
-# tests of races and of wrong numbers.
+# What a lab says about common mistakes. labs/tools/mistakes judges all of labs/fixtures/mistakes; here
+# are two: computing in double, which gives right results, and a deadlock. test_film and test_workbench
+# test races and wrong numbers.
 bats_require_minimum_version 1.5.0
 
 setup() {
@@ -20,7 +20,7 @@ setup() {
     [ "$output" = "mistake: labs/fixtures/mistakes/04.txt has no no-such-mistake" ]
 }
 
-@test "what the lab says first names what is wrong, on one screen" {
+@test "the lab's first lines name the mistake, on one screen" {
     make -s chapter2 chapter13
     run labs/tools/mistakes 2 in-double
     echo "$output"

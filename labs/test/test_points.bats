@@ -1,4 +1,4 @@
-# The rule of points (labs/sheet/rule.h), and what the grader and the sheets say of it.
+# The rule of points (labs/sheet/rule.h), and how the grader and the sheets apply it.
 # bats file_tags=quick
 
 setup() {
@@ -41,7 +41,7 @@ paid() { # EXPECTED WHAT SHARE CORRECT AIM TRIED
     [ "$output" = "$expected" ]
 }
 
-@test "everything reached is everything paid" {
+@test "a program that reaches everything gets all points" {
     paid 1 cases 1 1 1 1
     paid 1 aim 1 1 1 1
     paid 1 limit 1 1 1 1
@@ -49,7 +49,7 @@ paid() { # EXPECTED WHAT SHARE CORRECT AIM TRIED
     paid 0 limit 0 1 1 1
 }
 
-@test "a program that is right and has nothing of the aim has nothing; half of the aim, half of all" {
+@test "a right program gets nothing without the aim, and half of the points with half of the aim" {
     paid 0 cases 1 1 0 1
     paid 0 limit 1 1 0 1
     paid 0 aim 0 1 0 1
@@ -58,7 +58,7 @@ paid() { # EXPECTED WHAT SHARE CORRECT AIM TRIED
     paid 0.5 aim 0.5 1 0.5 1
 }
 
-@test "while a case of correct is wrong, limits pay nothing and an aim half" {
+@test "while a case of `correct` fails, limits give no points, and an aim half of its points" {
     paid 0.75 cases 0.75 0.75 1 1
     paid 0 limit 1 0.75 1 1
     paid 0.5 aim 1 0.75 1 1
@@ -66,21 +66,21 @@ paid() { # EXPECTED WHAT SHARE CORRECT AIM TRIED
     paid 0.5 cases 0.5 0 1 1
 }
 
-@test "neither a right case nor the aim, or an aim that came with the starter, is nothing" {
+@test "no points without a right case or the aim, nor for an aim that the starter reaches already" {
     paid 0 cases 1 0 0 1
     paid 0 cases 1 0 1 0
     paid 0 aim 1 0 1 0
     paid 0.5 aim 1 0.1 1 0 # a right case shows that somebody worked
 }
 
-@test "who has the aims always has more than who has not, and who has not, nothing" {
+@test "a program with the aims always has more points than one without, which has none" {
     run "$BATS_TEST_TMPDIR/rule" all
     echo "$output"
     [ "$status" -eq 0 ]
 }
 
-# Minimum for the book's sheets: every graded lab has aims, with at least a third of its points.
-@test "each graded lab has aims, which are what the program before has not" {
+# Rule for the book's sheets: every graded lab has aims, which carry at least a third of its points.
+@test "each graded lab has aims, which the previous program does not reach" {
     python3 - build/labs/lab*.json <<'END'
 import json, sys
 graded = 0
@@ -99,10 +99,10 @@ assert graded >= 17
 END
 }
 
-# The most that a planted bug may cost by the book (code/literate/sheets.lua), compared with the
-# judge's points for graded ones: none that leaves the aim costs more, and one that fails every case
-# costs exactly that.
-@test "a planted bug costs what its sheet says at most, by the judge's own points" {
+# The most points that a planted bug may cost by the book (code/literate/sheets.lua), compared with the
+# judge's points for graded bugs: a bug that leaves the aim costs no more, and a bug that fails every
+# case costs exactly as many.
+@test "a planted bug costs at most what its sheet says, by the judge's points" {
     python3 - plots/runs/simulator/grades.json build/labs/lab*.json <<'END'
 import json, sys
 grades, exact, compared = json.load(open(sys.argv[1])), set(), 0
@@ -126,7 +126,7 @@ END
 
 # The record of all pairs fits today's aims and has every kernel of the book; every program that
 # earns something has the lab's idea.
-@test "aims are earned by their labs' ideas, by today's sheets" {
+@test "only programs with a lab's idea earn its aims, by today's sheets" {
     python3 - plots/runs/simulator/pairs.json labs/ideas.tsv code build/labs/lab*.json <<'END'
 import glob, json, os, sys
 record, labs = json.load(open(sys.argv[1])), {}

@@ -1,4 +1,4 @@
-# probe and conditions: what they record and refuse; and what appendix B says of the metrics.
+# labs/tools/probe and conditions: what they record and refuse; and appendix B's text about the metrics.
 
 setup() {
     ROOT=$PWD
@@ -12,7 +12,7 @@ refused() { # STATUS TEXT COMMAND...
     [[ $output == *"$2"* ]] || { echo "not in: $output"; false; }
 }
 
-@test "probe: what the simulator says of each mistake, as recorded" {
+@test "probe: the simulator's answer to each mistake equals the record" {
     "$ROOT/labs/tools/probe" out.json --on simulator >table
     cmp out.json "$ROOT/plots/runs/simulator/probes.json"
     for right in right past_the_row one_lane_arrives; do grep -qE "^$right +- *$" table; done
@@ -29,7 +29,7 @@ refused() { # STATUS TEXT COMMAND...
     done
 }
 
-@test "probe refuses other words" {
+@test "probe refuses unknown arguments" {
     refused 2 'usage: labs/tools/probe' "$ROOT/labs/tools/probe"
     refused 2 'usage: labs/tools/probe' "$ROOT/labs/tools/probe" --on simulator
     refused 2 'usage: labs/tools/probe' "$ROOT/labs/tools/probe" out.json --on moon
@@ -77,7 +77,7 @@ FAKE
     [ "$(grep -c '"clock_[a-z]*_cache_[a-z]*": {' out.json)" -eq 4 ]
 }
 
-@test "conditions leaves nothing behind when it cannot" {
+@test "conditions leaves nothing behind when it fails" {
     refused 2 'usage: labs/tools/conditions' "$ROOT/labs/tools/conditions"
     fake_tree
     refused 3 'build/absent is not there' labs/tools/conditions out.json absent

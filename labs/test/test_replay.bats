@@ -1,5 +1,5 @@
-# Lab 14: what answers a search and counts its questions (labs/replay.c), what ./lab14 says of it,
-# and how the grader withstands programs that know the answer.
+# Lab 14: the program that answers a search and counts its questions (labs/replay.c), ./lab14's
+# reports, and how the grader treats programs that know the answer.
 
 bats_require_minimum_version 1.5.0
 
@@ -161,7 +161,7 @@ says() {
     run -1 cmp -s "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/two"
 }
 
-@test "answers are the journal's, what it lacks counts, too, and the elite is within 2 %" {
+@test "answers come from the journal, unknown settings count as questions, too, and the elite is within 2 %" {
     run replay ask "$JOURNAL" 32-32-2-2-0-0-0-1 64-64-2-3-0-0-0-1 128-32-1-1-0-0-0-0 64-64-2-1-0-0-1-1 64-64-2-2-4-0-0-1
     echo "$output"
     [[ ${lines[0]} == '{"knobs": "32-32-2-2-0-0-0-1", "generation": 0, "verdict": "timed", "score": 11.9789'* ]]
@@ -171,7 +171,7 @@ says() {
     [[ ${lines[5]} == "asked 5 missing 1 first_64 2 elite 5: "* ]]
 }
 
-@test "the rules: a setting, one that fits, no other time, and the best better than all around it" {
+@test "the rules: ask for valid settings, for each once, and for all neighbours of the best" {
     first=32-32-2-2-0-0-0-1
     says replay ask "$JOURNAL" "$first" 32-48-2-2-0-0-0-1 -- "asked 2 * elite 0: question 2, 32-48-2-2-0-0-0-1: block_n has no value 48"
     says replay ask "$JOURNAL" "$first" 32-32-2-2-0-0-0-1x -- "asked 2 * elite 0: question 2, 32-32-2-2-0-0-0-1x: no setting"
@@ -195,7 +195,7 @@ says() {
     [ "$(grep -c '^no answer$' <<<"$output")" -eq $((${#all[@]} - 300)) ]
 }
 
-@test "children: enough of them, in the space, of every knob and value, of one to three changes" {
+@test "children: enough of them, all in the space, with every knob and value, and one to three changes each" {
     good() { build/ch14_search --children 32-32-2-2-0-0-0-0 --seed "${1-1}"; }
     for seed in 1 2 3; do
         good "$seed" | says replay children 32-32-2-2-0-0-0-0 -- "500 children: as promised"
@@ -212,7 +212,7 @@ says() {
       yes "child $one" | head -490; } | says replay children "$one" -- "506 children: none of 506 children has more than one change"
 }
 
-@test "random choice asks for what fits, the same for a seed; a median of an even number is the lower one" {
+@test "random choice asks for valid settings, the same for one seed; of an even number the lower median counts" {
     run replay random "$JOURNAL"
     [ "${lines[0]%% *}" = "${lines[0]##* }" ]
     [ "${lines[1]}" = 1 ]
@@ -220,14 +220,14 @@ says() {
     says replay median 5 1 9 -- 5
 }
 
-@test "a game by a pipe: what is no question is talk, and who does not end is stopped" {
+@test "a game by a pipe: lines that are no questions are ignored, and a program that does not end is stopped" {
     says replay play sh -c 'echo hello; echo "ask 64-64-2-2-0-0-0-1"; read a; echo "$a"; echo "ask 64-64-2-1-0-0-0-1"' -- \
         "asked 2 missing 0 first_64 1 elite 1 count 1 best 10.04: it ended after 2 candidates without *"
     says replay play sh -c 'echo "ask 64-64-2-2-0-0-0-9"; read a || echo "ask 64-64-2-2-0-0-0-1"' -- \
         "asked 1 missing 0 first_64 0 elite 0 count 300 best inf: question 1, 64-64-2-2-0-0-0-9: swizzle has no value 9"
     SECONDS_LEFT=1 says replay play sh -c 'exec sleep 1000' -- "asked 0 * late: it does not end in time"
-    # Nor does anybody wait for a search that has broken a rule, or one that reads no answers until
-    # the pipe is full.
+    # A search that has broken a rule is not waited for, nor is one that reads no answers until the
+    # pipe is full.
     SECONDS_LEFT=1 says replay play sh -c 'echo ask 64-64-2-2-0-0-0-1; echo ask 64-64-2-2-0-0-0-1; exec sleep 1000' -- \
         "asked 2 * late: question 2, 64-64-2-2-0-0-0-1: asked for before"
     SECONDS_LEFT=1 says replay play sh -c 'for i in $(seq 290); do echo "ask 64-64-2-2-0-0-0-1"; done; exec sleep 1000' -- \
@@ -241,8 +241,8 @@ says() {
     for seed in 3 4 5 6 7 8; do
         SEED=$seed says replay play build/ch14_search --replay - --seed "$seed" --budget 150 -- "*: by the rules"
     done
-    # The space here must be the chapter's: its values, by --help; which settings fit, by their
-    # number.
+    # labs/replay.c must have the chapter's space: the values are compared by --help, the valid settings
+    # by their number.
     build/ch14_search --help | sed -nE 's/^  (block|warps|stages|producers|persistent|fast|swizzle)(_[a-z]*)? +/\1\2 /p' >"$BATS_TEST_TMPDIR/theirs"
     sed -nE '/\} space\[/,/^\};/p' labs/replay.c | grep -oE '"[a-z_]+", [0-9], \{[0-9, ]+\}' |
         sed -E 's/"([a-z_]+)", [0-9], \{([0-9, ]+)\}/\1 \2/' >"$BATS_TEST_TMPDIR/ours"
@@ -273,7 +273,7 @@ assert new["runtime"] == "cpu" and all(g["pass"] for g in new["gates"]) and len(
 END
 }
 
-@test "the lab: a starter and each planted bug break a rule, which is told, and the rest is open" {
+@test "the lab: a starter and each planted bug break a rule, which is reported; all else stays open" {
     run labs/lab14 build/starters/ch14_search.c --record "$BATS_TEST_TMPDIR/record.json"
     echo "$output"
     [ "$status" -eq 1 ]
@@ -292,7 +292,7 @@ END
     done
 }
 
-@test "the lab: what is neither a search nor a kernel, and a journal that is not there" {
+@test "the lab: a file that is neither a search nor a kernel, and a missing journal" {
     cp code/ch14_search.c "$BATS_TEST_TMPDIR/my.py"
     run labs/lab14 "$BATS_TEST_TMPDIR/my.py"
     [ "$status" -eq 2 ]
@@ -318,7 +318,7 @@ graded() {
     echo "$1: $points"
 }
 
-@test "the grader: the book's search has every point; what it was asked is another's for another text" {
+@test "the grader: the book's search has every point; another text gets other landscapes" {
     graded solution <code/ch14_search.c
     [ "$points" = 85 ]
     { cat code/ch14_search.c; echo '// mine'; } | graded other
@@ -344,7 +344,7 @@ END
     [[ $output == *"a search on the journal"*"without"*"one change of its best"* ]]
 }
 
-@test "the grader: a journal that is read by the program is not there, and results that it prints are talk" {
+@test "the grader: a program finds no journal to read, and results that it prints are ignored" {
     graded reader <<'END'
 #include <stdio.h>
 int main(void)
@@ -368,7 +368,7 @@ END
     [[ $output == *"it ended after 0 candidates, none with a time"* ]]
 }
 
-@test "the grader: who asks without end, floods, forks or does not compile is told so, and soon" {
+@test "the grader: a program that asks without end, floods, forks or does not compile is soon told so" {
     graded all <<<'#include <stdio.h>
 int main(void) {
     static const int m[] = {32, 64, 128}, n[] = {16, 32, 64, 128}, w[] = {1, 2, 4}, p[] = {0, 1, 2, 4};
@@ -443,7 +443,7 @@ END
     diff <(printf -- '--children\n%.0s' {1..4}; printf -- '--replay\n%.0s' {1..50}) <(sort "$BATS_TEST_TMPDIR/calls")
 }
 
-# ---- Who sleeps ---------------------------------------------------------------------------------
+# ---- Programs that only sleep -------------------------------------------------------------------
 
 @test "the lab: of a search that does not end, one run is waited for" {
     waited_for lab

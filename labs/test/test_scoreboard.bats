@@ -1,4 +1,4 @@
-# The scoreboard, with scripts as contestants, and a file for the GPU.
+# The scoreboard, with scripts as contestants, and a file that stands in for the GPU.
 
 bats_require_minimum_version 1.5.0
 
@@ -109,7 +109,7 @@ refused() { # STATUS TEXT
     [ -z "$(ls build/board)" ]
 }
 
-@test "several kinds of inputs: all contestants on each of them, the others than the first by graphs only" {
+@test "several kinds of inputs: all contestants on each kind; kinds after the first by graphs only" {
     program ch03_one 20 22 25
     pytorch
     board OUT.json --programs ch03_one --inputs normal,peaky
@@ -164,7 +164,7 @@ refused() { # STATUS TEXT
     said shapes.mission.entries.peer.graph.p50_us 4.0
 }
 
-@test "programs beside one of them: --over" {
+@test "--over: programs compared with one of them" {
     program ch03_one 20 22 25
     program ch10_two 5 7 9
     board OUT.json --programs ch03_one,ch10_two --backends none --over ch03_one
@@ -186,7 +186,7 @@ refused() { # STATUS TEXT
     run -1 grep -q '"plain": {' OUT.json
 }
 
-@test "who is wrong has no times, before or after, and the run says so" {
+@test "a contestant that is wrong, before or after timing, has no times, and the run says so" {
     program ch03_one 20 22 25
     program ch04_bad 1 1 1
     program ch05_late 1 1 1
@@ -207,7 +207,7 @@ for name in ("ch04_bad", "ch05_late", "pytorch-flash"):
 E2
 }
 
-@test "without PyTorch one line, and the stages all the same" {
+@test "without PyTorch: one line, and the stages are measured all the same" {
     program ch03_one 20 22 25
     printf '#!/bin/sh\necho "pytorch: PyTorch is not installed here" >&2\nexit 3\n' >labs/tools/pytorch
     chmod +x labs/tools/pytorch
@@ -218,7 +218,7 @@ E2
     said shapes.mission.best.name ch03_one
 }
 
-@test "a clock that moved by more than 5 % from round to round marks the row; the batches before count for nothing" {
+@test "a clock that changes by more than 5 % between rounds marks the row; batches before the rounds do not count" {
     program ch03_one 20 22 25
     program ch04_calm 30 33 35
     program ch05_mute 40 44 45

@@ -33,13 +33,13 @@ judge() {
     run lab3 --on simulator "$@"
 }
 
-gap() { # LINE-OF-TEXT: hidden in a comment that a shell skips
+gap() { # TEXT: adds this line to the program, where the shell skips it
     sed -i "2i : '\\
 $1\\
 '" "$my"
 }
 
-@test "right: points of what can be seen, the count that is missed, no task for it" {
+@test "a right program: points of the visible items, the missed count, and no task" {
     judge "$my"
     [ "$status" -eq 0 ]
     [[ "$output" =~ "correct "\ +"40 of 40  ok" ]]
@@ -67,7 +67,7 @@ $1\\
     [[ "$output" != *"Resources"* && "$output" != *"Evidence"* ]]
 }
 
-@test "wrong: nothing but the open items, the open task's line, its first hint" {
+@test "a wrong program: only the open items, the open task's line, and its first hint" {
     gap '// Your code: multiply'
     touch "$LAB/build/student/my.wrong"
     judge "$my"
@@ -79,7 +79,7 @@ $1\\
     [[ "$output" == *"hint 1 of 3: Two loads."* ]]
 }
 
-@test "a fault: its line is what to look at, and correctness stays open" {
+@test "a fault: the report points at its line, and correctness stays open" {
     touch "$LAB/build/student/my.fault"
     judge "$my"
     [ "$status" -eq 1 ]
@@ -91,7 +91,7 @@ $1\\
     [[ "$output" != *"task 2"* && "$output" != *"hint 1"* ]] # no gap is open, so nobody knows whose line it is
 }
 
-@test "a loop that does not end: its line is what to look at, and no hint about something else" {
+@test "an endless loop: the report points at its line, and gives no hint about anything else" {
     touch "$LAB/build/student/my.endless"
     judge "$my" --all
     [ "$status" -eq 1 ]
@@ -110,7 +110,7 @@ $1\\
     [[ $(tr -s "\n " "  " <<<"$output") == *"task 1, \"Multiply\", is still open: $my:3"* ]]
 }
 
-@test "the budget is 50 times what the program before takes; its own program's where there is none before" {
+@test "the budget is 50 times what the previous program takes or, without one, the lab's own program" {
     echo '"warp_instructions":60000000' >"$LAB/build/ch02_scalar.counts" # for three launches
     judge "$my"
     [ "$status" -eq 0 ]
@@ -127,7 +127,7 @@ $1\\
     [ "$(sort -u "$LAB/build/student/my.budget")" = "small 1500000000" ]
 }
 
-@test "a crash is told, and no outputs are said to differ" {
+@test "a crash is reported, and no outputs are said to differ" {
     sed -i '2i case $* in *--resources*) ;; *) kill -SEGV $$ ;; esac' "$my"
     judge "$my"
     [ "$status" -eq 1 ]
@@ -136,7 +136,7 @@ $1\\
     [[ "$output" != *"outputs differ"* ]]
 }
 
-@test "wrong outputs are told as the program tells them, and a launch that failed is none of them" {
+@test "wrong outputs are reported in the program's words; a failed launch is not called a wrong output" {
     touch "$LAB/build/student/my.wrong"
     echo 'Nothing was stored: 9 of 9 elements are off' >"$LAB/build/student/my.how"
     judge "$my"
@@ -154,7 +154,7 @@ $1\\
     [[ $(tr -s "\n " "  " <<<"$output") == *"correct, 40 points: the launch failed: cudaErrorInvalidValue: invalid argument"* ]]
 }
 
-@test "what a kernel prints is shown, its first 2 KB, and no escape sequence of it" {
+@test "the first 2 KB that a kernel prints are shown, without escape sequences" {
     judge "$my"
     [[ "$output" != *"Printed"* && "$output" != *"outputs right"* ]]
     printf 'tile 1\n\033[2Jtile 2\n' >"$LAB/build/student/my.prints"
@@ -167,7 +167,7 @@ $1\\
     [ "$(tr -cd x <<<"$output" | wc -c)" -lt 2100 ]
 }
 
-@test "two files of one name do not meet: a program and a record each" {
+@test "two files of one name have a program and a record each" {
     mkdir "$LAB/two"
     cp "$my" "$LAB/two/my.cu"
     judge "$my"
@@ -215,7 +215,7 @@ JSON
     [[ "$output" =~ "races "\ +"7.5 of 15  FAIL: 2 of 4 schedules" ]] # schedules 2 and 3 keep the fault
 }
 
-@test "everything that can be seen is met" {
+@test "a program that passes every visible item" {
     sed -i 's/"limit": 999/"limit": 1000/' "$LAB/build/labs/lab03.json"
     judge "$my"
     [ "$status" -eq 0 ]
@@ -229,7 +229,7 @@ aim() {
     grep -q '"from"' "$LAB/build/labs/lab03.json"
 }
 
-@test "an aim that is half reached pays half, and of all else what the rule says" {
+@test "an aim that is half reached gives half of its points, and other items what the rule says" {
     aim 1100 # the count is 1,000, half of the way from 1100 to 900
     judge "$my"
     [[ "$output" =~ "warp_instructions <= 900 at small "\ +"20 of 40  FAIL: 1,000" ]]
@@ -238,7 +238,7 @@ aim() {
     [[ "$output" == *"The aim is reached to 50 %, and so much is paid of all else."* ]]
 }
 
-@test "the program before has nothing; a wrong one with the aim half of that; as it was handed out nothing" {
+@test "the previous program has no points, a wrong one with the aim half of the aim's, a starter none" {
     aim 1000
     judge "$my"
     [[ "$output" =~ "warp_instructions <= 900 at small "\ +"0 of 40  FAIL: 1,000" ]]
@@ -257,7 +257,7 @@ aim() {
     [[ "$output" =~ "together "\ +"0 of 100, and 10 open" ]] # open: the questions, which a person reads
 }
 
-@test "an aim whose shape is not run is open, and so is what is paid with it" {
+@test "an aim whose shape is not run is open, and so are the items that depend on it" {
     aim 1100
     lab3 --shapes mission "$my" >"$BATS_TEST_TMPDIR/said"
     cat "$BATS_TEST_TMPDIR/said"
@@ -306,7 +306,7 @@ aim() {
     printf 'ch03-step 3\nch03-wait 2\n' | diff - "$LAB/labs/work/lab03/.hints"
 }
 
-@test "the hint that a verdict has shown is not told again; where nothing can be written, it is" {
+@test "a hint that a verdict has shown is not shown again, unless the folder cannot be written" {
     gap '// Your code: multiply'
     touch "$LAB/build/student/my.wrong"
     judge "$my"
@@ -334,7 +334,7 @@ aim() {
     [ "${lines[0]}" = 'Task 2 of 2, "Wait"' ]
 }
 
-@test "hints that there are not, and a program that --watch cannot see" {
+@test "missing hints, and a program that --watch cannot see" {
     run lab3 --hint 3
     refused 2 "--hint 3: the lab has 2 tasks"
     run lab3 --hint two
@@ -351,14 +351,14 @@ aim() {
     refused 2 "No such file"
 }
 
-wait_for() { # COUNT TEXT: waits until the log has so many, or until its writer has ended
+wait_for() { # COUNT TEXT: waits until TEXT is in COUNT lines of the log, or its writer has ended
     while [ "$(grep -c "$2" log || :)" -lt "$1" ]; do
         kill -0 $pid
         sleep 0.1
     done
 }
 
-@test "--watch judges again when the file is saved, whichever way, and ends by a signal" {
+@test "--watch judges again when the file is saved, in whatever way, and ends by a signal" {
     cd "$BATS_TEST_TMPDIR"
     : >log # the background job may be late to open it
     "$LAB/build/lab" --lab 3 --shapes small --on simulator --watch "$my" >log 2>&1 3>&- &

@@ -1,5 +1,5 @@
-// test_spoil.c: for launches that are made up here: which draws are noticed, and in how many
-// launches.
+// test_spoil.c: which spoiled executions are noticed, and in how many launches, tested with launches
+// that are made up here.
 #include "../judge/protocol.h"
 
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static const uint16_t *launch(void *of, const struct ablation *a)
     return m->never_ends && a->count ? NULL : now;
 }
 
-// of_each: for each of a CTA's executions the sets that change it; NULL: all may be drawn.
+// of_each: the sets of inputs that change each of a CTA's executions; NULL: all may be drawn.
 static struct noticed spoil_of(struct made_up as, const uint8_t of_each[OF_EACH])
 {
     uint8_t changes[CTAS * OF_EACH];
@@ -78,7 +78,7 @@ static struct noticed spoil(struct made_up as)
     return spoil_of(as, NULL);
 }
 
-// Several are spoiled in a launch, and the first draws stand for all.
+// Several executions are spoiled in one launch; the first draws decide for all.
 static void all_used(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static struct worked_on worked_on(enum spoils what, struct execution *log, size_
     return w;
 }
 
-// Operations of so many CTAs, each of which shares an address with others; or all find the same
+// Atomic operations of `ctas` CTAs, of which `together` share an address; `same`: all find one
 // value.
 static double orders(int ctas, int together, bool same)
 {
@@ -186,7 +186,7 @@ static void products_count_once(void **state)
     assert_true(worked_on(SPOIL_LOADS, log, 4).work[CHANGES_V] == 40);
 }
 
-// Ten copies of 8 bytes, each under way for so many instructions: the longest one is left out.
+// Ten copies of 8 bytes, with the instructions that each is under way for: the longest is left out.
 static void bytes_are_under_way(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void bytes_are_under_way(void **state)
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100. + 8 * 45 / 100.);
 }
 
-// Of a CTA's two executions, one is on what changes with V, the other on what changes with K.
+// Of a CTA's two executions, one uses data that change with V, the other data that change with K.
 static void each_tensor_must_be_used(void **state)
 {
     (void)state;

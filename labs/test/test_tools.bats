@@ -26,7 +26,7 @@ refused() { # STATUS TEXT COMMAND...
     [[ $output == *"$2"* ]] || { echo "not in: $output"; false; }
 }
 
-@test "compare: a row a shape that both have timed, ratios and verdicts" {
+@test "compare: a row for each shape that both have timed, with ratio and verdict" {
     record a.json ch02_scalar 100 102
     record b.json ch03_wmma_qk 80 81
     "$TOOLS/compare" a.json b.json >table
@@ -40,7 +40,7 @@ refused() { # STATUS TEXT COMMAND...
     cmp COMPARE.md table
 }
 
-@test "compare refuses wrong kernels, other devices, and what holds no times" {
+@test "compare refuses wrong kernels, different devices, and files without times" {
     record a.json ch02_scalar 100 102
     compare() { refused "$1" "$2" "$TOOLS/compare" a.json "${@:3}"; }
     record b.json ch03_wmma_qk 80 81 '5s/true/false/'
@@ -119,7 +119,7 @@ EOF
     [ "$(ls build/ncu)" = ch09_fake-mission.json ]
 }
 
-@test "profile-ncu asks for what the issue's evidence names, on this GPU's terms" {
+@test "profile-ncu asks for the metrics that the evidence needs, by this GPU's names" {
     fake_gpu
     "$TOOLS/profile-ncu" ch09_fake
     for metric in sm__pipe_tensor sm__inst_executed_pipe_xu dram__bytes sm__warps_active smsp__issue_active \

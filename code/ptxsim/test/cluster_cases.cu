@@ -425,8 +425,8 @@ template <bool WRONG> __global__ void told(int *out)
     cluster.sync();
 }
 
-// One thread waits for what the other block has stored, and others read that have met both behind the stores only. The
-// flag has no fence and orders nothing: it only lets the read come late.
+// One thread waits for what the other block has stored. Other threads read it: they have met both blocks after the
+// stores, but not after the wait. The flag has no fence and orders nothing: it only delays the read.
 template <bool WRONG> __global__ void told_one(int *out)
 {
     __shared__ int mine[N];

@@ -86,7 +86,7 @@ template <typename T> struct buffer {
 #define OUT128 D32(0), D32(32), D32(64), D32(96)
 // clang-format on
 
-// With `count` accumulators, A in registers or not; the numbers are those of the operands after them.
+// A product with `count` accumulators, A in registers or not; the numbers are those of the assembly's further operands.
 #define WITH_REGISTERS(count, p, a0, a1, a2, a3, b, what, tail)                                    \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #p                                           \
                  ", 0;\nwgmma.mma_async.sync.aligned." what " {" R##count                          \
@@ -100,7 +100,7 @@ template <typename T> struct buffer {
                  : OUT##count                                                                      \
                  : "l"(a_desc), "l"(b_desc), "r"(add))
 
-struct job {                 // of one warpgroup
+struct job {                 // what one warpgroup multiplies
     uint64_t a_desc, b_desc; // with addresses from the start of the image
     int add;
 };
@@ -253,7 +253,7 @@ static uint64_t descriptor(const struct place *p)
 }
 
 // Groups of eight rows of 16 bytes, "core matrices", or of eight rows of the swizzle's span. The
-// leading and the stride offset are from one to the next; which is along k and which across is as in
+// leading and the stride offset lead from one group to the next; which of them runs along k is as in
 // the tables of the PTX manual.
 static uint32_t byte_at(const struct place *p, int size, int row, int k)
 {
@@ -338,7 +338,7 @@ static void multiply(const struct product *p, const struct place *a, const struc
             o->d[row * p->n + column] = registers[accumulator(p->n, row, column)];
 }
 
-// Where operands of a product may lie. Nothing overlaps, and no two offsets are the same.
+// A place for an operand of a product. No operands overlap, and all offsets differ.
 static struct place place_of(const struct product *p, bool is_a, int span, int shift)
 {
     int rows = is_a ? M : p->n, size = bytes_of(p->a_type);
@@ -362,7 +362,7 @@ static struct place place_of(const struct product *p, bool is_a, int span, int s
     return at;
 }
 
-// Whole numbers, whose sums are exact: any element in another place changes them.
+// Whole numbers, whose sums are exact: an element that is read from a wrong place changes a sum.
 static void every_element(void **)
 {
     static const int spans[] = {0, 32, 64, 128};
@@ -398,7 +398,7 @@ static void every_element(void **)
 
 // ---- Sums ---------------------------------------------------------------------------------------
 
-// The exponent by which a factor counts: that of its format's least normal number for a subnormal.
+// The exponent of a factor; for a subnormal number, that of the format's least normal number.
 static int exponent_of(double x, int least)
 {
     int exponent;
@@ -436,7 +436,7 @@ static void sums(void **)
         const struct product *p = &products[i];
         if (p->n != 64 || p->shared || p->sign < 0 || p->a_type == E5M2)
             continue;
-        // The least exponent's code of each kind, and where exponents go further, of sums that pass the ends.
+        // By type: the least exponent's code; bfloat16 and tf32 have more, for sums that pass the ends of float's range.
         static const uint32_t lows[][6] = {{0, 6}, {}, {7, 14}, {119, 126, 62, 120, 120, 188}};
         static const int fractions[] = {3, 2, 10, 7, 23}, leasts[] = {-6, -14, -14, -126, -126};
         bool wide = p->a_type != E4M3;
@@ -583,7 +583,7 @@ static void sums_in_halves(void **)
 
 // ---- Groups -------------------------------------------------------------------------------------
 
-// Two groups on their way: the older one's results are there while the newer one's are not.
+// Two groups under way: the older group's results can be read while the newer group's cannot.
 __global__ void __launch_bounds__(WARPGROUP) groups(float *out)
 {
     for (int i = threadIdx.x; i < 2048; i += WARPGROUP)
@@ -731,7 +731,7 @@ struct tensor_case {
     cuuint32_t box[5], step[5];
     corner c;
     uint32_t offset;
-    bool nan; // around the tensor
+    bool nan; // elements outside of the tensor read as NaN, not as 0
 };
 #define U8 CU_TENSOR_MAP_DATA_TYPE_UINT8, 1
 #define U16 CU_TENSOR_MAP_DATA_TYPE_UINT16, 2
@@ -855,7 +855,7 @@ static void boxes(void **)
     }
 }
 
-// Rows of bytes, there and back, each way under a cache policy.
+// Copies rows of bytes to shared memory and back, both under a cache policy.
 __global__ void rows(const uint8_t *from, uint8_t *to, uint32_t bytes)
 {
     __shared__ uint64_t full;
@@ -938,7 +938,7 @@ static void refused_maps(void **)
     }
 }
 
-// CuTe clears bit 21 of a map's second word, for a bug of drivers: it is no part of the address.
+// CuTe clears bit 21 of a map's second word because of a driver bug: the bit is no part of the address.
 static void a_bit_of_the_map(void **)
 {
     enum { BIT = 21, BYTES = 512 };
@@ -1168,7 +1168,7 @@ static void refused_clusters(void **)
 }
 
 // Every block sends its row to all others, in another way in each round: stores, copies of bytes,
-// atomics, and loads by the receiver. Sums of all blocks come out everywhere.
+// atomics, and loads by the receiver. Each block then has the sums of all blocks.
 __global__ void exchange(uint32_t *out)
 {
     __shared__ alignas(16) uint32_t mine[WARPGROUP], got[8][WARPGROUP], sum[WARPGROUP];
@@ -1244,7 +1244,7 @@ static void exchanged_in_clusters(void **)
     }
 }
 
-// ---- Stores and reductions that an mbarrier is told of ------------------------------------------
+// ---- Stores and reductions that signal to an mbarrier -------------------------------------------
 
 #define IN_BLOCK(at, pointer, rank)                                                                \
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared_address(pointer)), "r"(rank))
@@ -1263,7 +1263,7 @@ struct received { // by a thread
     uint64_t wide, wide_sum;
 };
 
-// Each block sends to the next of its cluster (st.async), and to all of it (red.async, cp.reduce.async.bulk).
+// Each block sends to the next block of its cluster (st.async), and to all blocks (red.async, cp.reduce.async.bulk).
 __global__ void send(received *out)
 {
     __shared__ alignas(16) uint32_t one[WARPGROUP], two[WARPGROUP][2], four[WARPGROUP][4];
@@ -1369,7 +1369,7 @@ static void told_mbarriers(void **)
     }
 }
 
-// cp.reduce.async.bulk to global memory: all blocks to the same places. What the words of 16 bytes hold.
+// cp.reduce.async.bulk by all blocks to the same places in global memory. Which reduction each 16 bytes are for.
 enum reduction { ADD_F32, ADD_F16, MAX_S32, MIN_U64, OR_B32, INC_U32, REDUCTIONS };
 #define REDUCE(what, i)                                                                            \
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." what                        \

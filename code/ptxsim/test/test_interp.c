@@ -25,7 +25,7 @@ struct setup {
     size_t dynamic_shared, stack;
     unsigned schedule;
     int threads;
-    bool racy; // the test is not about races, and has some
+    bool racy; // races are not reported: the test has some, but is not about them
     void (*print)(const char *text, size_t bytes);
     size_t print_bytes;
     const char *with[PTX_HOLES]; // texts for $1, $2, ... in the kernel's text
@@ -156,7 +156,7 @@ static double g(uint64_t bits)
 static uint64_t gb(double value)
 {
     if (value != value)
-        return UINT64_C(0x7ff8) << 48; // any NaN: compared as one
+        return UINT64_C(0x7ff8) << 48; // one code for all NaNs
     uint64_t bits;
     memcpy(&bits, &value, 8);
     return bits;
@@ -188,7 +188,7 @@ static uint64_t nearest(double value, double (*decode)(unsigned), unsigned finit
     if (magnitude >= overflow)
         return s | beyond;
     unsigned low = 0, high = finite - 1;
-    while (low < high) { // the last code that is not above
+    while (low < high) { // find the last code whose value is not above
         unsigned middle = (low + high + 1) / 2;
         if (decode(middle) <= magnitude)
             low = middle;
@@ -365,7 +365,7 @@ static uint64_t prmt_reference(uint64_t a, uint64_t b, uint64_t c)
     return out;
 }
 
-// Rounded to f32; a NaN keeps its sign and what fits of its payload.
+// Rounded to f32; a NaN keeps its sign and the upper bits of its payload.
 static uint64_t narrow_f64(uint64_t a)
 {
     return g(a) == g(a) ? fb((float)g(a))
@@ -374,7 +374,7 @@ static uint64_t narrow_f64(uint64_t a)
 
 static uint64_t bfe_reference(uint64_t a, uint64_t b, uint64_t c, int width, bool is_signed)
 {
-    // The manual's pseudo-code; for 64 bits the GPU's routine uses position and length unmasked.
+    // The manual's pseudo-code; for 64 bits the GPU does not mask position and length.
     uint64_t mask = width == 64 ? 0xffffffff : 0xff;
     int msb = width - 1, pos = (b & mask) > 300 ? 300 : (int)(b & mask);
     int length = (c & mask) > 300 ? 300 : (int)(c & mask);
@@ -826,7 +826,7 @@ static void narrow_floats(void **state)
     memory_free(rows);
 }
 
-// Approximate functions: within the manual's bounds over their range.
+// Approximate functions are within the manual's bounds over their range.
 static void approximations(void **state)
 {
     (void)state;
@@ -951,7 +951,7 @@ static void spinning(void **state)
     EACH("control.spinning", 32, i == 5 ? 78 : 77);
 }
 
-// On one host thread and on two.
+// CTAs that wait for one another run on one host thread and on two.
 static void grid_barrier(void **state)
 {
     (void)state;
@@ -1057,7 +1057,7 @@ static void subnormal_sums(void **state)
     memory_free(out);
 }
 
-// Blocks run on several cores, as often as it is launched.
+// Several launches, each with blocks on several host threads.
 static void last_block(void **state)
 {
     (void)state;
@@ -1115,8 +1115,8 @@ static void dynamic_shared(void **state)
                  .dynamic_shared = 60);
 }
 
-// Sizes as on an H200: 400 and 1000 bytes of the CTA's own, and 288 that the system uses of its
-// 1024.
+// Sizes as on an H200: 400 and 1000 bytes of the CTA's own, and 288 bytes that the system uses of the
+// 1024 that it keeps.
 static void reserved_shared_memory(void **state)
 {
     (void)state;
@@ -1269,8 +1269,8 @@ static void wavefronts(void **state)
     assert_int_equal(global_sectors(far, 16, ~0u), 1);
 }
 
-// Wavefronts for elements of so many bytes (at least a word), by comparing each lane's element with
-// all before it.
+// Wavefronts for elements of `bytes` bytes (at least a word), by comparing each lane's element with
+// all earlier lanes'.
 static int elements_in_fullest_bank(const uint32_t at[WARP], uint32_t bytes, uint32_t mask)
 {
     int depth[32] = {0}, most = 0;
@@ -1284,8 +1284,8 @@ static int elements_in_fullest_bank(const uint32_t at[WARP], uint32_t bytes, uin
     return most;
 }
 
-// An access reuses the last one's count if it has the same shape: a sequence of accesses with the
-// same shape, nearly the same, or another.
+// The simulator reuses the last access's count for an access of the same shape: here are accesses
+// with the same shape as the last, nearly the same, and another.
 static void wavefronts_in_turn(void **state)
 {
     (void)state;
@@ -1326,7 +1326,7 @@ static void wavefronts_in_turn(void **state)
     }
 }
 
-// The same strides through kernels: what the fast paths count is what the helpers say.
+// The same strides in kernels: the fast paths' counts equal the helpers' results.
 static void counted_accesses(void **state)
 {
     (void)state;
@@ -1490,7 +1490,7 @@ static void sparse_case(const struct sparse *t)
     snprintf(selector, sizeof selector, "%d", t->selector);
     struct setup s = {.with = {opcode, regs[0], regs[1], regs[2], selector}};
     struct counts counted = run_well("arithmetic.sparse", s, out);
-    assert_int_equal(counted.tensor_flops, 16 * 8 * t->k); // of what is stored
+    assert_int_equal(counted.tensor_flops, 16 * 8 * t->k); // only stored elements count
     for (int i = 0; i < 16; ++i)
         for (int j = 0; j < 8; ++j) {
             int want = c[i][j], lane = i % 8 * 4 + j / 2;
@@ -1601,7 +1601,7 @@ static void memory_faults(void **state)
     snprintf(body, sizeof body, "ld.global.u32 %%r1, [%llu];", (unsigned long long)(uintptr_t)gone);
     memory_free(gone);
     expect_fault("frame.few", FAULT_OUT_OF_BOUNDS, "has been freed", .with = {body});
-    // The lowest CTA's fault is the one reported, whatever the number of host threads.
+    // The lowest CTA's fault is reported, whatever the number of host threads.
     for (int threads = 1; threads <= 3; ++threads)
         expect_fault("frame.few", FAULT_OUT_OF_BOUNDS, "block (20,0,0)", .grid = 64, .block = 1,
                      .threads = threads,
@@ -1632,7 +1632,7 @@ static void control_faults(void **state)
     expect_each(list);
 }
 
-// ---- What a kernel asks of the machine ----------------------------------------------------------
+// ---- Clocks, architectures, rare instructions, hints, printf ------------------------------------
 
 static void warp_size(void **state)
 {
@@ -1647,7 +1647,7 @@ static void clocks(void **state)
     (void)state;
     EACH("threads.two_readings", 32, 2 * 16, .with = {"%clock64"});
     EACH("threads.two_readings", 32, 2 * 16, .with = {"%globaltimer"});
-    // A spin of so many cycles ends soon after them; a long one after few instructions.
+    // A spin ends soon after its cycles have passed; a long spin takes few instructions.
     uint32_t *out = words("threads.short_spin", 32);
     assert_in_range(out[7], 20000, 20000 + 20000 / 8 + 99);
     free(out);
@@ -1899,8 +1899,8 @@ static void keep_printed(const char *text, size_t bytes)
     printed[printed_bytes += bytes] = '\0';
 }
 
-// Three CTAs print a line for each of two threads: the text arrives in order, where it was asked
-// for; the text of the warp that passes the limit is the last, and is complete.
+// Three CTAs print a line for each of two threads: the lines arrive in order at the function that
+// the launch names. The text of the warp that passes the limit is the last, and is complete.
 static void prints_are_handed_on(void **state)
 {
     static const struct {
@@ -1926,7 +1926,7 @@ static void prints_are_handed_on(void **state)
     memory_free(out);
 }
 
-// ---- Several texts, and what is told of a kernel -------------------------------------------------
+// ---- Several texts, and facts about a kernel -----------------------------------------------------
 
 // Names without .visible belong to their own text, even if another text has the same name.
 static void linked_texts(void **state)
@@ -2081,7 +2081,7 @@ static void calls_of_the_runtime(void **state)
     }
 }
 
-// 20 floats and a 64-bit address; with a call, what the function needs as well.
+// Registers of 20 floats and a 64-bit address; with a call, also those that the function needs.
 static void registers_alive(void **state)
 {
     (void)state;
@@ -2153,7 +2153,7 @@ static void names(void **state)
     }
 }
 
-// The first list under every instruction set.
+// Runs the first list of tests under every instruction set.
 int main(void)
 {
     static const struct CMUnitTest each[] = {
@@ -2206,7 +2206,7 @@ int main(void)
     int failed = 0;
     for (size_t i = 0; i < 3; ++i) {
         setenv("PTXSIM_ISA", sets[i], 1);
-        if (ops_choose() == last) // this processor has not the set
+        if (ops_choose() == last) // this processor lacks the set
             continue;
         last = ops_choose();
         failed += cmocka_run_group_tests_name(sets[i], each, NULL, NULL);

@@ -235,7 +235,7 @@ static void test_device_merge_sort(void **)
     }
 }
 
-// The merges in a kernel of our own.
+// CUB's merges, used in a kernel of our own.
 __global__ void block_merge(record *records)
 {
     using sort = cub::BlockMergeSort<record, THREADS, ITEMS>;
@@ -417,7 +417,7 @@ static void test_barrier(void **)
         assert_int_equal(got[i], in.host[THREADS - 1 - i % THREADS] + i / THREADS);
 }
 
-// A producer warp and three consumers, through barriers that count differently.
+// A producer warp and three consumer warps, with barriers that expect different numbers of arrivals.
 __global__ void use_barrier_with_copies(const int *in, int *out, int rounds)
 {
     __shared__ cuda::barrier<cuda::thread_scope_block> full, empty;
@@ -585,7 +585,8 @@ __global__ void use_flag(int *data, int *flag, int *out)
 __global__ void use_latch_and_semaphore(int *out)
 {
     using latch_type = cuda::latch<cuda::thread_scope_block>;
-    __shared__ alignas(latch_type) char memory[sizeof(latch_type)]; // it cannot stand uninitialised
+    __shared__ alignas(latch_type) char
+        memory[sizeof(latch_type)]; // a shared latch_type would need an initialiser
     latch_type &latch = *reinterpret_cast<latch_type *>(memory);
     __shared__ cuda::binary_semaphore<cuda::thread_scope_block> turn;
     __shared__ int total;

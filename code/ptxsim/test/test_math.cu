@@ -1,9 +1,9 @@
 // The device's math library, as nvcc compiles it, against the host's in long double. The bounds are
 // those of the CUDA C++ Programming Guide, 17.1 "Standard Functions", tables 17 (float) and 18
 // (double): the greatest distance, in units of the last place, from the result rounded to nearest
-// even, row by row; lgamma's holds right of its poles, where we ask. What the tables do not list is
-// exact by definition (fmax, fmin, copysign), or a half format's: for those the bound of one unit
-// is ours. The same executable passes on a GPU.
+// even, row by row; lgamma's bound holds right of its poles, where we test it. Functions that the
+// tables do not list are exact by definition (fmax, fmin, copysign), or of a half format: for these
+// we chose the bound of one unit. The same executable passes on a GPU.
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -117,9 +117,9 @@ static uint64_t random_bits()
     return state * UINT64_C(2685821657736338717);
 }
 
-// Numbers in [low, high] and beyond: a third spread evenly, a third near powers of two there, a
-// third with arbitrary bits (if `any`), after zeros, infinities, NaN and the least and greatest
-// numbers (if `any`).
+// Arguments: if `any`, first zeros, infinities, NaN and the least and greatest numbers; then a third
+// spread evenly over [low, high], a third near powers of two there and, if `any`, a third with
+// arbitrary bits.
 template <typename T> static void fill(T *x, double low, double high, bool any)
 {
     static const double edges[] = {
@@ -172,7 +172,7 @@ static int far_off(const char *name, const T *got, const T *expected, const T *x
 
 template <typename T> using unary = void (*)(const T *, const T *, T *, int);
 
-// The kernel's results for these arguments, beside the reference's.
+// Compares the kernel's results for these arguments with the reference's.
 template <typename T, typename F>
 static int compare(const char *name, unary<T> kernel, F reference, const T *x, const T *y,
                    int count, int64_t bound)
@@ -264,7 +264,7 @@ static long double scaled_erfc(long double x)
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
-// name, reference, least and greatest argument, whether any other is right too, ulps: float
+// name, reference, least and greatest argument, whether any argument is allowed, ulps: float
 #define ONE_FLOAT(F)                                                                               \
     F(sinf(x), sinl(x), -100, 100, true, 2)                                                        \
     F(cosf(x), cosl(x), -100, 100, true, 2)                                                        \
@@ -373,7 +373,7 @@ static long double scaled_erfc(long double x)
     F(fdim(x, y), fdiml(x, y), -10, 10, true, 0)                                                   \
     F(x / y, (double)x / (double)y, -10, 10, true, 0)
 
-// Every value of the format: the result is correctly rounded, or a neighbour of that.
+// Every value of the format: the result is the correctly rounded one, or its neighbour.
 #define ONE_HALF(F)                                                                                \
     F(hexp(x), expl(x), 1)                                                                         \
     F(hexp2(x), exp2l(x), 1)                                                                       \

@@ -121,7 +121,7 @@ static void test_untouched_memory_costs_nothing(void **state)
     for (size_t at = 0; at < bytes; at += (size_t)37 << 20)
         assert_int_equal(block[at], 0xff);
     assert_int_equal(block[bytes - 1], 0xff);
-    block[100 << 20] = 7; // must not show in other pieces
+    block[100 << 20] = 7; // no other piece may change
     for (size_t at = 4 << 20; at < bytes; at += (size_t)16 << 20)
         assert_int_equal(block[at], at == 100 << 20 ? 7 : 0xff);
     struct allocation *a = (struct allocation *)memory_find(address_of(block), bytes, NULL);
@@ -145,7 +145,7 @@ static void test_freed_memory_is_remembered(void **state)
     assert_int_equal(nearest->base, address_of(block));
     assert_false(nearest->live);
     assert_false(memory_free(block));
-    for (int i = 0; i < 100; ++i) { // its addresses do not come again soon
+    for (int i = 0; i < 100; ++i) { // freed addresses are not given out again soon
         char *other = memory_alloc(4096);
         assert_ptr_not_equal(other, block);
         assert_true(memory_free(other));
@@ -266,7 +266,7 @@ static void test_touched_sectors_are_counted(void **state)
     assert_int_equal(memory_touched_bytes(), 0);
     a->sectors_written[0] = 1;
     assert_true(memory_free(block));
-    assert_int_equal(memory_touched_bytes(), 0); // what is freed counts no more
+    assert_int_equal(memory_touched_bytes(), 0); // freed memory no longer counts
 }
 
 static struct note_run taken[8];

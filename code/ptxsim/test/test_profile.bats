@@ -12,7 +12,7 @@ setup() {
     small=(build/ch03_wmma_qk --shapes small --seeds 0 --no-timing --quiet)
 }
 
-# What the appendix shows is what the simulator says today.
+# The appendix's lines and pictures equal what the simulator gives today.
 @test "the recorded lines and pictures are today's (else: labs/tools/measure-pictures)" {
     OUT=$BATS_TEST_TMPDIR run labs/tools/measure-pictures
     echo "$output"

@@ -388,10 +388,10 @@ static void test_pairs(void **)
     cudaFree(device_b);
 }
 
-// ---- What it says -------------------------------------------------------------------------------
+// ---- Output of printf and assert ----------------------------------------------------------------
 
-// What `body` writes on stdout and stderr, in a process of its own: CUDA does not outlive a fork, so
-// the process is this executable again.
+// Runs test part `what` in a process of its own, and returns what it writes on stdout and stderr. CUDA
+// does not survive a fork, so the process executes this file anew.
 static std::string run_again(const char *what, int *status)
 {
     char path[4096], command[4200], text[65536];

@@ -31,7 +31,7 @@ setup() {
     expect copy_source_again "read at"
 }
 @test "a cp.async whose mbarrier nobody waits for" { expect copy_mbarrier "is still writing"; }
-@test "a cp.async for which one thread waits, by its mbarrier or by itself, and that others read which it met before only" {
+@test "a cp.async that one thread waits for, and that others read which have met this thread only before its wait" {
     expect copy_seen "has written: this thread has not waited for it, nor met one that had"
     expect copy_own_wait "that a cp.async of thread"
 }
@@ -41,7 +41,7 @@ setup() {
 @test "the wrong named barrier" { expect named "with no barrier in between"; }
 @test "a barrier under divergence" { expect divergent "bar.sync under divergence"; }
 @test "the wrong parity of an mbarrier" { expect parity "parity"; }
-@test "an arrival too few: who waits where" { expect arrivals "(full + 0), phase of parity 0: 64 of 65 arrivals"; }
+@test "an arrival too few: the report says which warps wait where" { expect arrivals "(full + 0), phase of parity 0: 64 of 65 arrivals"; }
 @test "a flag that nobody sets" { expect flag "deadlock: 4 of 4 warps"; }
 @test "blocks that wait for one another in a circle" { expect chain "in 4 of 4 CTAs: warp 0 at"; }
 @test "a lock that its owner takes again" { expect twice_locked "deadlock: "; }
@@ -61,7 +61,7 @@ setup() {
 @test "one element out of bounds" { expect bounds "0 bytes past the end of the allocation"; }
 @test "an uninitialised read of shared memory" { expect uninitialised "that nothing has written"; }
 @test "an uninitialised read of global memory" { expect fresh "that nothing has written"; }
-@test "no name exempts from that, neither of a kernel nor of a line, but with PTXSIM_UNWRITTEN=libraries" {
+@test "unwritten reads are reported in kernels and lines of any name; PTXSIM_UNWRITTEN=libraries exempts libraries" {
     for name in borrowed borrowed_line; do
         run "$BATS_FILE_TMPDIR/cases" $name right
         [ "$output" = cudaSuccess ]
@@ -77,7 +77,7 @@ setup() {
 }
 @test "an exchange reads if its result is used" { expect exchanged "that nothing has written"; }
 @test "a queue without atomics in shared memory" { expect queue "4 bytes of shared memory"; }
-# told NAME COUNT TEXT: as expect, and so many races are told under every schedule, those "more like it" included.
+# told NAME COUNT TEXT: as expect; and under every schedule COUNT races are reported, "more like it" included.
 told() {
     expect "$1" "$3"
     [ "$(awk -v count="$2" '/^schedule / { schedules++; told = 0 } /^ptxsim: / { told++ }
@@ -93,7 +93,7 @@ told() {
     told last_lane 4 "with no __syncwarp or barrier in between"
 }
 
-@test "the same values, stored by several warps or blocks, are no race: whoever comes first" {
+@test "equal values, stored by several warps or blocks, are no race, in any order" {
     expect same_values "with no release and acquire in between"
     expect same_row "with no barrier in between"
     expect same_matrix "with no barrier in between"
@@ -110,7 +110,7 @@ told() {
     expect table_written "with no release and acquire in between"
 }
 
-@test "programs drawn at random: a race is told where there is one, and nowhere else" {
+@test "random programs: a race is reported where there is one, and nowhere else" {
     local memory sizes programs=$BATS_TEST_TMPDIR/programs
     compile code/ptxsim/test/race_programs.cu 89 "$programs" -Xcompiler -O1
     for memory in shared global; do
@@ -163,8 +163,8 @@ told() {
 @test "a wmma tile in place, looked at by lanes" { expect wmma_looked_at "with no __syncwarp or barrier in between"; }
 @test "a wmma tile in place, one for each warp" { expect wmma_in_place "with no barrier in between"; }
 @test "volatile is no order between lanes in step" { expect in_step "with no __syncwarp or barrier in between"; }
-@test "nor in global memory" { expect in_step_global "with no __syncwarp or barrier in between"; }
-@test "a flag that lanes poll in step, and one that they compute with" {
+@test "volatile is no order between lanes in step in global memory" { expect in_step_global "with no __syncwarp or barrier in between"; }
+@test "a flag that lanes poll in step is no race; one that they compute with is" {
     expect polled "with no __syncwarp or barrier in between"
 }
 @test "a flag between lanes, without a fence" { expect lane_flag "with no __syncwarp or barrier in between"; }
@@ -183,24 +183,24 @@ told() {
     expect sent_to_block "for one block only (__threadfence_block)"
     expect received_for_block "for one block only (__threadfence_block)"
 }
-@test "a lock without a fence after it is told by PTXSIM_CHECK=strict alone" {
+@test "a lock without a fence after it is reported under PTXSIM_CHECK=strict alone" {
     PTXSIM_CHECK=strict expect locked "with no release and acquire in between"
     run "$BATS_FILE_TMPDIR/cases" locked wrong
     [ "$output" = cudaSuccess ]
 }
-@test "after reports: a scan without a fence, a vote and a reused buffer without a barrier, a mask of 24 lanes" {
+@test "bug reports: a scan without a fence, a vote and a reused buffer without a barrier, a mask of 24 lanes" {
     expect scan "with no release and acquire in between"
     expect vote "with no __syncwarp or barrier in between"
     expect norms "with no barrier in between"
     expect stored_tile "with no __syncwarp or barrier in between"
     expect short_mask "leaves out the lane itself, 24: it is undefined"
 }
-@test "after a report: a last block without a fence after its count is told by PTXSIM_CHECK=strict alone" {
+@test "bug report: a last block without a fence after its count is reported under PTXSIM_CHECK=strict alone" {
     PTXSIM_CHECK=strict expect last_unfenced "with no release and acquire in between"
     run "$BATS_FILE_TMPDIR/cases" last_unfenced wrong
     [ "$output" = cudaSuccess ]
 }
-@test "a hash table with a lock for each list, of which one thread takes another's" {
+@test "a hash table with a lock for each list: one thread takes another list's lock" {
     expect buckets "in between"
 }
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
@@ -239,7 +239,7 @@ told() {
     local pid status=0 line
     (exec env --default-signal=INT "$BATS_FILE_TMPDIR/cases" same_tile wrong >"$BATS_TEST_TMPDIR/said" 2>&1 3>&-) &
     pid=$!
-    # Once it is the program, and no longer the shell before it, and waits for the signal, it is in the kernel.
+    # The process is in the kernel once it has become the program (it begins as a shell) and waits for the signal.
     until [ "$(readlink "/proc/$pid/exe")" = "$(realpath "$BATS_FILE_TMPDIR/cases")" ] &&
         grep -qE '^SigCgt:.*[2367abef]$' "/proc/$pid/status"; do
         kill -0 $pid
@@ -261,9 +261,9 @@ told() {
     PTXSIM_PATIENCE=0 PTXSIM_BUDGET=30000000 run "$BATS_FILE_TMPDIR/cases" same_tile wrong
     [[ "$output" == "ptxsim: same_tile, "* ]]
 }
-@test "in place, after a look back" { expect in_place "with no release and acquire in between"; }
+@test "blocks in turns, each writes where the one before has read" { expect in_place "with no release and acquire in between"; }
 
-@test "PTXSIM_CHECK=off checks no races, memory no races but reads" {
+@test "PTXSIM_CHECK=off checks nothing; PTXSIM_CHECK=memory checks reads, but no races" {
     PTXSIM_CHECK=off run "$BATS_FILE_TMPDIR/cases" uninitialised wrong
     [ "$output" = cudaSuccess ]
     PTXSIM_CHECK=memory run "$BATS_FILE_TMPDIR/cases" uninitialised wrong

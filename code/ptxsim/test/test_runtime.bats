@@ -43,7 +43,7 @@ run_simulated() {
     LD_LIBRARY_PATH=$LIBRARY run "$@"
 }
 
-# A program that cannot be run: one line, said once; the launches fail and nothing else does.
+# Expects one line, printed once, for a program that cannot be run: its launches fail, and nothing else does.
 expect_no_image() {
     run_simulated "$BATS_FILE_TMPDIR/$1"
     echo "$output"
@@ -53,7 +53,7 @@ expect_no_image() {
     grep -qx "no kernel image is available for execution on the device" <<<"$output"
 }
 
-@test "a program runs; a function that is not there fails by its name" {
+@test "a program runs; a missing function is an error with its name" {
     run_simulated "$BATS_FILE_TMPDIR/good"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -65,7 +65,7 @@ cudaErrorNotSupported"
     [ "$(sort <<<"$output")" = "$(sort <<<"$expected")" ]
 }
 
-@test "what is refused is told once, with what was wrong" {
+@test "a refusal is printed once, with its reason" {
     cd "$BATS_FILE_TMPDIR"
     cat >refused.cu <<'END'
 #include <stdio.h>
@@ -163,7 +163,7 @@ without_expanders() {
 }
 
 # Both files have static functions and variables of the same name.
-@test "files that are linked: what is static is each file's own" {
+@test "linked files: each keeps its own static functions and variables" {
     cd "$BATS_FILE_TMPDIR"
     cat >one.cu <<'END'
 #include <stdio.h>
@@ -200,7 +200,7 @@ other
 
 # A grid that a kernel launches runs after the kernel has ended, with everything that it launches
 # itself.
-@test "kernels launch kernels: their children follow, each with its own, in order" {
+@test "kernels launch kernels: children run after their parent, in order, each followed by its own children" {
     cd "$BATS_FILE_TMPDIR"
     cat >nested.cu <<'END'
 #include <stdio.h>
@@ -263,7 +263,7 @@ no error
     grep -qx "4001 8011 16012 4002 8021 16022 copied 6" <<<"$output"
 }
 
-@test "a kernel of a module that is loaded launches one that the program has not asked for" {
+@test "a loaded module's kernel launches another kernel of the module, which the program has not looked up" {
     cd "$BATS_TEST_TMPDIR"
     cat >loaded.c <<'END'
 #include <cuda.h>
@@ -307,7 +307,7 @@ END
     [ "$output" = "0: 40 41" ]
 }
 
-@test "registers without machine code are estimated, which is said once" {
+@test "without machine code registers are estimated, and one line says so" {
     cd "$BATS_FILE_TMPDIR"
     cat >asks.cu <<'END'
 #include <stdio.h>
@@ -351,7 +351,7 @@ END
 1" ]
 }
 
-@test "what kernels cannot ask of the runtime is refused by name" {
+@test "runtime functions that kernels cannot call are refused by name" {
     cd "$BATS_FILE_TMPDIR"
     sed 's/{ \*out = 7; }/{ cudaEvent_t e; if (*out == 3) cudaEventCreateWithFlags(\&e, 2); }/' small.cu >event.cu
     "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -rdc=true -cudart shared --compress-mode=none \
@@ -363,7 +363,7 @@ END
  cudaMalloc, cudaFree and cudaMemcpyAsync, and no more" <<<"$output"
 }
 
-@test "a runtime of its own: says how to build, whether it finds the library as its driver or preloaded" {
+@test "a program with a static runtime: one line says how to build, with the simulator as driver or preloaded" {
     cd "$BATS_FILE_TMPDIR"
     "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -cudart static -arch=compute_89 small.cu -o static
     expected="ptxsim: the executable has a CUDA runtime of its own: build it with nvcc 13 and\
@@ -381,7 +381,7 @@ END
     [[ $output != *'runtime of its own'* ]]
 }
 
-@test "what nothing has written and a program copies to its host is told once, and is no error" {
+@test "a copy to the host of memory that nothing has written is reported once, and is no error" {
     cd "$BATS_TEST_TMPDIR"
     cat >copied.cu <<'END'
 #include <cstdio>
@@ -413,7 +413,7 @@ no error 0 -1" ]
 
 # A library with the driver's names stands in for the driver, which a machine without a GPU does not
 # have.
-@test "a program of the driver's library finds the simulator; what is not there is named by the loader" {
+@test "a program of the driver's library finds the simulator; the loader names a missing function" {
     cd "$BATS_TEST_TMPDIR"
     printf '%s\n' 'int cuInit(void) { return 1; }' 'int cuDeviceGetCount(void) { return 1; }' \
         'int cuLinkComplete(void) { return 1; }' >driver.c
@@ -476,7 +476,7 @@ END
     nm -D --defined-only "$LIBRARY/libcudart.so.13" | grep -q ' cudaMalloc@@libcudart.so.13$'
 }
 
-@test "every function of the real library is there, and none besides" {
+@test "the library has every function of the real library, and no other" {
     [ -f "$REAL" ] || skip "no libcudart.so.13 of the toolkit"
     functions() { # there are also those of the driver's library, cuInit and its like
         nm -D --defined-only "$1" | sed -nE 's/.* [TWi] ([A-Za-z_0-9]+)@.*/\1/p' | grep -v '^cu[A-Z]' | sort

@@ -1,5 +1,5 @@
-// The runtime, as a program meets it. The same executable passes on a GPU with the real runtime:
-// what differs (the device, and that the simulator knows no time) is asked for with simulated().
+// The runtime's functions, as a program calls them. The same executable passes on a GPU with the real
+// runtime; where the two differ (the device, and times), the tests ask simulated().
 #include <assert.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -67,7 +67,7 @@ __global__ void vector_add(const float *a, const float *b, float *c, int n)
         c[i] = a[i] + b[i];
 }
 
-// Sums each block's part by a tree in dynamic shared memory, after a stop in static.
+// Sums each block's part by a tree in dynamic shared memory, after a pass through static shared memory.
 __global__ void block_sums(const int *in, int *out)
 {
     __shared__ int staged[256];
@@ -145,10 +145,10 @@ __global__ void check_five(int value)
     assert(value == 5);
 }
 
-// ---- Faults: each in a process of its own, since nothing takes them back ------------------------
+// ---- Faults: each in a process of its own, since CUDA does not recover --------------------------
 
-// Runs the part of a test that uses CUDA in a child, and returns what it wrote on stderr. Must come
-// first: a GPU's runtime does not survive a fork.
+// Runs the part of a test that uses CUDA in a child, and returns what the child wrote on stderr. Such
+// tests come first: a GPU's runtime does not survive a fork.
 static const char *in_child(void (*body)())
 {
     static char text[4096];
@@ -173,7 +173,7 @@ static const char *in_child(void (*body)())
     return text;
 }
 
-// assert_* of the child would be lost on the parent: exits with another status instead.
+// For use in the child, whose assert_* the parent would not see: exits with another status instead.
 #define expect(call, wanted) expect_at(call, wanted, __LINE__)
 static void expect_at(cudaError_t got, cudaError_t wanted, int line)
 {
@@ -221,7 +221,7 @@ static void test_store_out_of_bounds(void **)
         expect_sticky(cudaErrorIllegalAddress);
     });
     assert_told(told, "store_at", STORE_AT_LINE, "4 bytes");
-    if (!simulated()) // which sees every byte, where a GPU sees pages
+    if (!simulated()) // the simulator checks every byte, a GPU whole pages
         return;
     told = in_child([] {
         int *array;
@@ -282,7 +282,7 @@ static void test_trap_and_assertion(void **)
     });
     assert_told(told, "trap", TRAP_LINE, "trap");
     if (simulated())
-        return; // it does not know assert yet
+        return; // the simulator does not know assert yet
     in_child([] {
         check_five<<<1, 1>>>(5);
         expect(cudaDeviceSynchronize(), cudaSuccess);
@@ -381,7 +381,7 @@ static void test_report_of_a_fault(void **)
         return;
     json_t *report = report_of([] {
         store_at<<<1, 1>>>(nullptr, 0);
-        _exit(0); // as an aborting program: nothing is done at its end
+        _exit(0); // as an aborting program: no exit handler runs
     });
     json_t *faults = json_object_get(report, "faults");
     assert_int_equal(json_array_size(faults), 1);
@@ -465,7 +465,7 @@ static void test_variables(void **)
 static void test_managed_variable(void **)
 {
     if (!simulated())
-        return; // on a shared server we leave managed memory alone
+        return; // do not use managed memory on a shared server
     managed_value = 6;
     use_managed<<<1, 1>>>();
     assert_ok(cudaDeviceSynchronize());
@@ -681,7 +681,7 @@ static void test_boxes_are_copied_and_filled(void **)
     cudaPitchedPtr inside = device; // rows 1 and 2 of each slice, columns 2 to 4
     inside.ptr = (char *)device.ptr + device.pitch + 2;
     assert_ok(cudaMemset3D(inside, 99, make_cudaExtent(3, 2, depth)));
-    copy.srcPtr = device; // a box of it, to another place
+    copy.srcPtr = device; // copies a box to another place
     copy.srcPos = make_cudaPos(1, 1, 1);
     copy.dstPtr = make_cudaPitchedPtr(back, width, width, height);
     copy.dstPos = make_cudaPos(0, 2, 1);
@@ -862,7 +862,7 @@ static void test_streams_and_events(void **)
     assert_ok(cudaEventDestroy(untimed));
     assert_ok(cudaStreamDestroy(stream));
     assert_ok(cudaStreamDestroy(other));
-    if (simulated()) { // where a GPU's runtime crashes
+    if (simulated()) { // a GPU's runtime crashes here
         assert_error(cudaStreamSynchronize(stream), cudaErrorInvalidResourceHandle);
         assert_error(cudaEventSynchronize(start), cudaErrorInvalidResourceHandle);
     }
@@ -1017,8 +1017,8 @@ static void test_graph_of_nodes(void **)
     cudaGetLastError();
 }
 
-// The edges of a capture over two streams, a kernel's parameters asked for, and an executable graph
-// that takes over another of its shape.
+// The edges of a capture over two streams; the parameters of its kernels; and an executable graph that
+// takes over another graph of its shape.
 static void test_graph_asked_and_updated(void **)
 {
     cudaStream_t first, second;
@@ -1086,8 +1086,8 @@ static void test_graph_asked_and_updated(void **)
     assert_ok(cudaFree(device));
 }
 
-// A graph's own memory, by nodes and by a capture; a capture into a graph that is there, whose nodes
-// are asked for on the way; nodes of any kind by cudaGraphAddNode.
+// A graph's own memory, by nodes and by a capture; a capture into an existing graph, whose nodes are
+// listed meanwhile; nodes of any kind by cudaGraphAddNode.
 static void test_graph_memory_and_capture_into(void **)
 {
     int *out = device_array<int>(1), *inner, *captured;

@@ -8,7 +8,7 @@ setup() {
     sanitizer=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)
 }
 
-# Clean and passed: a finding ends the program, and is told.
+# Expects a program to pass without a finding of the sanitizers, which would end it.
 expect_clean() {
     LD_PRELOAD=$sanitizer run "$@"
     echo "$output"
@@ -36,7 +36,7 @@ expect_clean() {
 @test "the programs of the tests are clean" {
     for test in math libraries programs debug hopper; do
         [ -x build/tests/code/ptxsim/test/test_$test ]
-        # Their run path names the other library: it must not come first.
+        # Their run path names the unsanitized library: the sanitized one must come first.
         LD_PRELOAD=$sanitizer:build/san/libcudart.so.13 run build/tests/code/ptxsim/test/test_$test
         echo "$output"
         [ "$status" -eq 0 ]

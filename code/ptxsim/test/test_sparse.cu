@@ -1,5 +1,5 @@
 // mma.sp in every type, shape and selector of sm_80 and sm_89, compared with products of the whole
-// matrix: which lanes' metadata places the elements of A. The same executable passes on an H200.
+// matrix A: this shows which lanes' metadata places the elements of A. The same executable passes on an H200.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,13 +14,13 @@ extern "C" {
 
 #define assert_ok(call) assert_string_equal(cudaGetErrorName(call), "cudaSuccess")
 
-enum { WARP = 32, M = 16, N = 8, DEPTH = 128 };                            // of A whole, at most
+enum { WARP = 32, M = 16, N = 8, DEPTH = 128 }; // DEPTH: the most columns of whole A
 enum { A_AT = 0, B_AT = 4, C_AT = 8, METADATA_AT = 12, IN = 13, OUT = 4 }; // words of a lane
 
 // ---- The instructions ---------------------------------------------------------------------------
 
-// X(places, saturation, k, sum, a, b, words of A and of B, words of a sum, selector). Places are in
-// order, or in any order. One lane of four holds the metadata, or two, or all four.
+// X(places, saturation, k, sum, a, b, words of A and of B, words of a sum, selector). Places are
+// ordered or in any order. The metadata is in one, two or all four of four lanes.
 #define PLACES(X, ...) X("::ordered_metadata", __VA_ARGS__) X("", __VA_ARGS__)
 #define ALL_LANES(X, ...) PLACES(X, __VA_ARGS__, 0)
 #define LANE_PAIR(X, ...) ALL_LANES(X, __VA_ARGS__) PLACES(X, __VA_ARGS__, 1)
@@ -157,7 +157,7 @@ static uint32_t draw_code(const struct format *f, bool near_one)
 
 // ---- Fragments ----------------------------------------------------------------------------------
 
-struct image { // what the lanes hold, and the numbers of it
+struct image { // the lanes' words, and their values
     uint32_t in[IN][WARP];
     double a[M][DEPTH], b[DEPTH][N], c[M][N];
 };

@@ -15,8 +15,8 @@ setup() {
     cd "$BATS_TEST_DIRNAME/../../.."
 }
 
-# expect NAME TEXT: the right version says nothing; the wrong one goes on, and says once, in one line, the text and
-# every line that is marked.
+# expect NAME TEXT: the right version prints nothing. The wrong version continues, and prints once one line with TEXT
+# and with every marked source line.
 expect() {
     local line
     run "$BATS_FILE_TMPDIR/cases" "$1" right
@@ -61,18 +61,18 @@ comes_out() {
     PTXSIM_SCHEDULE=late run "$BATS_FILE_TMPDIR/cases" "$1" wrong
     [ "$output" = "$3"$'\n'cudaSuccess ]
 }
-@test "PTXSIM_SCHEDULE=late: what is in no order comes out wrong, and the right version right" {
+@test "PTXSIM_SCHEDULE=late: wrong versions give wrong results, right versions right ones" {
     comes_out says_other 1 0
     comes_out says_result one zero
     comes_out says_staged "0 1" "1 1"
 }
-@test "halves of an allocation are apart; a byte too many is told" { expect overlap "writes byte 124 of 4096"; }
+@test "halves of an allocation do not overlap; one byte too many is reported" { expect overlap "writes byte 124 of 4096"; }
 @test "atomic counts of two streams need no order, plain ones do" { expect counter "in stream 2"; }
 @test "a pinned result that the host reads early, a pinned source that it fills again" {
     expect result_early "reads byte 0 of 4096 bytes of pinned memory"
     expect staging "writes byte 0 of 4096 bytes of pinned memory"
 }
-@test "managed memory: the host may have what the kernel has not" { expect managed "the host, $CASES"; }
+@test "managed memory: the host may access bytes that the kernel does not access" { expect managed "the host, $CASES"; }
 @test "the host's line is named whole in a folder with a space and an umlaut" {
     mkdir "$BATS_TEST_TMPDIR/Größe 1"
     cat >"$BATS_TEST_TMPDIR/Größe 1/early.c" <<'END'
@@ -105,7 +105,7 @@ END
     [ "$(grep -c '^ptxsim: fill, .* past the end of the allocation of 4096 bytes' <<<"$output")" -eq 1 ]
     [ "$(grep -cx cudaErrorLaunchFailure <<<"$output")" -eq 3 ]
 }
-@test "a graph that copies from memory that has been freed: it is told" {
+@test "a graph that copies from memory that has been freed is reported" {
     run "$BATS_FILE_TMPDIR/cases" freed_source right
     [ "$output" = $'cudaSuccess\ncudaSuccess' ]
     run "$BATS_FILE_TMPDIR/cases" freed_source wrong
@@ -114,7 +114,7 @@ END
     [[ "${lines[0]}" == "ptxsim: a copy reads 4096 bytes at 0x"*", in an allocation that has been freed" ]]
     [ "${lines[1]}" = cudaErrorIllegalAddress ]
 }
-@test "the clocks of all warps go on" {
+@test "the clocks of all warps rise" {
     run "$BATS_FILE_TMPDIR/cases" clocks right
     [ "$output" = $'66 threads\ncudaSuccess' ]
 }
@@ -150,19 +150,19 @@ END
     [ "$(grep -v '^ptxsim: ' <<<"$output")" = $'NVIDIA L4 (ptxsim)\n0\n7 NVIDIA H200 (ptxsim)' ]
     [[ "$output" == *"ptxsim: the program loads PTX for sm_90: the simulated GPU is an H200 from now on"* ]]
 }
-@test "after reports: a result, a buffer, a scratch buffer that another stream has meanwhile" {
+@test "bug reports: a result, a buffer and a scratch buffer that another stream uses meanwhile" {
     expect scalar "nothing orders the two"
     expect pool_reads "nothing orders the two"
     expect scratch "in stream 2"
     expect arena "which a fill in stream 1"
     expect device_copy "which a copy in the default stream"
 }
-@test "after reports: arguments, constants, a graph's input that are overwritten while a kernel reads them" {
+@test "bug reports: arguments, constants and a graph's input that are overwritten while a kernel reads them" {
     expect arguments "which kernel take"
     expect constants "which kernel scale"
     expect input_reused "which kernel take"
 }
-@test "after reports: memory that goes back to its pool while a side stream copies it" {
+@test "bug reports: memory that goes back to its pool while a side stream copies it" {
     expect side_stream "cudaFreeAsync in stream 1"
 }
 @test "cudaFreeHost counts as waiting, but when PTXSIM_CHECK=strict" {
@@ -170,7 +170,7 @@ END
     [ "$output" = cudaSuccess ]
     PTXSIM_CHECK=strict expect freed_pinned "cudaFreeHost, "
 }
-@test "a call's line is the program's own, or none: not one of the C library, whose symbols may be there" {
+@test "a call's line is one of the program, or none: never one of the C library, even with its symbols" {
     printf '%s\n' '#include <cuda_runtime_api.h>' 'int main(void)' '{' 'char *on_device, *pinned;' 'cudaStream_t stream;' \
         'cudaMalloc((void **)&on_device, 4096);' 'cudaMallocHost((void **)&pinned, 4096);' 'cudaStreamCreate(&stream);' \
         'cudaMemset(on_device, 0, 4096);' 'cudaMemcpyAsync(pinned, on_device, 4096, cudaMemcpyDeviceToHost, stream);' \
@@ -180,7 +180,7 @@ END
     echo "$output"
     [[ $output == "ptxsim: the host reads byte 0 of 4096 bytes of pinned memory"*"which a copy in stream 1 writes: "* ]]
 }
-@test "nothing of it is looked at without the checks of races" {
+@test "without the race checks the order between streams is not checked" {
     for check in off memory; do
         PTXSIM_CHECK=$check run "$BATS_FILE_TMPDIR/cases" pair wrong
         [ "$output" = cudaSuccess ]

@@ -138,7 +138,7 @@ static void mbarriers_count(void **state)
     assert_memory_equal(out, wanted, sizeof wanted);
 }
 
-// Chapter 13 draws what becomes of a wait for either parity in four phases (fig:ch13-parity).
+// Which waits for either parity end in each of four phases; chapter 13 draws it (fig:ch13-parity).
 static void waits_for_a_parity(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void each_pair_is_told_once(void **state)
     assert_in_range(notes, 1, 8);
 }
 
-// ---- What is kept of lines, and of readings under way (race_cells.h) ------------------------------
+// ---- The memory's cells for the race checks (race_cells.h) -----------------------------------------
 
 // A warp reads the same memory again, after a barrier: another warp may write it only after the
 // next barrier.
@@ -338,7 +338,7 @@ static void what_is_told_is_not_known(void **state)
     bad(1, 96, FAULT_RACE, no_syncwarp, TOLD(""));
 }
 
-// Once the bytes of a copy have arrived, their line is like any other; other lines do not change.
+// Once the bytes of a copy have arrived, their line can be read like any other; other lines do not wait.
 static void a_line_waits_for_its_copies(void **state)
 {
     (void)state;
@@ -389,8 +389,8 @@ static void a_flag_tells_of_a_warp(void **state)
 
 // ---- Ablation -----------------------------------------------------------------------------------
 
-// Runs a text and spoils an execution of a CTA; or, with count 0, notes all executions and returns
-// their number.
+// Runs a text and spoils execution `at` of CTA `cta`; or, with count 0, notes all executions and
+// returns their number.
 static uint64_t spoil_in(unsigned grid, unsigned block, enum spoils what, int count, uint64_t cta,
                          uint64_t at, const char *text)
 {
@@ -407,7 +407,7 @@ static uint64_t spoil_in(unsigned grid, unsigned block, enum spoils what, int co
     return a.logged;
 }
 
-// As above, on two CTAs of a warp each.
+// As spoil_in(), on two CTAs of a warp each.
 static uint64_t spoil(enum spoils what, int count, uint64_t cta, uint64_t at, const char *text)
 {
     return spoil_in(2, 32, what, count, cta, at, text);
@@ -451,7 +451,7 @@ static void bulk_copies_are_spoiled(void **state)
     assert_int_equal(out[64], 1004);
 }
 
-// 16 times 1 x 1.
+// Spoils products in which each sum is 16 times 1 x 1.
 static void products_are_spoiled(void **state)
 {
     (void)state;
@@ -467,7 +467,7 @@ static void products_are_spoiled(void **state)
     assert_memory_equal(out + 64, all, sizeof all);
 }
 
-// Four warps' product of 64 x 16 ones with 16 x 8; each of them is an execution.
+// A warpgroup's product of 64 x 16 ones with 16 x 8 ones; each of its four warps is one execution.
 static void products_of_warpgroups_are_spoiled(void **state)
 {
     (void)state;
@@ -494,8 +494,8 @@ static void products_of_warpgroups_are_spoiled(void **state)
     assert_int_equal(minus, 32);
 }
 
-// Spoils the result of an atomic operation that has one, and the update of one that has none; in
-// shared memory neither.
+// Spoils the result of an atomic operation with a result, and the update of one without; atomic
+// operations on shared memory are not spoiled.
 static void atomics_are_spoiled(void **state)
 {
     (void)state;
@@ -566,7 +566,7 @@ static void copies_are_noted(void **state)
 #undef NOTED
 }
 
-// The results of a counter differ, at one address; where 0 is added, they are the same.
+// A counter's results differ, at one address; where 0 is added, all results are equal.
 static void atomics_are_noted(void **state)
 {
     (void)state;
@@ -654,8 +654,8 @@ static void the_busiest_is_known(void **state)
     free(a.signalled);
 }
 
-// How many bytes of a load other threads have stored: of words from the next lane, of the lane's own, of one word for
-// all; and of fragments, in which a lane gets what it has stored itself, or what others have.
+// How many bytes of a load were stored by other threads: for words of the next lane, for the lane's own word, for one
+// word for all lanes; and for fragments, whose elements the lane itself or others have stored.
 static void passages_are_noted(void **state)
 {
     (void)state;
@@ -710,7 +710,7 @@ static void loads_are_spoiled(void **state)
     assert_int_equal(out[96 + 5], 5 ^ 0x80808080);
 }
 
-// All sectors that a warp loads count as a multiplying warp's if it multiplies, before or after.
+// All sectors that a warp loads count as loads of a multiplying warp if the warp multiplies at any time.
 static void who_loads_is_noted(void **state)
 {
     (void)state;

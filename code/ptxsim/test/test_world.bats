@@ -15,7 +15,7 @@ setup_file() {
     { echo "$PROGRAMS"; ls wrong/*.cu | sed 's,\.cu$,,'; } | groups | xargs -P 2 -L 1 bash -c 'compile "$@"' _
 }
 
-# flags_of NAME: what its line "// build:" asks nvcc for.
+# flags_of NAME: nvcc's flags from the program's line "// build:".
 flags_of() {
     sed -n 's,^// build: ,,p' "$1.cu"
 }
@@ -33,9 +33,9 @@ groups() {
         END { for (flags in same) print same[flags] }'
 }
 
-# together NAME...: the text of one program that holds all of these and runs the one whose name it
-# is called by. Each is in a namespace of its own, so that their functions and kernels cannot be
-# confused; the headers come first.
+# together NAME...: the text of one program that contains all of these and runs the one under whose
+# name it is started. Each is in a namespace of its own, so that functions and kernels of equal names
+# do not clash; the headers come first.
 together() {
     local name
     sed -n '/^#include </p' "${@/%/.cu}" | sort -u
@@ -108,7 +108,7 @@ as_on_h200() {
     [ "$wrong" -eq 0 ]
 }
 
-@test "those that do not yet are the listed ones, and no others" {
+@test "programs that do not pass yet are the listed ones, and no others" {
     local name wrong=0
     for name in $(grep -xF "$(not_yet)" <<<"$PROGRAMS"); do
         as_on_h200 "$name" || continue
@@ -121,8 +121,8 @@ as_on_h200() {
     [ "$wrong" -eq 0 ]
 }
 
-# The line is marked HERE, and the words stand in the file's head. A line of the host (HOST) is not told: a
-# page fault ends the program there, as on a GPU, and a debugger shows it.
+# A bug's line is marked HERE, and the report's words stand in the file's head. A line of the host (HOST) is not in
+# the report: a page fault ends the program there, as on a GPU, and a debugger shows the line.
 @test "each planted bug is told at its line" {
     local file name line told ended place wrong=0
     for file in wrong/*.cu; do

@@ -15,7 +15,7 @@ PAINT = """new Promise((tell) => new PerformanceObserver((list) => {
     if (first) tell(first.startTime);
 }).observe({ type: "paint", buffered: true }))"""
 
-# Whether the line of the step can be seen, once a picture was painted; true where it has none.
+# Whether the line of the step is visible once the page is painted; true if the step has no line.
 SEEN = """new Promise((tell) => requestAnimationFrame(() => requestAnimationFrame(() => {
     if (!view.here) return tell(true);
     const row = view.here.getBoundingClientRect(), box = document.getElementById("source").getBoundingClientRect();
