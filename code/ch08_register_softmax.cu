@@ -328,7 +328,7 @@ attention(const __grid_constant__ attention_args args)
         // Start a copy, finish another, convert it
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
         __pipeline_wait_prior(STAGES - 1); // this thread's copies have landed
-        __syncthreads(); // all copies have landed, and K and V may be overwritten
+        __syncthreads(); // everybody's part has landed; K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete

@@ -326,7 +326,7 @@ attention(const __grid_constant__ attention_args args)
         // Finish a copy, convert it, start the next
         int key = tile * BLOCK_N;
         __pipeline_wait_prior(0); // this thread's copies have landed
-        __syncthreads(); // all copies have landed, and K and V may be overwritten
+        __syncthreads(); // everybody's part has landed; K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
 

@@ -372,7 +372,7 @@ attention(const __grid_constant__ attention_args args)
         // Finish a copy, convert K
         int key = tile * BLOCK_N;
         __pipeline_wait_prior(0); // this thread's copies have landed
-        __syncthreads(); // all copies have landed, and V may be overwritten
+        __syncthreads(); // everybody's part has landed; V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         __syncthreads(); // K is complete
 

@@ -549,7 +549,7 @@ __device__ unsigned take_item(unsigned &item, unsigned items)
     // next_item is 0 again after items + gridDim.x requests.
     if (threadIdx.x == THREADS - 1)
         item = atomicInc(&next_item, items + gridDim.x - 1);
-    __syncthreads(); // item is set, and all threads are done with the last tile
+    __syncthreads(); // the number is there, and all are done with the last tile
     return item;
 }
 

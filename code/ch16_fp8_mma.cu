@@ -317,7 +317,7 @@ attention(const __grid_constant__ attention_args args)
 
     for (int tile = 0; tile < tiles_n; ++tile) {
         __pipeline_wait_prior(STAGES - 2); // this thread's copies have landed
-        __syncthreads(); // all copies have landed; no warp reads the tile before
+        __syncthreads(); // everybody's part has landed; nobody reads the tile before
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
 
         // Work on one key tile

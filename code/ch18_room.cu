@@ -371,8 +371,8 @@ constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
 // bits of the half are that multiple.
 constexpr float UNIT = 1.0f / (1 << 24);
 
-// After a rise: how many powers of two past a row's highest score so far a
-// score may be before the reference rises again.
+// The room after a rise, in powers of two: how far a later score may exceed
+// the row's highest score so far before the reference rises again.
 constexpr float ROOM = 5;
 // After a rise the first tile's mean has code LEAST or more, if the highest
 // score allows that. A mean whose code is below LOST does not count.

@@ -145,7 +145,7 @@ EOF
     [ ! -e out.pdf ]
 }
 
-@test "pdf: a chapter shows what differs, the appendix the whole" {
+@test "pdf: the chapter prints a chunk's difference, the appendix the whole chunk" {
     sed -n '/⟨Launch a quarter of the threads⟩ *≡ *2.2$/,/Replaces/p' "$made/build/book.txt" > chunk
     [ -s chunk ]
     run -1 grep -n cudaGetDevice chunk

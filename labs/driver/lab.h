@@ -146,7 +146,7 @@ const char *nearby(const char *words); // fault.c: words whose paths are as the 
 void explain_fault(int schedule); // fault.c: looks for the fault of the judged program; schedule 0:
                                   // the first one
 
-// Points of the sheet: earned, as far as can be seen; not to be seen here; in all.
+// Points of the sheet. got: earned by what can be judged here; open: for what cannot; total: of all items.
 struct score {
     double got, open, total;
 };

@@ -1,11 +1,11 @@
 """Attention of E4M3 in Triton: what one writes in an afternoon, with its tiles left to the autotuner.
 
 A contestant of labs/tools/scoreboard (labs/tools/pytorch --help says what one is). Q and K are
-multiplied as codes. A product of codes on a Hopper wants V turned, so there are three forms, of which
-the first call at a shape takes the fastest:
+multiplied as codes. A product of codes on a Hopper needs V transposed, so there are three forms; the
+first call at a shape takes the fastest:
 
-  as it lies   P is rounded to E4M3, and V is read as it is: Triton turns each tile
-  turned       P is rounded to E4M3, and a kernel turns all of V before; its time counts
+  as it lies   P is rounded to E4M3, and V is read as it is: Triton transposes each tile
+  turned       P is rounded to E4M3, and a kernel transposes all of V before; its time counts
   half         P and V are half
 
 One program is one tile of query rows of one head.

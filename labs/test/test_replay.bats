@@ -252,7 +252,7 @@ says() {
 
 # ---- ./lab14 ------------------------------------------------------------------------------------
 
-@test "the lab: a line a seed, as recorded; yardsticks beside; 80 columns" {
+@test "the lab: a line for each seed, as recorded, with yardsticks beside it, in 80 columns" {
     run labs/lab14 code/ch14_search.c --record "$BATS_TEST_TMPDIR/record.json"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -378,7 +378,7 @@ int main(void) {
                p[s / 144 % 4], k & 1, k >> 1 & 1, k >> 2);
     }
 }'
-    [ "$points" = 6 ] # it finds the elite at 157, where 60 is the limit: half of that share, and no case
+    [ "$points" = 6 ] # the elite at candidate 157, not 60: half of the aim's share, and no case is right
     [[ $output == *"these do not fit together"* ]]
     graded flood <<<'#include <stdio.h>
 int main(void) { for (;;) puts("hello"); }'

@@ -192,7 +192,8 @@ struct launch_order {
 
 // The simulated GPU: an L4, or an H200 for a program whose PTX an L4 cannot run.
 const struct gpu *device_now(void);
-bool device_becomes(int arch); // to one for PTX of `arch`; false: there is none, or it is too late
+// Changes to a device that runs PTX of `arch`; false: there is none, or it is too late to change.
+bool device_becomes(int arch);
 // The compute capability that a device needs in order to run some PTX of every fat binary: 90 if
 // one of them has PTX for sm_90 and above only; 0: there is no PTX.
 int arch_needed(void);

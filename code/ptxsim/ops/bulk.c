@@ -580,7 +580,7 @@ static void reduce_shared(struct warp *w, char *r, const struct op *op,
     free(bulk.pieces);
 }
 
-// A store of the box; moves: writes the bytes; otherwise only checks the reads.
+// Stores the box. moves: writes the bytes; otherwise only checks the reads.
 static void store(const struct bulk *b, bool moves)
 {
     const struct bulk_operands *o = b->op->operands;

@@ -354,7 +354,7 @@ struct watch {
     struct watch_use {
         int number;
         uint32_t insn;
-    } * uses; // of accumulators, one by one
+    } * uses; // each: an accumulator's number, and an instruction that uses it
 };
 
 op_fn watch_op;       // operands: a struct watch

@@ -102,7 +102,7 @@ enum fence_scope { FENCE_CTA, FENCE_GPU, FENCE_SCOPES };
 // The memory that a proxy fence is for.
 enum proxy_space { PROXY_SHARED, PROXY_GLOBAL, PROXY_SPACES };
 
-// The last proxy fences of a warp. Who knows of older ones is not kept: everybody counts as knowing.
+// The last proxy fences of a warp. Of older fences every thread is taken to know.
 enum { PROXY_FENCES = 8 };
 struct proxy_fences {
     struct proxy_fence { // a thread that knows of one of these lanes up to `stamp` knows of the

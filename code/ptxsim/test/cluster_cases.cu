@@ -276,7 +276,7 @@ template <bool WRONG> __global__ void handed_over(int *out)
     if (cluster.block_rank() == 0) {
         STORE(in_block(&mine[threadIdx.x], 1), threadIdx.x); // <- handed_over
         arrive_at(&full, 1);
-        return; // block 1 needs nothing more from it
+        return; // block 1 needs nothing more from this block
     }
     if (!WRONG)
         wait_for(&full, 0);

@@ -190,7 +190,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [ -z "$output" ]
 }
 
-@test "a deadlock: who waits is on the film" {
+@test "a deadlock: the film shows which warps wait for what" {
     film_case arrivals
     spins=$(line_of_case arrivals)
     [[ "$fault" == deadlock$'\t'*"Nobody goes on: warps 0, 1 wait at line races_cases.cu:$(line_of_case fills) (there races_cases.cu:$spins) for the mbarrier empty[0], which lacks 64 of 64 arrivals; warps 2, 3 wait at line races_cases.cu:$(line_of_case waits) (there races_cases.cu:$spins) for the mbarrier full[0], which lacks 1 of 65 arrivals. "* ]]

@@ -48,7 +48,7 @@ setup() {
 @test "a flag that nobody sets, and a wait that counts" {
     PTXSIM_SPIN=100000 expect flag_counted "no progress (PTXSIM_SPIN): 1 of 4 warps"
 }
-@test "a deadlock is the same one on any number of threads" {
+@test "a deadlock is reported alike on any number of host threads" {
     for name in flag chain; do
         PTXSIM_THREADS=1 run "$BATS_FILE_TMPDIR/cases" $name wrong
         one=$(sed -E 's/0x[0-9a-f]+/ADDRESS/' <<<"$output")

@@ -192,7 +192,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, accuracy: Optional[str] = None
               scale: Optional[float] = None, lengths: Optional[Tensor] = None) -> Tensor:
     """softmax(q kᵀ scale) v of tensors [batch, heads, seq_len, head_dim], with Q, K and V in E4M3.
 
-    All three have one shape and are half, bfloat16 or float, and so is the result, which is half before that.
+    All three have one shape and one type, half, bfloat16 or float; the result has the same, but is rounded to half.
     head_dim is a multiple of 8, at most 64; scale is 1 / sqrt(head_dim) unless it is told. accuracy is P's,
     "half" unless it is told or "e4m3" (about 3 % of error), and the fastest stage that has it on this GPU runs. Or
     stage names the kernel: registers, fp8_mma (P in E4M3), hopper_half and hopper (P in E4M3; both Hopper alone) or
