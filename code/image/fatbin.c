@@ -357,7 +357,8 @@ bool cubin_resources(const void *data, size_t size, const char *kernel,
     if (!elf_open(&elf, data, size) || elf.header.e_machine != MACHINE_CUDA ||
         !elf_find(&elf, ".text.", kernel, &section))
         return false;
-    resources->registers = (int)(section.header.sh_info >> 24); // where they are before sm_90
+    resources->registers =
+        (int)(section.header.sh_info >> 24); // the place of the number before sm_90
     uint32_t symbol = symbol_index(&elf, kernel);
     if (symbol && elf_find(&elf, ".nv.info", "", &section))
         read_info(&section, symbol, resources);

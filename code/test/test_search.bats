@@ -242,7 +242,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     [ "$status" -eq 1 ]
 }
 
-@test "the children of a candidate, the same for a seed" {
+@test "the children of a candidate are the same for the same seed" {
     build/ch14_search --children 64-64-2-2-0-0-0-1 >one
     build/ch14_search --children 64-64-2-2-0-0-0-1 | cmp - one
     [ "$(grep -cE '^child [0-9]+(-[0-9]+){7}$' one)" -eq 500 ]

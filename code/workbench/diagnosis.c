@@ -66,7 +66,7 @@ static bool off_in_row(const struct view *v, int head, int row)
 struct off { // where an output is off
     size_t compared, elements, rows, rows_off, missing, zeros, not_finite;
     size_t worst;                 // index of the worst element
-    double worst_error;           // of it
+    double worst_error;           // the worst element's error
     bool *row;                    // for each row of a head, whether it is off in some head
     size_t column[HEAD_DIM_MOST]; // for each column, how many elements are off
     bool *head;                   // for each head, whether any element is off

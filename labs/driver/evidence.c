@@ -206,7 +206,8 @@ void show_evidence(void)
     printf(" %*.*s%s%s\n", wide, wide, after.name, narrow() ? "" : "  ",
            narrow() ? "" : main_shape());
     show_counts(profiled ? ncu_counters : simulator_counters());
-    if (!profiled && (after.fault || after.stopped)) // it may have been stopped before its end
+    if (!profiled &&
+        (after.fault || after.stopped)) // the kernel may have been stopped before its end
         note("after a fault a kernel may not have been counted to its end");
     if (profiled)
         note("stalled: cycles that a warp waits for each instruction it issues");

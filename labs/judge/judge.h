@@ -81,7 +81,7 @@ void secrets_read(void); // makes both keys, from --secret or the environment, a
 // no UTF-8 by \xHH, characters that disguise others (U+202E and its kind) by \u202e. For the caller
 // to free.
 char *cleaned(const char *line, size_t bytes);
-char *clean_name(const char *name); // the same for a name, on one line
+char *clean_name(const char *name); // like cleaned(), for a name, which becomes one line
 // Adds the number of bytes, and then the bytes, to a hash: so two parts cannot be confused with two
 // others.
 void hash_bytes(SHA2_CTX *hash, const void *bytes, size_t size);
@@ -435,7 +435,7 @@ void model_run_free(struct model_run *r);
 // A submission's source: the file itself, or the one in a folder with the ending of the lab's
 // programs. NULL with one line in *why.
 char *submission_source(const char *path, size_t *bytes, char **why);
-bool ends_well(const char *name); // it has the ending of the lab's programs, also as .CU
+bool ends_well(const char *name); // the name has the ending of the lab's programs, also as .CU
 // What kind of file a name is that systems add to folders; NULL: none of them.
 const char *litter(const char *name);
 

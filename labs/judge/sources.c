@@ -49,8 +49,8 @@ static char *no_text(const char *source, size_t bytes)
     return NULL;
 }
 
-// Reads a regular file, and follows no link: it could lead to one of the grader's files. Nor does
-// it read a file that has several names.
+// Reads a regular file. A link is not followed, since it could lead to a file of the grader; a file
+// with several names is not read, since it could be somebody else's.
 static char *read_regular(int folder, const char *name, size_t *bytes, char **why)
 {
     struct stat about;

@@ -111,7 +111,7 @@ double work_in_common(const struct use *use, double share, const struct use *own
     return fmin(common, fmax(0, fmin(1, share)) * use->work);
 }
 
-// How much there is of one compared with another, from 0 to 1.
+// The ratio of two amounts, at most 1; 1 if `other` is 0.
 static double share_of(double one, double other)
 {
     return other > 0 ? fmin(1, one / other) : 1;

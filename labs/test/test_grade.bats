@@ -124,7 +124,7 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     python3 -c 'import json, sys
 flag, = [f for f in json.load(open(sys.argv[1]))["flags"] if f.startswith("state between launches: ")]
 assert "tickets" in flag and "tile" in flag, flag' "$BATS_TEST_TMPDIR/r.json"
-    # Managed; of one byte, without a name; of assembly; in constant memory, by a generic address.
+    # The variables are managed; of one byte in a nameless namespace; of assembly; and constant, by a generic address.
     sed -e 's/^__global__ void direct/namespace { __device__ unsigned char once[1]; }\n__managed__ unsigned both;\n__constant__ unsigned fixed;\n&/' \
         -e '/void direct/,$ s/^        attend.*/&\n    if (row == fixed) {\n        ++once[0], ++both;\n        asm volatile(".global .u32 kept; red.global.add.u32 [kept], 1;\\n"\n            "{ .reg .u64 a; mov.u64 a, fixed; cvta.const.u64 a, a; red.add.u32 [a], 1; }");\n    }/' \
         "$CHEATS/inline-ptx.cu" >"$BATS_TEST_TMPDIR/kept.cu"

@@ -45,7 +45,7 @@ static int play(char **command, struct game *g)
     game_play(g, out[0], in[1], getenv("SECONDS_LEFT") ? atoi(getenv("SECONDS_LEFT")) : 60);
     close(in[1]);
     close(out[0]);
-    kill(child, SIGTERM); // who slept at the end of the game
+    kill(child, SIGTERM); // the program may still sleep when the game ends
     waitpid(child, NULL, 0);
     printf("asked %d missing %d first_64 %d elite %d count %d best %.4g: %s%s\n", g->asked, g->missing,
            g->first_64, g->elite, game_count(g), g->best, g->late ? "late: " : "", *g->wrong ? g->wrong : "by the rules");
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     } else if (!strcmp(argv[1], "random")) {
         landscape_read(&l, argv[2], why, sizeof why);
         printf("%d %d\n", random_count(&l, 11), random_count(&l, 11));
-        for (int s = 0; s < REPLAY_SETTINGS; ++s) // where everything is the elite, the first is
+        for (int s = 0; s < REPLAY_SETTINGS; ++s) // all settings are the elite, so the first one asked for is
             l.verdict[s] = SETTING_TIMED, l.score[s] = l.best;
         printf("%d\n", random_count(&l, 11));
     } else if (!strcmp(argv[1], "median")) {

@@ -37,7 +37,7 @@ enum {
 
 struct operation {
     struct operation *next; // the operation submitted before
-    const char *verb;       // what it does, for reports; NULL: it reads or writes
+    const char *verb;       // for reports, what the operation does; NULL: it reads or writes
     const char *what;       // "a copy"; for a kernel, "kernel", and its name follows
     char stream[TIMELINE_NAME];
     unsigned timeline;

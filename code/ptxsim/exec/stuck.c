@@ -125,7 +125,8 @@ void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
     uint64_t start = state_of(w);
-    bool counts = w->loop.endless; // it counts its rounds: its state hardly ever comes back
+    bool counts =
+        w->loop.endless; // the loop counts its rounds: the warp's state hardly ever comes back
     w->polls = w->waits = NULL;
     for (int step = 0; step < MOST_LOOP; ++step) {
         int index = pick_group(w);
@@ -307,7 +308,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
     if (ctas && cta->worker->run->ctas > 1)
         snprintf(others, sizeof others, ", in %llu of %llu CTAs", (unsigned long long)ctas,
                  (unsigned long long)cta->worker->run->ctas);
-    if (alone) { // its loop reads nothing that others change
+    if (alone) { // the warp's loop reads nothing that others change
         char how[96] = "nothing changes from one round to the next";
         if (endless)
             snprintf(how, sizeof how, "%llu basic blocks and nothing stored (PTXSIM_SPIN)",

@@ -28,7 +28,7 @@ struct group { // lanes of a warp at the same place
     uint32_t mask;
     uint32_t block;
     uint32_t frame; // byte offset of its frame in the register file
-    bool arrived;   // it waits at a CTA barrier for the others
+    bool arrived;   // the group waits at a CTA barrier for other lanes
     uint8_t barrier;
 };
 
@@ -52,7 +52,7 @@ struct warp {
                           // its local memory
     struct text printed;  // what printf has printed
     uint64_t turns;
-    uint64_t instructions;     // that it ran, without those of the block it is running
+    uint64_t instructions;     // run by the warp, without those of the block under way
     struct warp_clock *clock;  // NULL: races are not checked
     struct copies *copies;     // cp.async on their way; NULL until the first
     struct products *products; // wgmma on their way; NULL until the first

@@ -455,7 +455,8 @@ int main(int count, char **arguments)
     cudaMemset(data, 0, 4096);
     cudaMemset(other, 0, 4096);
     cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking);
-    if (count > 1 && strcmp(arguments[1], "copy_back")) // which has one stream beside the default's
+    if (count > 1 &&
+        strcmp(arguments[1], "copy_back")) // copy_back has one stream beside the default
         cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking);
     cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
     cudaDeviceSynchronize();

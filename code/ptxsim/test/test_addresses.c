@@ -349,7 +349,7 @@ static int windows_of(const struct form *form, struct window *w)
                      : *c == 'm' ? (struct window){(uint64_t)(uintptr_t)map, sizeof *map}
                      : *c == 'x' ? (struct window){0, TEXELS}
                                  : (struct window){(uint64_t)(uintptr_t)buffer, BUFFER};
-        if (*c == 'r' || *c == 'R') // and the other's
+        if (*c == 'r' || *c == 'R') // also the other CTA's memory
             w[count++] = (struct window){shared + (2 << RANK_SHIFT), SHARED};
     }
     return count;

@@ -37,12 +37,12 @@ setup() {
 }
 @test "past the end of another block's memory" { expect outside ",0,0), past the end of the CTA's 256 bytes"; }
 @test "ld.shared with an address of another block" { expect not_its_own "of its cluster, .shared::cluster"; }
-@test "mapa: a rank that there is not" { expect no_such_rank "rank 2 in a cluster of 2"; }
+@test "mapa: a rank past the cluster's last" { expect no_such_rank "rank 2 in a cluster of 2"; }
 @test "an mbarrier of another block hands values over" {
     expect handed_over "with no barrier of the cluster in between"
 }
 @test "multicast: the other block does not wait" { expect multicast "nothing has waited for it"; }
-@test "multicast: a tile that is read in another block, which alone has waited for it" {
+@test "multicast: a block reads a tile in another block, and only the other block has waited for it" {
     expect read_there "of block (1,0,0) that"
 }
 @test "multicast: a tile that the other block still reads" {
@@ -52,7 +52,7 @@ setup() {
 @test "a copy to one block with the mbarrier of another" { expect sent "with the mbarrier of another"; }
 
 @test "st.async: the other block does not wait" { expect told "in between"; }
-@test "st.async: one thread waits, and others that have met both blocks behind the stores only read" {
+@test "st.async: one thread waits; others, which have met both blocks after the stores but not after the wait, read" {
     expect told_one "has written: this thread has not waited for it, nor met one that had"
     [[ "$output" == *"a st.async of thread (31,0,0) of block (1,0,0) at $CASES:"* ]]
 }

@@ -421,7 +421,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_touched_sectors_are_counted),
         cmocka_unit_test(test_notes_are_runs_of_bytes),
         cmocka_unit_test(test_shut_pages_hand_accesses_on),
-        cmocka_unit_test(test_guarded_memory_is_closed_to_the_host), // last, since memory is closed 256 times at most
+        cmocka_unit_test(
+            test_guarded_memory_is_closed_to_the_host), // last, since memory is closed 256 times at most
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

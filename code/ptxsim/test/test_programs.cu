@@ -291,7 +291,7 @@ __global__ void call_everything(int *out)
     int counted = 0;
     switch (t % 7) {
     case 0: counted += 5; break;
-    case 1: counted += 6; // and on
+    case 1: counted += 6; // falls through
     case 2: counted += 7; break;
     case 3: counted += t; break;
     case 5: counted -= t; break;

@@ -470,7 +470,7 @@ END
     readelf -d "$LIBRARY/libcudart.so.13" | grep -qF 'soname: [libcudart.so.13]'
     local needed
     needed=$(readelf -d "$LIBRARY/libcudart.so.13" | grep -c NEEDED)
-    [ "$needed" -gt 0 ] # and nothing but these:
+    [ "$needed" -gt 0 ] # the library needs these libraries and no others:
     [ "$(readelf -d "$LIBRARY/libcudart.so.13" | grep NEEDED |
         grep -cE 'lib(c|m|pthread|dl)\.so|ld-linux')" -eq "$needed" ]
     nm -D --defined-only "$LIBRARY/libcudart.so.13" | grep -q ' cudaMalloc@@libcudart.so.13$'
