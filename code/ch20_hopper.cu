@@ -324,7 +324,7 @@ __device__ void write_ones(uint8_t *vt, int warp, int lane)
 struct schedule {
     int tiles_m;                       // row tiles of a sequence
     int section, sections, last; // heads a section, sections, heads of the last
-    int rounds;                        // of a section, with an item a CTA
+    int rounds;                        // of a section, an item a CTA in each
     float by_section, by_last, by_rounds, by_heads; // 1 / section, ...
     const int *lengths;                // NULL unless the batch is ragged
 };
