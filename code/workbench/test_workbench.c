@@ -1880,8 +1880,8 @@ static void a_cause_is_told_where_it_explains_the_rows(void **state)
     problem_destroy(&p);
 }
 
-// A row of a kernel that takes `tile` keys at a time, and may forget to rescale the output or the
-// sum.
+// Computes a row as a kernel does that takes `tile` keys at a time and may forget to rescale the
+// output or the sum.
 static void told_tiles(const struct problem *p, int row, int tile, bool rescale_out,
                        bool rescale_sum, uint16_t out[HEAD_DIM])
 {

@@ -96,7 +96,7 @@ setup() {
     [ ! -e "$results" ]
 }
 
-@test "what cannot be packed is one line" {
+@test "a lab that cannot be packed: one line" {
     run make -s gradescope99
     [ "$status" -ne 0 ]
     [[ ${lines[0]} == *"there is no lab 99"* ]]

@@ -85,7 +85,7 @@ struct clock {
     uint32_t refs, base, threads;
     uint32_t most;       // no entry of `at` is later
     struct world *world; // what is known of other CTAs, or NULL
-    uint32_t at[];       // for each thread, the time up to which it is known
+    uint32_t at[];       // for each thread, up to which time its actions are known
 };
 
 struct world { // clocks of CTAs, sorted by the CTAs' numbers

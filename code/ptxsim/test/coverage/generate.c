@@ -76,7 +76,7 @@ struct opcode {
     bool predicate_last;     // the last operand is a predicate
     const char *last;        // an immediate after the operands
     enum accuracy accuracy;
-    int needs; // compute capability, if above 89
+    int needs; // least compute capability; 80: any will do
 };
 
 static struct opcode *opcodes;
