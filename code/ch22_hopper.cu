@@ -109,9 +109,15 @@ template <class T> struct alignas(1024) tiles {
     uint64_t v_full[T::HALVES], v_empty[T::HALVES];
 };
 
-// For parity(): the stages of halves.
-template <class T> struct half_ring {
-    static constexpr int STAGES = T::HALVES;
+// A place in a ring of stages. `full` barriers are waited for with `parity`,
+// `empty` ones with the other: before the first round they let all pass.
+template <int STAGES> struct place {
+    int stage, parity;
+    __device__ place next() const
+    {
+        return stage + 1 < STAGES ? place{stage + 1, parity}
+                                  : place{0, parity ^ 1};
+    }
 };
 
 // D += A B with A [16][16] and B [16][8] half, D [16][8] float. Volatile,
@@ -1046,13 +1052,15 @@ __device__ bool next_work(work &w, int &round, const prompt_args &args,
 
 // ---- Load a key tile ----
 
-// Where the first warp of the producers is with its loads.
+// What the producers' first warp has to load next. Few registers: producers
+// have no more.
 struct loader {
-    work w;
-    bool there;         // whether a tile is left to load
-    int round, n, tile; // n: tiles loaded so far
-    bool waited;        // for the new tokens
-    int page;           // the page of the lane's box of that tile; -1: none
+    const int *table; // pages of the sequence
+    int head, old, length;
+    int tile, end_tile; // none if these are the same
+    int page;    // of the lane's box of the tile; -1: none
+    int round;   // see next_work()
+    bool waited; // for the new tokens
 };
 
 // Looks up a lane's page ahead of the load that needs it.
@@ -1062,52 +1070,65 @@ __device__ void look_up(loader &l, const prompt_args &args,
     int box = threadIdx.x % (GRANULES / plan.box);
     int token = l.tile * KEYS + box * plan.box * GRANULE;
     l.page = -1;
-    if (l.there && token < l.w.length)
-        l.page = l.w.table[token >> (31 - __clz(args.cache.page))];
+    if (l.tile < l.end_tile && token < l.length)
+        l.page = l.table[token >> (31 - __clz(args.cache.page))];
+}
+
+template <class T>
+__device__ void find_next(loader &l, const prompt_args &args,
+                          const schedule &plan)
+{
+    work w;
+    if (l.tile >= l.end_tile && next_work<T>(w, l.round, args, plan)) {
+        l.table = w.table;
+        l.head = w.pair % args.cache.shape.heads;
+        l.old = w.old;
+        l.length = w.length;
+        l.tile = w.tile;
+        l.end_tile = w.end_tile;
+    }
+    look_up(l, args, plan);
 }
 
 // Loads the next tile: a lane for each box of each panel.
 template <class T>
-__device__ void load(tiles<T> &t, loader &l, const prompt_args &args,
-                     const schedule &plan, const CUtensorMap *map)
+__device__ void load(tiles<T> &t, loader &l, int stage,
+                     const prompt_args &args, const schedule &plan,
+                     const CUtensorMap *map)
 {
     constexpr int PANELS = 2 * T::D / PANEL;
-    int lane = threadIdx.x, boxes = GRANULES / plan.box;
-    int stage = l.n % T::STAGES;
-    if (l.n >= T::STAGES)
-        barrier_wait(&t.empty[stage], parity<T>(l.n) ^ 1);
-    if (!l.waited && (l.tile + 1) * KEYS > l.w.old) {
+    static_assert(GRANULES * PANELS <= 32, "a box a lane");
+    if (!l.waited && (l.tile + 1) * KEYS > l.old) {
         asm volatile("griddepcontrol.wait;" : : : "memory");
         l.waited = true;
     }
-    int first = l.tile * KEYS, left = l.w.length - first;
-    int tokens = plan.box * GRANULE, box = lane % boxes;
-    bool there = l.page >= 0;
-    size_t at =
-        there ? find(args, l.w, first + box * tokens, l.page) : 0;
+    int boxes = GRANULES / plan.box, tokens = plan.box * GRANULE;
+    int lane = threadIdx.x, box = lane % boxes, granule = -GRANULES;
     int scale_bytes = plan.box * (int)sizeof(granule_scales);
+    if (l.page >= 0) {
+        int of_page = args.cache.page / GRANULE;
+        granule = (l.page * args.cache.shape.heads + l.head) * of_page +
+                  (l.tile * GRANULES + box * plan.box) % of_page;
+    }
     if (lane == 0) {
-        t.left[stage] = left;
+        int left = l.length - l.tile * KEYS;
         int loaded = min(boxes, (left + tokens - 1) / tokens);
+        t.left[stage] = left;
         barrier_expect(&t.full[stage],
                        2 * KEYS * T::D + loaded * scale_bytes);
     }
     __syncwarp();
-    for (int i = lane; i < boxes * PANELS; i += 32) {
-        int panel = i / boxes; // a lane's box is the same in all panels
+    int panel = lane / boxes;
+    if (panel < PANELS) {
         tma_load(t.codes[stage] + (panel * KEYS + box * tokens) * PANEL, map,
-                 &t.full[stage], there ? (int)at : -GRANULES, panel);
-        if (panel == 0 && there)
+                 &t.full[stage], granule, panel);
+        if (panel == 0 && granule >= 0)
             bulk_load(&t.scales[stage][box * plan.box],
-                      (granule_scales *)args.cache.scales + at, scale_bytes,
-                      &t.full[stage]);
+                      (granule_scales *)args.cache.scales + granule,
+                      scale_bytes, &t.full[stage]);
     }
-    ++l.n;
-    if (++l.tile >= l.w.end_tile) {
-        l.there = next_work<T>(l.w, l.round, args, plan);
-        l.tile = l.w.tile;
-    }
-    look_up(l, args, plan);
+    ++l.tile;
+    find_next<T>(l, args, plan);
 }
 
 // ---- Find a tile's unit ----
@@ -1150,16 +1171,16 @@ __device__ uint32_t times(uint32_t halves, __half2 factor)
 }
 
 // A lane takes sixteen columns of a key, as in chapter 17.
-template <class T> __device__ void make_keys(tiles<T> &t, int n)
+template <class T> __device__ void make_keys(tiles<T> &t, int stage, int to)
 {
-    int stage = n % T::STAGES, to = n % T::HALVES, most;
+    int most;
     int thread = threadIdx.x, c = thread % 4;
     int most_of_v;
     scales_of(t, stage, CACHE_V, most_of_v);
     uint32_t scales = scales_of(t, stage, CACHE_K, most);
     if (thread == 0)
         t.largest[to] = int2{most, most_of_v};
-#pragma unroll 2
+#pragma unroll 1 // more would take more registers than producers have
     for (int i = 0; i < KEYS * T::D / (16 * WARPGROUP); ++i) {
         int row = WARPGROUP / 4 * i + thread / 4, key = row % KEYS;
         uint4 codes = *(const uint4 *)(t.codes[stage] + row * PANEL +
@@ -1182,9 +1203,9 @@ template <class T> __device__ void make_keys(tiles<T> &t, int n)
 }
 
 // A lane takes eight keys of four columns, which are eight apart.
-template <class T> __device__ void make_values(tiles<T> &t, int n)
+template <class T> __device__ void make_values(tiles<T> &t, int stage, int to)
 {
-    int stage = n % T::STAGES, to = n % T::HALVES, most;
+    int most;
     int left = t.left[stage], lane = threadIdx.x % 32;
     uint32_t scales = scales_of(t, stage, CACHE_V, most);
     int column = lane % 8, eight = lane / 8 % 2, piece = lane / 16;
@@ -1259,43 +1280,45 @@ template <class T>
 __device__ void produce(tiles<T> &t, const prompt_args &args,
                         const schedule &plan, const CUtensorMap *map)
 {
-    work w;
-    loader l = {};
     bool loads = threadIdx.x < 32;
+    loader l = {};
     if (loads) {
-        l.there = next_work<T>(l.w, l.round, args, plan);
-        l.tile = l.w.tile;
-        l.there = l.there && l.tile < l.w.end_tile;
-        look_up(l, args, plan);
-        while (l.there && l.n < T::STAGES)
-            load(t, l, args, plan, map);
+        find_next<T>(l, args, plan);
+#pragma unroll 1
+        for (int i = 0; i < T::STAGES && l.tile < l.end_tile; ++i)
+            load(t, l, i, args, plan, map);
     }
-    for (int round = 0, n = 0, i = 0; next_work<T>(w, round, args, plan); ++i)
-        for (int tile = w.tile; tile < w.end_tile; ++tile, ++n) {
-            int stage = n % T::STAGES, to = n % T::HALVES;
-            int before = parity<half_ring<T>>(n) ^ 1;
-            barrier_wait(&t.full[stage], parity<T>(n));
-            if (n >= T::HALVES)
-                barrier_wait(&t.k_empty[to], before);
-            make_keys(t, n);
+    work w;
+    place<T::STAGES> codes = {};
+    place<T::HALVES> halves = {};
+    for (int round = 0, i = 0; next_work<T>(w, round, args, plan); ++i)
+        for (int tile = w.tile; tile < w.end_tile; ++tile) {
+            // Make K, Q and V of a tile
+            bool first = tile == w.tile;
+            barrier_wait(&t.full[codes.stage], codes.parity);
+            barrier_wait(&t.k_empty[halves.stage], halves.parity ^ 1);
+            make_keys(t, codes.stage, halves.stage);
             proxy_fence();
-            release(&t.k_full[to]);
-            if (tile == w.tile) {
-                if (i > 0)
-                    barrier_wait(&t.q_empty, i + 1 & 1);
-                copy_q(t, args, w);
+            release(&t.k_full[halves.stage]);
+            if (first) {
+                barrier_wait(&t.q_empty, i + 1 & 1);
+                copy_q(t, args, w); // while V becomes half
             }
-            if (n >= T::HALVES)
-                barrier_wait(&t.v_empty[to], before);
-            make_values(t, n);
+            barrier_wait(&t.v_empty[halves.stage], halves.parity ^ 1);
+            make_values(t, codes.stage, halves.stage);
             asm volatile("cp.async.wait_all;" : : : "memory");
             proxy_fence();
-            release(&t.v_full[to]);
-            if (tile == w.tile)
+            release(&t.v_full[halves.stage]);
+            release(&t.empty[codes.stage]);
+            if (first)
                 release(&t.q_full);
-            release(&t.empty[stage]);
-            if (loads && l.there)
-                load(t, l, args, plan, map);
+
+            if (loads && l.tile < l.end_tile) {
+                barrier_wait(&t.empty[codes.stage], codes.parity);
+                load(t, l, codes.stage, args, plan, map);
+            }
+            codes = codes.next();
+            halves = halves.next();
         }
 }
 
@@ -1463,9 +1486,12 @@ __device__ void queue_output(float (&out)[D / 2], halves &p, uint64_t v)
 template <class T>
 __device__ void store(const prompt_args &args, const work &w,
                       const float (&out)[T::D / 2], const row_sums &rows,
-                      int unit, int first_row)
+                      int first_row)
 {
     int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 % 4 * 16;
+    int units = (args.newest * w.group + T::BLOCK_M - 1) / T::BLOCK_M *
+                T::ROW_GROUPS; // of a group of heads: 64 rows each
+    int unit = w.head / w.group * units + first_row / GROUP_ROWS;
     int at = unit * gridDim.x + blockIdx.x;
     for (int m = 0; m < 2; ++m) {
         float sum = rows.sum[m];
@@ -1494,83 +1520,87 @@ __device__ void store(const prompt_args &args, const work &w,
                     merge_parts<T::D>(args, unit * gridDim.x, r, d));
 }
 
-// Computes the CTA's i-th row tile. `n` key tiles have passed the stages.
+// Computes the CTA's i-th row tile. `at`: the stages of its first key tile; one
+// tile past its last in the end.
 template <class T>
 __device__ void attend(tiles<T> &t, const prompt_args &args, const work &w,
-                       int i, int n)
+                       int i, place<T::HALVES> &at)
 {
     constexpr int D = T::D;
     // By a shuffle, so that the compiler knows it to be the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
-    int lane = threadIdx.x % 32;
-    int in_tile = group * GROUP_ROWS + threadIdx.x / 32 % 4 * 16 + lane / 4;
+    int first_row = w.first_row + group * GROUP_ROWS;
+
+    // Begin with a row tile
     scores s;
     halves p, p2;          // the second only if P has its own
     float out[D / 2] = {}; // [64][D]
-    float sum[4] = {}, factor[2];
+    float sum[4] = {};     // of a tile's P
+    float factor[2];       // what a rise of the reference does to the output so far
     row_sums rows = {{NOTHING, NOTHING}, {0, 0}};
+    int row = first_row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
     for (int m = 0; m < 2; ++m)
-        rows.last[m] = seen_by(w, w.first_row + in_tile + 8 * m) - 1;
-    int all_see = __shfl_sync(0xffffffff, rows.last[0], 0) + 1;
-    float scale = args.cache.softmax_scale * LOG2_E;
+        rows.last[m] = seen_by(w, row + 8 * m) - 1;
+    int all_see = __shfl_sync(0xffffffff, rows.last[0], 0) + 1; // all of the warp's
     uint64_t q = describe<ROW_BYTES>(t.q + group * GROUP_ROWS * D);
     uint64_t k_tiles = describe<ROW_BYTES>(t.k);
     uint64_t v_tiles = describe<ROW_BYTES>(t.v);
-    n -= w.tile; // tile `tile` is the CTA's n + tile-th
 
-    auto scores_of = [&](int tile) {
-        int stage = (n + tile) % T::HALVES;
-        barrier_wait(&t.k_full[stage], parity<half_ring<T>>(n + tile));
-        queue_scores<D>(s, q, advance<2 * KEYS * D>(k_tiles, stage));
+    // Start and finish products of halves
+    auto scores_of = [&](place<T::HALVES> at) {
+        barrier_wait(&t.k_full[at.stage], at.parity);
+        queue_scores<D>(s, q, advance<2 * KEYS * D>(k_tiles, at.stage));
     };
-    auto scores_done = [&](int tile) {
-        release(&t.k_empty[(n + tile) % T::HALVES]);
+    auto scores_done = [&](place<T::HALVES> at, int tile) {
+        release(&t.k_empty[at.stage]);
         if (tile + 1 == w.end_tile)
             release(&t.q_empty);
     };
-    auto output_of = [&](int tile, halves &now) {
-        int stage = (n + tile) % T::HALVES;
-        barrier_wait(&t.v_full[stage], parity<half_ring<T>>(n + tile));
-        queue_output<D>(out, now, advance<2 * KEYS * D>(v_tiles, stage));
+    auto output_of = [&](halves &p) {
+        barrier_wait(&t.v_full[at.stage], at.parity);
+        queue_output<D>(out, p, advance<2 * KEYS * D>(v_tiles, at.stage));
     };
-    auto output_done = [&](int tile, halves &used) {
+    auto output_done = [&](halves &p) {
         wgmma_wait<0>();
         pin(out);
-        pin(used);
-        release(&t.v_empty[(n + tile) % T::HALVES]);
+        pin(p);
+        release(&t.v_empty[at.stage]);
     };
-    auto masked = [&](int tile) {
+    auto mask_end = [&](int tile) {
         if ((tile + 1) * KEYS > all_see)
             mask(s, rows, tile * KEYS);
     };
-    auto add_sums = [&](float unit) {
-        float inverse = exp2_approx(-unit);
-        rows.sum[0] = fmaf(sum[0] + sum[1], inverse, rows.sum[0]);
-        rows.sum[1] = fmaf(sum[2] + sum[3], inverse, rows.sum[1]);
-    };
-    auto units_of = [&](int tile) { // before the scores are done with
-        int2 largest = t.largest[(n + tile) % T::HALVES];
+    auto units_of = [&](place<T::HALVES> at) { // before scores_done()
+        int2 largest = t.largest[at.stage];
+        float scale = args.cache.softmax_scale * LOG2_E;
         // Not 0: masked keys would count then.
         return units{fmaxf(scale * power(largest.x - UNIT + 127), 1e-30f),
                      (float)(largest.y - UNIT)};
     };
+    auto add_sums = [&](units u) {
+        float inverse = exp2_approx(-u.v);
+        rows.sum[0] = fmaf(sum[0] + sum[1], inverse, rows.sum[0]);
+        rows.sum[1] = fmaf(sum[2] + sum[3], inverse, rows.sum[1]);
+    };
 
     int tile = w.tile;
     auto step = [&](halves &now, halves &then) {
-        int next = tile + 1;
+        // Multiply P V, and make the next P
+        place<T::HALVES> next = at.next();
         take_turn<T>(group);
         scores_of(next);
-        output_of(tile, now);
+        output_of(now);
         give_turn<T>(group);
-        units u = units_of(next);
         wgmma_wait<1>(); // the scores are there
         pin(s);
+        units u = units_of(next);
         if (!T::IN_PLACE) // else K may be wanted again
-            scores_done(next);
-        masked(next);
+            scores_done(next, tile + 1);
+        mask_end(tile + 1);
         probabilities<T::IN_PLACE>(then, s, sum, rows, u);
-        bool fits = sum[0] + sum[1] <= LARGEST_SUM &&
-                    sum[2] + sum[3] <= LARGEST_SUM;
+
+        // Let the reference rise where P does not fit
+        bool fits = sum[0] + sum[1] <= LARGEST_SUM && sum[2] + sum[3] <= LARGEST_SUM;
         bool rose = T::IN_PLACE ? any_of_group(!fits, group)
                                 : __any_sync(0xffffffff, !fits);
         if (rose) { // seldom
@@ -1579,61 +1609,60 @@ __device__ void attend(tiles<T> &t, const prompt_args &args, const work &w,
                 scores_of(next);
                 wgmma_wait<0>();
                 pin(s);
-                masked(next);
+                mask_end(tile + 1);
             }
             lower(factor, s, rows, u);
             probabilities<T::IN_PLACE>(then, s, sum, rows, u);
         }
+
         if (T::IN_PLACE)
-            scores_done(next);
-        output_done(tile, now);
+            scores_done(next, tile + 1);
+        output_done(now);
         if (rose)
-#pragma unroll
+        #pragma unroll
             for (int j = 0; j < D / 2; ++j)
                 out[j] *= factor[j / 2 % 2];
-        add_sums(u.v);
+        add_sums(u);
         if (T::IN_PLACE)
-#pragma unroll
+        #pragma unroll
             for (int j = 0; j < KEYS / MMA_K; ++j)
                 make_halves(then[j], s + 8 * j);
-        tile = next;
+        at = next;
+        ++tile;
     };
-
     if (tile < w.end_tile) {
+        // Go through the row tile's key tiles
         barrier_wait(&t.q_full, i & 1);
-        scores_of(tile);
-        units u = units_of(tile);
+        scores_of(at);
         wgmma_wait<0>();
         pin(s);
-        scores_done(tile);
-        masked(tile);
+        units u = units_of(at);
+        scores_done(at, tile);
+        mask_end(tile);
         lower(factor, s, rows, u);
         probabilities<false>(p, s, sum, rows, u);
-        add_sums(u.v);
+        add_sums(u);
         halves &second = T::IN_PLACE ? p : p2;
-        for (;;) { // p and the second take turns
-            if (tile + 1 >= w.end_tile) {
-                output_of(tile, p);
-                output_done(tile, p);
-                break;
-            }
+        bool odd = false;
+        while (tile + 1 < w.end_tile) { // p and the second take turns
             step(p, second);
             if (T::IN_PLACE)
                 continue;
-            if (tile + 1 >= w.end_tile) {
-                output_of(tile, second);
-                output_done(tile, second);
+            odd = tile + 1 >= w.end_tile;
+            if (odd)
                 break;
-            }
             step(second, p);
         }
+        if (odd) {
+            output_of(second);
+            output_done(second);
+        } else {
+            output_of(p);
+            output_done(p);
+        }
+        at = at.next();
     }
-    int unit = (w.head / w.group * ((args.newest * w.group + T::BLOCK_M - 1) /
-                                    T::BLOCK_M) +
-                w.first_row / T::BLOCK_M) *
-                   T::ROW_GROUPS +
-               group;
-    store<T>(args, w, out, rows, unit, w.first_row + group * GROUP_ROWS);
+    store<T>(args, w, out, rows, first_row);
 }
 
 // ---- Divide a CTA of Hopper's into roles ----
@@ -1645,9 +1674,12 @@ attention_tiles(const __grid_constant__ prompt_args args,
 {
     extern __shared__ __align__(1024) unsigned char tile_memory[];
     tiles<T> &t = *(tiles<T> *)tile_memory;
+
+    // Begin with the barriers
     if (threadIdx.x == 0) {
-        barrier_init(&t.q_full, 4); // arrivals: warps
-        barrier_init(&t.q_empty, 4 * T::ROW_GROUPS);
+        constexpr int CONSUMERS = 4 * T::ROW_GROUPS; // warps: one arrival each
+        barrier_init(&t.q_full, 4);
+        barrier_init(&t.q_empty, CONSUMERS);
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.full[i], 1);
             barrier_init(&t.empty[i], 4);
@@ -1655,8 +1687,8 @@ attention_tiles(const __grid_constant__ prompt_args args,
         for (int i = 0; i < T::HALVES; ++i) {
             barrier_init(&t.k_full[i], 4);
             barrier_init(&t.v_full[i], 4);
-            barrier_init(&t.k_empty[i], 4 * T::ROW_GROUPS);
-            barrier_init(&t.v_empty[i], 4 * T::ROW_GROUPS);
+            barrier_init(&t.k_empty[i], CONSUMERS);
+            barrier_init(&t.v_empty[i], CONSUMERS);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
     }
@@ -1672,13 +1704,11 @@ attention_tiles(const __grid_constant__ prompt_args args,
                      :
                      : "n"(T::CONSUMER_REGISTERS));
         work w;
-        int round = 0, n = 0;
+        place<T::HALVES> at = {};
         if (threadIdx.x / WARPGROUP == T::ROW_GROUPS)
             give_turn<T>(T::ROW_GROUPS - 1); // the first group begins
-        for (int i = 0; next_work<T>(w, round, args, plan); ++i) {
-            attend(t, args, w, i, n);
-            n += w.end_tile - w.tile;
-        }
+        for (int i = 0, round = 0; next_work<T>(w, round, args, plan); ++i)
+            attend(t, args, w, i, at);
     }
 }
 
