@@ -89,18 +89,30 @@ struct tiling {
     static constexpr int HALVES = HALVES_;      // tiles of K, and of V, in half
     static constexpr int BLOCK_M = GROUP_ROWS * ROW_GROUPS;
     static constexpr int THREADS = WARPGROUP * (1 + ROW_GROUPS);
-    static constexpr int PRODUCER_REGISTERS = ROW_GROUPS == 3 ? 32 : 40;
-    static constexpr int CONSUMER_REGISTERS = ROW_GROUPS == 3 ? 160 : 232;
+    static constexpr int PRODUCER_REGISTERS = ROW_GROUPS == 3 ? 32 : 88;
+    static constexpr int CONSUMER_REGISTERS = ROW_GROUPS == 3 ? 160 : 208;
     static_assert(ROW_GROUPS == 2 || ROW_GROUPS == 3, "their registers");
 };
 
 // ---- Lay out shared memory for Hopper ----
+
+// What the producers' first warp has to load next. It is in shared memory, as
+// they have few registers.
+struct loader {
+    const int *table; // pages of the sequence
+    int head, old, length;
+    int tile, end_tile;  // nothing is left if these are the same
+    int round;           // see next_work()
+    int pages[GRANULES]; // of the tile's boxes, on their way
+};
+
 template <class T> struct alignas(1024) tiles {
     __half k[T::HALVES][KEYS * T::D];           // [D / 64][KEYS][64]
     __half v[T::HALVES][KEYS * T::D];           // [KEYS / 64][D][64]
     __half q[T::BLOCK_M * T::D];                // [groups][D / 64][64][64]
     uint8_t codes[T::STAGES][2 * KEYS * T::D];  // panels of K, then of V
     granule_scales scales[T::STAGES][GRANULES]; // as they came
+    loader next;
     int left[T::STAGES];     // tokens from the tile's first on
     int2 largest[T::HALVES]; // exponents of a tile's scales: of K, of V
     uint64_t q_full, q_empty;
@@ -1052,31 +1064,20 @@ __device__ bool next_work(work &w, int &round, const prompt_args &args,
 
 // ---- Load a key tile ----
 
-// What the producers' first warp has to load next. Few registers: producers
-// have no more.
-struct loader {
-    const int *table; // pages of the sequence
-    int head, old, length;
-    int tile, end_tile; // none if these are the same
-    int page;    // of the lane's box of the tile; -1: none
-    int round;   // see next_work()
-    bool waited; // for the new tokens
-};
-
-// Looks up a lane's page ahead of the load that needs it.
-__device__ void look_up(loader &l, const prompt_args &args,
-                        const schedule &plan)
+// The thread's number, read anew. What follows from it takes no registers, of
+// which producers have few, from one tile to the next.
+__device__ int thread_anew()
 {
-    int box = threadIdx.x % (GRANULES / plan.box);
-    int token = l.tile * KEYS + box * plan.box * GRANULE;
-    l.page = -1;
-    if (l.tile < l.end_tile && token < l.length)
-        l.page = l.table[token >> (31 - __clz(args.cache.page))];
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
 }
 
+// Has the tile's pages looked up, ahead of the load that needs them; takes
+// the next row tile first if this one is done.
 template <class T>
-__device__ void find_next(loader &l, const prompt_args &args,
-                          const schedule &plan)
+__device__ void look_up(tiles<T> &t, loader l, const prompt_args &args,
+                        const schedule &plan)
 {
     work w;
     if (l.tile >= l.end_tile && next_work<T>(w, l.round, args, plan)) {
@@ -1087,38 +1088,66 @@ __device__ void find_next(loader &l, const prompt_args &args,
         l.tile = w.tile;
         l.end_tile = w.end_tile;
     }
-    look_up(l, args, plan);
+    int lane = thread_anew(), boxes = GRANULES / plan.box;
+    __syncwarp(); // all lanes have read what is overwritten
+    if (lane == 0) {
+        t.next.table = l.table;
+        t.next.head = l.head;
+        t.next.old = l.old;
+        t.next.length = l.length;
+        t.next.tile = l.tile;
+        t.next.end_tile = l.end_tile;
+        t.next.round = l.round;
+    }
+    int token = l.tile * KEYS + lane * plan.box * GRANULE;
+    if (lane < boxes && l.tile < l.end_tile && token < l.length)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                     :
+                     : "r"(shared_address(&t.next.pages[lane])),
+                       "l"(l.table + (token >> (31 - __clz(args.cache.page))))
+                     : "memory");
+    __syncwarp();
 }
 
 // Loads the next tile: a lane for each box of each panel.
 template <class T>
-__device__ void load(tiles<T> &t, loader &l, int stage,
+__device__ void load(tiles<T> &t, place<T::STAGES> at, bool waits,
                      const prompt_args &args, const schedule &plan,
                      const CUtensorMap *map)
 {
     constexpr int PANELS = 2 * T::D / PANEL;
     static_assert(GRANULES * PANELS <= 32, "a box a lane");
-    if (!l.waited && (l.tile + 1) * KEYS > l.old) {
-        asm volatile("griddepcontrol.wait;" : : : "memory");
-        l.waited = true;
-    }
+    int lane = thread_anew(), stage = at.stage;
     int boxes = GRANULES / plan.box, tokens = plan.box * GRANULE;
-    int lane = threadIdx.x, box = lane % boxes, granule = -GRANULES;
+    int box = lane % boxes, panel = lane / boxes, granule = -GRANULES;
+    asm volatile("cp.async.wait_all;" : : : "memory");
+    __syncwarp(); // the pages are there
+    loader l = {t.next.table, t.next.head, t.next.old,     t.next.length,
+                t.next.tile,  t.next.end_tile, t.next.round};
+    if (l.tile >= l.end_tile)
+        return;
+    if (waits)
+        barrier_wait(&t.empty[stage], at.parity);
+
+    // Wait for the new tokens of a tile
+    if ((l.tile + 1) * KEYS > l.old)
+        asm volatile("griddepcontrol.wait;" : : : "memory");
+
+    int left = l.length - l.tile * KEYS;
     int scale_bytes = plan.box * (int)sizeof(granule_scales);
-    if (l.page >= 0) {
+    if (box * tokens < left) {
         int of_page = args.cache.page / GRANULE;
-        granule = (l.page * args.cache.shape.heads + l.head) * of_page +
+        int page = t.next.pages[box] * args.cache.shape.heads + l.head;
+        granule = page * of_page +
                   (l.tile * GRANULES + box * plan.box) % of_page;
     }
     if (lane == 0) {
-        int left = l.length - l.tile * KEYS;
         int loaded = min(boxes, (left + tokens - 1) / tokens);
         t.left[stage] = left;
         barrier_expect(&t.full[stage],
                        2 * KEYS * T::D + loaded * scale_bytes);
     }
     __syncwarp();
-    int panel = lane / boxes;
     if (panel < PANELS) {
         tma_load(t.codes[stage] + (panel * KEYS + box * tokens) * PANEL, map,
                  &t.full[stage], granule, panel);
@@ -1128,7 +1157,7 @@ __device__ void load(tiles<T> &t, loader &l, int stage,
                       scale_bytes, &t.full[stage]);
     }
     ++l.tile;
-    find_next<T>(l, args, plan);
+    look_up<T>(t, l, args, plan);
 }
 
 // ---- Find a tile's unit ----
@@ -1174,13 +1203,13 @@ __device__ uint32_t times(uint32_t halves, __half2 factor)
 template <class T> __device__ void make_keys(tiles<T> &t, int stage, int to)
 {
     int most;
-    int thread = threadIdx.x, c = thread % 4;
+    int thread = thread_anew(), c = thread % 4;
     int most_of_v;
     scales_of(t, stage, CACHE_V, most_of_v);
     uint32_t scales = scales_of(t, stage, CACHE_K, most);
     if (thread == 0)
         t.largest[to] = int2{most, most_of_v};
-#pragma unroll 1 // more would take more registers than producers have
+#pragma unroll 2
     for (int i = 0; i < KEYS * T::D / (16 * WARPGROUP); ++i) {
         int row = WARPGROUP / 4 * i + thread / 4, key = row % KEYS;
         uint4 codes = *(const uint4 *)(t.codes[stage] + row * PANEL +
@@ -1202,48 +1231,47 @@ template <class T> __device__ void make_keys(tiles<T> &t, int stage, int to)
     }
 }
 
-// A lane takes eight keys of four columns, which are eight apart.
+// A lane takes four keys of four columns, which are eight apart, and then the
+// four keys next to them; its neighbour the other way round, so that the stores
+// of 8 bytes have no conflicts.
 template <class T> __device__ void make_values(tiles<T> &t, int stage, int to)
 {
     int most;
-    int left = t.left[stage], lane = threadIdx.x % 32;
+    int thread = thread_anew(), lane = thread % 32, left = t.left[stage];
     uint32_t scales = scales_of(t, stage, CACHE_V, most);
     int column = lane % 8, eight = lane / 8 % 2, piece = lane / 16;
     int row = piece * 8 + column; // of 64 bytes
-#pragma unroll 1
-    for (int i = threadIdx.x / 32; i < GRANULES * T::D / PANEL; i += 4) {
+#pragma unroll 2
+    for (int i = thread / 32; i < GRANULES * T::D / PANEL; i += 4) {
         int granule = i % GRANULES, panel = i / GRANULES;
-        int quad = 4 * granule + 2 * eight;
         const uint8_t *from = t.codes[stage] + KEYS * T::D +
                               (i * GRANULE + row) * PANEL;
-        int place = (2 * eight) ^ row / 2 % 4;
-        uint4 low = *(const uint4 *)(from + place * 16);
-        uint4 high = *(const uint4 *)(from + (place ^ 1) * 16);
-        if (left < KEYS) { // 0 NaN is NaN
-            uint32_t a = valid_bytes(left - 4 * quad);
-            uint32_t b = valid_bytes(left - 4 * quad - 4);
-            low = {low.x & a, low.y & a, low.z & a, low.w & a};
-            high = {high.x & b, high.y & b, high.z & b, high.w & b};
-        }
-        __half2 f[4]; // of eight keys
-        for (int j = 0; j < 4; ++j) {
-            uint32_t four = __shfl_sync(0xffffffff, scales, quad + j / 2);
-            four >>= j % 2 * 16;
-            f[j] = __floats2half2_rn(factor_of(four & 0xff, most),
-                                     factor_of(four >> 8 & 0xff, most));
-        }
-        const uint32_t lows[4] = {low.x, low.y, low.z, low.w};
-        const uint32_t highs[4] = {high.x, high.y, high.z, high.w};
         int d = panel * PANEL + piece * 32 + column;
         __half *v = t.v[to] + granule / 4 * T::D * PANEL + d * PANEL +
                     ((granule % 4 * 2 + eight) ^ column) * 8;
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-            *(uint4 *)(v + j * 8 * PANEL) =
-                uint4{times(two_halves<0>(lows[j]), f[0]),
-                      times(two_halves<1>(lows[j]), f[1]),
-                      times(two_halves<0>(highs[j]), f[2]),
-                      times(two_halves<1>(highs[j]), f[3])};
+        for (int step = 0; step < 2; ++step) {
+            int half = step ^ eight, quad = 4 * granule + 2 * eight + half;
+            uint4 codes = *(const uint4 *)(from + ((2 * eight + half) ^
+                                                   row / 2 % 4) * 16);
+            uint32_t four = __shfl_sync(0xffffffff, scales, quad);
+            __half2 low = __floats2half2_rn(factor_of(four & 0xff, most),
+                                            factor_of(four >> 8 & 0xff, most));
+            __half2 high = __floats2half2_rn(factor_of(four >> 16 & 0xff, most),
+                                             factor_of(four >> 24, most));
+            uint32_t valid = 0xffffffff;
+
+            // Clear the values past the end
+            if (left < KEYS)
+                valid = valid_bytes(left - 4 * quad); // 0 NaN is NaN
+
+            const uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
+#pragma unroll
+            for (int j = 0; j < 4; ++j)
+                *(uint2 *)(v + j * 8 * PANEL + half * 4) =
+                    uint2{times(two_halves<0>(words[j] & valid), low),
+                          times(two_halves<1>(words[j] & valid), high)};
+        }
     }
 }
 
@@ -1263,9 +1291,9 @@ template <class T>
 __device__ void copy_q(tiles<T> &t, const prompt_args &args, const work &w)
 {
     constexpr int CHUNKS = T::D / 8, PANELS = T::D / PANEL;
-    int c = threadIdx.x % CHUNKS;
-    for (int r = threadIdx.x / CHUNKS; r < T::BLOCK_M;
-         r += WARPGROUP / CHUNKS) {
+    int thread = thread_anew(), c = thread % CHUNKS;
+#pragma unroll 1
+    for (int r = thread / CHUNKS; r < T::BLOCK_M; r += WARPGROUP / CHUNKS) {
         bool there = w.first_row + r < w.end;
         size_t row = there ? row_place(args, w, w.first_row + r) : 0;
         int panel = r / GROUP_ROWS * PANELS + c / 8;
@@ -1281,20 +1309,22 @@ __device__ void produce(tiles<T> &t, const prompt_args &args,
                         const schedule &plan, const CUtensorMap *map)
 {
     bool loads = threadIdx.x < 32;
-    loader l = {};
     if (loads) {
-        find_next<T>(l, args, plan);
+        look_up<T>(t, loader{}, args, plan);
 #pragma unroll 1
-        for (int i = 0; i < T::STAGES && l.tile < l.end_tile; ++i)
-            load(t, l, i, args, plan, map);
+        for (int i = 0; i < T::STAGES; ++i)
+            load(t, place<T::STAGES>{i, 0}, false, args, plan, map);
     }
-    work w;
     place<T::STAGES> codes = {};
     place<T::HALVES> halves = {};
+    work w;
+#pragma unroll 1
     for (int round = 0, i = 0; next_work<T>(w, round, args, plan); ++i)
-        for (int tile = w.tile; tile < w.end_tile; ++tile) {
-            // Make K, Q and V of a tile
+#pragma unroll 1
+        for (int tile = w.tile, end = w.end_tile; tile < end; ++tile) {
             bool first = tile == w.tile;
+
+            // Make K, Q and V of a tile
             barrier_wait(&t.full[codes.stage], codes.parity);
             barrier_wait(&t.k_empty[halves.stage], halves.parity ^ 1);
             make_keys(t, codes.stage, halves.stage);
@@ -1313,10 +1343,8 @@ __device__ void produce(tiles<T> &t, const prompt_args &args,
             if (first)
                 release(&t.q_full);
 
-            if (loads && l.tile < l.end_tile) {
-                barrier_wait(&t.empty[codes.stage], codes.parity);
-                load(t, l, codes.stage, args, plan, map);
-            }
+            if (loads)
+                load(t, codes, true, args, plan, map);
             codes = codes.next();
             halves = halves.next();
         }
@@ -1814,8 +1842,8 @@ static cudaError_t describe_cache(CUtensorMap *map, uint8_t *codes, int box)
 }
 
 // ---- Choose the rows of a tile ----
-typedef tiling<64, 3, true, 3, 3> heads_of_64;
-typedef tiling<128, 2, false, 2, 2> heads_of_128;
+typedef tiling<64, 2, true, 3, 3> heads_of_64;
+typedef tiling<128, 2, true, 2, 2> heads_of_128;
 constexpr size_t SECTION_BYTES = 17000000; // of keys and values: 1/3 of the L2
 
 struct division {
