@@ -1336,8 +1336,11 @@ __device__ void produce(tiles<T> &t, const prompt_args &args,
             }
             barrier_wait(&t.v_empty[halves.stage], halves.parity ^ 1);
             make_values(t, codes.stage, halves.stage);
+
+            // Wait for the copies of Q
             asm volatile("cp.async.wait_all;" : : : "memory");
-            proxy_fence();
+            proxy_fence(); // V and Q are read by wgmma
+
             release(&t.v_full[halves.stage]);
             release(&t.empty[codes.stage]);
             if (first)
