@@ -982,8 +982,8 @@ template <int GROUPS> __device__ void wgmma_wait()
 
 // ---- Keep registers where they are ----
 
-// The compiler does not see that a queued product reads and writes its
-// registers until the wait: this keeps it from moving their uses past here.
+// The compiler does not see that a queued product reads and writes registers
+// until the wait. It moves no use of the registers past this call.
 template <int N> __device__ void pin(float (&registers)[N])
 {
     for (int i = 0; i < N; ++i)
