@@ -1,4 +1,4 @@
-// Kernels that test_load.py launches; code/ptxsim/python/test/record compiles them to kernels.ptx.
+// Kernels whose PTX test_load.py launches: code/ptxsim/python/test/record writes kernels.ptx.
 struct line {
     float slope;
     int shift;
@@ -12,7 +12,7 @@ extern "C" __global__ void apply(float *out, const float *x, line line, int n)
         out[i] = line.slope * x[i + line.shift] + (float)line.offset;
 }
 
-// Stores its arguments, numbers of all kinds, as they were passed.
+// Stores numbers of all kinds, as they are passed.
 extern "C" __global__ void keep(unsigned char *out, bool a, short b, unsigned c, long long d,
                                 float e, double f)
 {
@@ -24,9 +24,7 @@ extern "C" __global__ void keep(unsigned char *out, bool a, short b, unsigned c,
     *(double *)(out + 24) = f;
 }
 
-template <typename T>
-__global__ void reversed(T *x, int n) // reverses n elements, through shared
-                                      // memory
+template <typename T> __global__ void reversed(T *x, int n) // reverses in shared memory
 {
     extern __shared__ T tile[];
     tile[threadIdx.x] = x[threadIdx.x];
