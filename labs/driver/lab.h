@@ -1,6 +1,6 @@
 // lab.h: what the parts of the lab driver share.
 //
-// arguments.c reads the options of the script in labs/, and of its user
+//   arguments.c reads the options of the script in labs/, and of its user
 //   say.c       words and numbers in a report
 //   state.c     the programs, the record and the gates so far
 //   clocks.c    what a program that is timed reports about the GPU's clock

@@ -4,8 +4,8 @@
 // of points; resources.def has the resources that may be limited.
 //
 //   limits.c  limits, and resources
-// facts.c what a sheet says apart from its items
-// sheet.c items, and how much of them has been reached
+//   facts.c   what a sheet says apart from its items
+//   sheet.c   items, and how much of them has been reached
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef SHEET_H

@@ -2,18 +2,18 @@
 // each file.
 //
 //   table.c       operations and modifiers by name (operations.def, modifiers.def)
-// spelling.c the parts of an opcode as written: modifiers, type, space
-// operands.c operands' places in the frame; emitting operations
+//   spelling.c    the parts of an opcode as written: modifiers, type, space
+//   operands.c    operands' places in the frame; emitting operations
 //   liveness.c    basic blocks, and places in the register file
 //   arithmetic.c  the decoders, decode_…, of the rows of opcodes.def: arithmetic,
 //   control.c     jumps, calls, returns,
-// lanes.c exchange between lanes, barriers,
+//   lanes.c       exchange between lanes, barriers,
 //   moves.c       moves and conversions,
-// access.c loads, stores, atomic operations,
+//   access.c      loads, stores, atomic operations,
 //   matrix.c      matrix products and their operands,
-// async.c asynchronous copies, mbarriers, fences
-// opcodes.c takes an opcode apart: its row of opcodes.def, its modifiers, its class
-// decode.c makes a struct program from a kernel and the functions that it calls
+//   async.c       asynchronous copies, mbarriers, fences
+//   opcodes.c     takes an opcode apart: its row of opcodes.def, its modifiers, its class
+//   decode.c      makes a struct program from a kernel and the functions that it calls
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 // extra/ has instructions and system calls that only other people's programs have.

@@ -1,12 +1,12 @@
 // exec.h: what the files of exec/ share. Other folders call launch_run (ptxsim.h).
 //
-// counts_derive.c adds up the counters of a launch
+//   counts_derive.c  adds up the counters of a launch
 //   recorded.c       runs a basic block of a CTA that is traced or filmed
 //   ablate.c         runs a basic block of a CTA in which some executions are spoiled
 //   exec.c           runs a warp: its groups of lanes, block by block
-// stuck.c finds endless loops and deadlocks; stops launches
-// cta.c runs a CTA: storage, and the turns of its warps
-// launch.c runs a grid: CTAs over the host's threads; launch_run
+//   stuck.c          finds endless loops and deadlocks; stops launches
+//   cta.c            runs a CTA: storage, and the turns of its warps
+//   launch.c         runs a grid: CTAs over the host's threads; launch_run
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef PTXSIM_EXEC_H

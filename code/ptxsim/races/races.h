@@ -1,10 +1,10 @@
 // races.h: the race checker: whether something orders the accesses of different threads to memory. Operations and exec/
 // call these functions for every access and every synchronisation.
 //
-// clocks.c what threads know of others: clocks, and worlds of clocks
+//   clocks.c   what threads know of others: clocks, and worlds of clocks
 //   snapshots.c  what was released at a place of global memory, joined only when it is asked for
 //   report.c   reports of races, and their log
-// crowd.c the readers that do not fit into a cell
+//   crowd.c    the readers that do not fit into a cell
 //   storage.c  the storage of one CTA
 //   threads.c  what a CTA's threads know of one another: releases, acquires, barriers
 //   atomics.c  strong accesses, and fences

@@ -1,14 +1,14 @@
 // tool.h: what the files of the command ptxsim share.
 //
 //   tiles.c      names in shared memory, from a kernel's source
-// film.c makes pages that play the film of a CTA
-// program.c which programs can be run, and which libraries they need
-// record.c runs programs in the simulator, with a report and a recording
+//   film.c       makes pages that play the film of a CTA
+//   program.c    which programs can be run, and which libraries they need
+//   record.c     runs programs in the simulator, with a report and a recording
 //   profile.c    ptxsim profile: counts and pictures
-// messages.c prints faults in the way of compilers' errors
+//   messages.c   prints faults in the way of compilers' errors
 //   run.c        ptxsim run
 //   cc.c         ptxsim cc
-// command.c the command itself, which calls one of these
+//   command.c    the command itself, which calls one of these
 //   bench-sim.c  a separate program: the simulator's time and memory
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.

@@ -3,12 +3,12 @@
 //
 //   libraries.c     modules that the program loads itself
 //   arrays.c        arrays, textures, surfaces
-// boxes.c three-dimensional copies, also of arrays; copies between devices
-// pools.c memory allocated and freed in the order of a stream
+//   boxes.c         three-dimensional copies, also of arrays; copies between devices
+//   pools.c         memory allocated and freed in the order of a stream
 //   children.c      kernels that kernels launch
 //   nodes.c         graphs that are built node by node
-// driver.c libcuda.so.1, the driver's library, as far as ordinary programs call it
-// unsupported.c (unsupported.def) fails with its name for any other function of the real library
+//   driver.c        libcuda.so.1, the driver's library, as far as ordinary programs call it
+//   unsupported.c   (unsupported.def) fails with its name for any other function of the real library
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef CUDART_EXTRA_H
