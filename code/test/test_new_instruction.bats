@@ -31,7 +31,7 @@ build_simulator() {
     cd "$TREE/code/ptxsim"
     sed -i '/^OPCODE("cp.async.bulk.prefetch"/a OPCODE("fill.async.bulk", fill_async, COPY_ASYNC, NEXT, READS, BULK)' \
         decode/opcodes.def
-    sed -i 's,^    uint32_t size; // register\, if it is no tensor$,&\n    bool fills; // with the word of the register `value`\n    uint32_t value;,' \
+    sed -i 's,^    uint32_t size; // a register; not for a tensor$,&\n    bool fills; // with the word of the register `value`\n    uint32_t value;,' \
         ops/ops.h
     cat >>decode/async.c <<'END'
 
