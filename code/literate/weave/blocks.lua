@@ -1,7 +1,7 @@
 -- Sets figures, tables and boxes, and the parts of a lab's sheet that are not code: points, hints, questions.
 --
 --   blocks.picture(block, book), chart(div, book)   a TikZ picture; a chart that gnuplot drew
---   blocks.table(table), box(div)       a table; a box: a div that is none is left as it is
+--   blocks.table(table), box(div)       a table; a box. Any other div is left as it is
 --   blocks.points(sheet, line)          the points of a lab's sheet (sheets.lua)
 --   blocks.hints(div), question(div)
 --   blocks.glossary(div)                a list of terms, in small type

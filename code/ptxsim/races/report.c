@@ -44,7 +44,7 @@ static bool is_mine(const struct source_line *at)
     return false;
 }
 
-// The log's entry for a pair of lines, of which each may have several instructions; NULL: the pair is new.
+// The entry in the log for a pair of lines; NULL: the pair is new. A line may have several instructions.
 static struct race_entry *find_entry(const struct race_log *log, const struct insn_info *insns,
                                      enum fault_kind kind, uint32_t insn, uint32_t other)
 {
