@@ -1,4 +1,4 @@
-// ptxsim.h: the public face of the PTX functional simulator, and the types that its floors share.
+// ptxsim.h: the public face of the PTX functional simulator, and the types that its folders share.
 //
 // Each folder uses those above it in this list and none below (code/tools/check-floors holds it), and has
 // one header that says what it offers:
@@ -6,7 +6,7 @@
 //   base/     base.h     arenas, texts, names of files; the device's memory and its bounds
 //   parse/    module.h   PTX text -> struct module: kernels, functions, variables, instructions
 //   machine/  machine.h  what operations run on: programs (program.h), warps, CTAs, host threads;
-//                        faults, names, traces, wavefronts, the floors of an L4
+//                        faults, names, traces, wavefronts, the lower bounds on an L4's time
 //   races/    races.h    which accesses to memory nothing orders
 //   ops/      ops.h      the operations on 32 lanes: arithmetic, memory, control, copies, matrices;
 //                        isa/ has those that are compiled for each instruction set of the host
@@ -15,7 +15,7 @@
 //                        lanes of a warp together; deadlocks; what the counters add up to
 //   capi/     capi.h     libptxsim.so: the same for programs in other languages, without a CUDA runtime
 //   cudart/   runtime.h  the replacement of libcudart.so.13
-//   cudart12/            libcudart.so.12: hands calls on to it
+//   cudart12/            libcudart.so.12: passes calls on to libcudart.so.13
 //   ops/extra/, decode/extra/, cudart/extra/  what only other people's programs need: textures, sparse matrices,
 //                        launches by the device, the driver's library. The book's programs run without.
 //
@@ -116,12 +116,11 @@ struct counts {
 #undef COUNTER
 #undef CLASS_COUNTER
     uint64_t classes[CLASSES]; // warp instructions by class
-    // Estimates that stand for what is not counted; no report shows them:
-    // values by thread: quotients, remainders and roots, whose machine code uses the special
-    // function unit, and doubles
+    // Estimates that stand for what is not counted; no report shows them. mufu_substitutes: for each thread, quotients,
+    // remainders and roots, whose machine code uses the special function unit, and operations on doubles.
     uint64_t mufu_substitutes;
-    uint64_t signals; // warp instructions that signal progress to others: barriers, mbarriers,
-                      // strong stores, atomics
+    // Warp instructions that signal progress to others: barriers, mbarriers, strong stores, atomics.
+    uint64_t signals;
     uint64_t integer_products; // warp instructions that multiply two integers in registers
 };
 
@@ -157,11 +156,11 @@ const char *fault_kind_name(enum fault_kind kind); // "race", "out of bounds"
 
 // The place of an access, and its thread.
 struct fault_place {
-    const char *file;    // NULL: the PTX names no source line
-    int line, ptx_line;  // ptx_line: set where `file` is NULL; 0: unknown
-    const char *callers; // of the line, a text for next_caller (base.h); "": the line is not
-                         // inlined
-    bool by_thread;      // false: block and thread are not known
+    const char *file;   // NULL: the PTX names no source line
+    int line, ptx_line; // ptx_line: set where `file` is NULL; 0: unknown
+    // The callers of the line, a text for next_caller (base.h); "": the line is not inlined.
+    const char *callers;
+    bool by_thread; // false: block and thread are not known
     unsigned block[3], thread[3];
 };
 
@@ -192,9 +191,9 @@ struct child {
     const struct kernel *kernel; // NULL: a copy
     unsigned grid[3], block[3];
     size_t dynamic_shared_bytes;
-    void *params; // a launch's parameters, in the heap of device code; freed by whoever runs the
-                  // grid
-    void *to;     // a copy's destination
+    // A launch's parameters, in the heap of device code; freed by whoever runs the grid.
+    void *params;
+    void *to; // a copy's destination
     const void *from;
     size_t bytes;
 };
@@ -215,15 +214,15 @@ struct touched {                // the accesses of a launch
 // all its stores. A CTA's executions are numbered from 0 in the order in which they run. CTAs are
 // numbered through all launches that get the same struct ablation.
 enum spoils {
-    SPOIL_PRODUCTS, // mma, wmma, wgmma: the result's sign is changed (integers: each bit is
-                    // inverted)
-    SPOIL_COPIES,   // cp.async, bulk copies: the highest bit of each copied byte is inverted
-    SPOIL_ATOMICS,  // in global memory: 1 is added to the result; without a result, the update is
-                    // left out
-    SPOIL_STORES,   // a CTA's stores to global memory are left out
-    SPOIL_LOADS,    // from shared memory: the highest bit of each loaded byte is inverted
-    SPOIL_LOOKUPS,  // nothing is spoiled: loads that may look something up are logged, with their
-                    // addresses
+    // mma, wmma, wgmma: the result's sign is changed (integers: each bit is inverted).
+    SPOIL_PRODUCTS,
+    SPOIL_COPIES, // cp.async, bulk copies: the highest bit of each copied byte is inverted
+    // Atomic operations in global memory: 1 is added to the result; without a result, the update is left out.
+    SPOIL_ATOMICS,
+    SPOIL_STORES, // a CTA's stores to global memory are left out
+    SPOIL_LOADS,  // loads from shared memory: the highest bit of each loaded byte is inverted
+    // Nothing is spoiled: loads that may look something up are logged, with their addresses.
+    SPOIL_LOOKUPS,
     SPOILS
 };
 enum { SPOILED_MOST = 16 };
@@ -237,8 +236,8 @@ enum { SPOILED_MOST = 16 };
 struct execution {
     uint64_t of[2], cta;
     uint32_t work;
-    float under_way; // of a cp.async: bytes times the instructions that its warp runs until they
-                     // arrive, summed
+    // Of a cp.async: its bytes times the instructions that its warp runs until they arrive, summed.
+    float under_way;
 };
 struct ablation {
     enum spoils what;
@@ -246,7 +245,7 @@ struct ablation {
     struct chosen {
         uint64_t cta, at;
     } chosen[SPOILED_MOST];
-    uint64_t ctas; // in launches before this one
+    uint64_t ctas; // number of CTAs in the launches before this one
     bool logs;     // each execution is appended to `log`; the caller frees `log`
     // SPOIL_LOOKUPS: selects the CTAs that are logged, one of four, which stands for the others.
     uint64_t drawn;
@@ -284,27 +283,27 @@ struct ablation {
 struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
-    unsigned cluster[3]; // CTAs of a cluster, a divisor of the grid; 0: as the kernel says
+    unsigned cluster[3]; // CTAs of a cluster, a divisor of the grid; 0: the kernel's own
     size_t dynamic_shared_bytes;
-    const void *params;    // param_bytes, laid out as kernel_info says
-    uint64_t grid_memory;  // the barrier's memory of a cooperative launch, zeroed; 0: any other
-                           // launch
+    const void *params; // param_bytes, laid out as kernel_info says
+    // The barrier's memory of a cooperative launch, zeroed; 0: the launch is not cooperative.
+    uint64_t grid_memory;
     const struct gpu *gpu; // the GPU that special registers describe (image/gpus.h); NULL: an L4
     size_t stack_bytes;    // for each thread, for recursion and alloca; 0: a default
     int registers;         // of a thread, in the machine code; 0: unknown
     int threads;           // threads of the host; 0: one for each core
     unsigned schedule;     // seed of the order in which warps take turns; 0: round robin
-    unsigned spin;         // basic blocks without an effect after which a warp's loop is taken for
-                           // endless; 0: a default
-    uint64_t budget;       // warp instructions after which the launch is stopped; 0: no limit
-    bool check;            // reports uninitialised reads; bounds are always checked
+    // Basic blocks without an effect after which a warp's loop is taken for endless; 0: a default.
+    unsigned spin;
+    uint64_t budget; // warp instructions after which the launch is stopped; 0: no limit
+    bool check;      // reports uninitialised reads; bounds are always checked
     // Uninitialised reads by CUB, Thrust and CUTLASS are not reported. These libraries are
     // recognised only by their names: not for a program that may borrow such a name.
     bool libraries;
     bool races;       // reports races in shared and global memory
     bool strict;      // an atomic operation without .acquire orders nothing before a fence
     bool mine;        // of races, reports only those in the program's own files (races/)
-    uint64_t reports; // reports by one host thread after which the launch is stopped; 0: a million
+    uint64_t reports; // reports by a host thread after which the launch is stopped; 0: a million
     void (*note)(const struct fault *fault); // called with each further fault; may be NULL
     // Receives what the threads print, when the launch is over; NULL: it goes to stdout.
     void (*print)(const char *text, size_t bytes);
@@ -315,7 +314,7 @@ struct launch {
     // Called when the grid has ended, for each request of its threads, CTA by CTA, in order. NULL:
     // requests fail.
     void (*child)(const struct child *child);
-    bool early; // until griddepcontrol.wait it may run beside the kernel before it
+    bool early; // until griddepcontrol.wait, the grid may run beside the kernel before it
     // NULL: nothing is spoiled. Otherwise one thread of the host runs all CTAs.
     struct ablation *ablation;
     struct touched *touched; // receives the accesses to memory with notes; NULL: not asked for

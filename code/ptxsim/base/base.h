@@ -1,9 +1,9 @@
-// base.h: what every floor of the simulator uses: memory for its own data, texts, names of source
-// files, and the simulated device's memory.
+// base.h: what every folder of the simulator uses: memory for its own data, texts, names of source files, and the
+// simulated device's memory.
 //
-//   arena.c        memory that is given back at once, arrays and texts that grow
+//   arena.c        memory that is freed all at once, arrays and texts that grow
 //   paths.c        names of source files
-//   caller.c       lines of the host's source
+//   caller.c       source lines of host code
 //   allocations.c  the list of the device's allocations
 //   notes.c        which bytes of them were accessed, and how
 //   host.c         memory that the host may not touch
@@ -52,7 +52,7 @@ struct text { // a text that grows: all 0 at first, `data` from malloc
     size_t size, capacity;
 };
 void text_add(struct text *text, const char *from, size_t size);
-// Writes a text as a JSON string, with U+FFFD for bytes that are no UTF-8.
+// Writes a text as a JSON string, with U+FFFD for bytes that are not UTF-8.
 void write_string(FILE *file, const char *text);
 
 // ---- Names of files (paths.c) -------------------------------------------------------------------
@@ -70,8 +70,8 @@ const char *start_directory(void);
 // ---- Lines of the host's source (caller.c) -------------------------------------------------------
 
 enum { CALLERS_KEPT = 6 };
-struct callers { // the program's calls under way, by address, innermost first; calls within this
-                 // library are left out
+// The program's calls under way, as addresses, innermost first; calls within this library are left out.
+struct callers {
     uint64_t at[CALLERS_KEPT];
     int count;
 };
@@ -169,10 +169,10 @@ void memory_guard(void *address);
 void memory_unguard(struct allocation *a);
 void memory_close(void);
 void memory_open(void);
-// For memory that the host may touch, but not while the device works on it. Each call of
-// memory_close closes the pages of [address, address + bytes) to writes, and with `reads` to reads
-// as well, until memory_unshut. An access to them is passed to `touched`, with the address of the
-// instruction that makes it; then the access is made, and the program goes on.
+// For memory that the host may touch, but not while the device works on it. Each call of memory_close closes the pages
+// of [address, address + bytes) to writes, and, if `reads` is true, to reads as well, until memory_unshut. An access to
+// them is passed to `touched`, with the address of the instruction that makes it; then the access is made, and the
+// program goes on.
 void memory_shut(uint64_t address, uint64_t bytes, bool reads);
 void memory_unshut(void); // also opens the pages
 void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruction));
@@ -207,8 +207,8 @@ void notes_take_sectors(void (*take)(const struct note_run *run, void *data), vo
 void notes_of(struct allocation *a);
 void notes_drop(struct allocation *a);
 
-// Clears the touched sectors; returns their sum, 32 bytes for each one read and for each one
-// written.
+// memory_touched_clear clears the flags of all touched sectors. memory_touched_bytes returns their sum: 32 bytes for
+// each sector read, and for each one written.
 void memory_touched_clear(void);
 uint64_t memory_touched_bytes(void);
 

@@ -65,8 +65,8 @@ static uint64_t take_locked(uint64_t bytes)
     size_t count = (bytes + GRAIN - 1) / GRAIN;
     if (!within(heap.used, count * GRAIN, heap.limit))
         return 0;
-    size_t at = free_run(heap.cursor, heap.grains,
-                         count + 1); // one grain more, which stays free
+    // One grain more, which stays free.
+    size_t at = free_run(heap.cursor, heap.grains, count + 1);
     if (!at)
         at = free_run(1, heap.grains, count + 1);
     if (!at)

@@ -10,7 +10,7 @@
 // the device has too little memory.
 bool heap_limit(size_t bytes);
 void heap_prepare(void); // makes the heap, unless there is one
-// A block, 16-byte aligned, filled with 0xff; 0 when the heap is exhausted, or for no bytes.
+// A block, 16-byte aligned, filled with 0xff; 0 when the heap is exhausted, or if `bytes` is 0.
 uint64_t heap_take(uint64_t bytes);
 bool heap_give(uint64_t address); // false: not the beginning of a block
 // Whether an address is in the heap. If so, *block describes as an allocation the live block that

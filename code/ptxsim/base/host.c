@@ -47,7 +47,8 @@ static void protect(uint64_t start, uint64_t end, int access)
     mprotect((void *)(uintptr_t)start, end - start, access);
 }
 
-// How a page is shut now: PROT_NONE or PROT_READ; PROT_READ | PROT_WRITE: it is open.
+// The accesses to a page that are allowed now: PROT_NONE or PROT_READ; PROT_READ | PROT_WRITE: the
+// page is open.
 static int access_now(uint64_t at)
 {
     int access = PROT_READ | PROT_WRITE;
@@ -124,8 +125,8 @@ static void tell_fault(int signal, siginfo_t *info, void *context)
         return;
     if (closed && a && a->guarded)
         tell_guarded(at, a);
-    sigaction(SIGSEGV, &before_us,
-              NULL); // the access faults again, now for the program's own handler
+    // The access faults again, now for the program's own handler.
+    sigaction(SIGSEGV, &before_us, NULL);
 }
 
 // Installs the handler of page faults; false if that fails.

@@ -1,7 +1,7 @@
 // notes.c: which bytes of the device's memory were accessed, and how: a map with a byte for each
 // byte and kind of access, for the checks of the order between streams (cudart/order.c).
 // Allocations that the host may touch have these maps, and after notes_begin all allocations have
-// them; before that they cost nothing.
+// them; before that, the other allocations have none, and cost nothing.
 #include "base.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 
 static char directory[4096]; // the current directory when the program began
 
-static char root[4096]; // the repository: where build/ptxsim holds this library
+static char root[4096]; // the repository, if build/ptxsim in it holds this library
 
 __attribute__((constructor)) static void remember_directories(void)
 {
@@ -46,7 +46,7 @@ const char *next_caller(const char *text, size_t *length)
     for (int i = 0; i < 2; ++i)
         if (strncmp(text, before[i], strlen(before[i])) == 0)
             skip = strlen(before[i]);
-    // The line number ends a place: a file may be called "my, copy (2).cu".
+    // Only a line number ends a FILE:LINE: a file may be called "my, copy (2).cu".
     for (const char *end = skip ? strchr(text + skip, ':') : NULL; end; end = strchr(end, ':')) {
         size_t digits = strspn(++end, "0123456789");
         *length = (size_t)(end + digits - text) - skip;

@@ -1,4 +1,4 @@
-// capi.c: what capi.h offers, on top of the floors up to exec/.
+// capi.c: what capi.h offers, on top of the folders up to exec/.
 #include "ptxsim/capi/capi.h"
 
 #include <pthread.h>

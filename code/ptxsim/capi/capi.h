@@ -50,7 +50,7 @@ const char *ptxsim_tensor_map(void *map, unsigned kind, unsigned rank, uint64_t 
 // ---- Launches -----------------------------------------------------------------------------------
 
 struct ptxsim_launch {
-    unsigned grid[3], block[3], cluster[3]; // cluster 0: as the kernel says
+    unsigned grid[3], block[3], cluster[3]; // cluster 0: the kernel's own
     uint32_t dynamic_shared_bytes;
     // 0: bounds only; 1: also reads of memory never written; 2: also races; 3: also races within
     // the toolkit's headers; 4: atomic operations order nothing without a fence.
@@ -69,8 +69,8 @@ struct ptxsim_launch {
 // ptxsim_counter.
 size_t ptxsim_launch(const struct kernel *kernel, const struct ptxsim_launch *launch,
                      uint64_t *counts);
-const char *
-ptxsim_counter(size_t index); // the index-th name of a row of counts.def; NULL: past the last row
+// The name of the index-th row of counts.def; NULL: past the last row.
+const char *ptxsim_counter(size_t index);
 
 #pragma GCC visibility pop
 

@@ -1,5 +1,5 @@
-// async.c: operations that go on by themselves: copies, whose bytes come to shared memory later; wgmma and bulk stores,
-// which read until they are waited for; and the asynchronous proxy, which sees a thread's writes only after a fence.
+// async.c: asynchronous operations: copies, whose bytes arrive in shared memory later; wgmma and bulk stores, which
+// read until they are waited for; and the asynchronous proxy, which sees a thread's writes only after a fence.
 #include "order.h"
 
 void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
@@ -155,7 +155,8 @@ static int unfenced(const struct warp *w, int lane, const struct cta *home, cons
     return -1;
 }
 
-// What has been found fenced in `home` for what the lane does.
+// The record of the accesses to `home` that have been found fenced for the lane; emptied if it was for another CTA or
+// lane.
 static struct fenced_for *fenced_for(const struct warp *w, int lane, const struct cta *home)
 {
     struct fenced_for *known = &w->clock->fenced_for;
@@ -178,7 +179,8 @@ static bool reads_fenced(const struct warp *w, int lane, const struct cta *home,
     return true;
 }
 
-// Whether some neighbouring cells of a line were last read by one plain instruction at one time; *r is by whom.
+// Whether some neighbouring cells of a line were last read by one plain instruction of a warp, at one time; *r gets the
+// readers.
 static bool read_at_once(const struct races *s, int warp, uint32_t line, uint32_t cells,
                          struct readers *r)
 {
@@ -190,7 +192,7 @@ static bool read_at_once(const struct races *s, int warp, uint32_t line, uint32_
     const uint32_t *insn = s->read[warp].insn;
     for (uint32_t cell = first; cell <= last; ++cell)
         other |= insn[cell] ^ insn[first];
-    if (!lanes) { // one lane has read each
+    if (!lanes) { // each cell has been read by one lane
         uint32_t begin = now->run >> RUN_SHIFT, per = now->run % (1 << RUN_SHIFT);
         for (uint32_t i = (first - begin) >> per; i <= (last - begin) >> per; ++i)
             lanes |= 1u << (i & 31);
@@ -199,8 +201,8 @@ static bool read_at_once(const struct races *s, int warp, uint32_t line, uint32_
     return !other;
 }
 
-// A thread of a warp of `home` that has read one of some cells of a line by reads of this kind, not through the
-// asynchronous proxy, and with no proxy fence since; -1: there is no such thread.
+// A thread of warp `warp` of `home` that has read one of some cells of a line, by a read of kind `kind` outside the
+// asynchronous proxy and with no proxy fence since; *insn gets its instruction. -1: there is no such thread.
 static int unfenced_in(const struct warp *w, int lane, const struct cta *home, int warp,
                        uint32_t kind, uint32_t line, uint32_t cells, uint32_t *insn)
 {
@@ -219,7 +221,7 @@ static int unfenced_in(const struct warp *w, int lane, const struct cta *home, i
     return -1;
 }
 
-// As unfenced_in, of all warps and all kinds of reads.
+// Like unfenced_in, for all warps and all kinds of reads.
 static int unfenced_reader(const struct warp *w, int lane, const struct cta *home, uint32_t line,
                            uint32_t cells, uint32_t *insn)
 {

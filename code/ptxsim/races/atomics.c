@@ -1,4 +1,4 @@
-// atomics.c: strong accesses and fences: what a strong write releases at its place, and a strong read acquires there.
+// atomics.c: strong accesses and fences: what a strong write releases at its address, and a strong read acquires there.
 #include "order.h"
 
 void race_observed(struct warp *w, uint32_t lanes)
@@ -64,7 +64,7 @@ static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scop
 // done and knows; otherwise only what the lane knew at its last fence. NULL: nothing.
 static struct clock *shown_by(struct warp *w, int lane, enum fence_scope scope, bool releases)
 {
-    // in other programs every fence is noted with the scope of the GPU.
+    // In programs without narrow scopes, every fence is noted with the scope of the GPU.
     scope = w->cta->program->narrow ? scope : FENCE_GPU;
     const struct fenced *f = &w->clock->fenced[scope][lane];
     struct races *s = w->cta->races;
@@ -155,7 +155,7 @@ bool race_told_fenced(struct worker *worker, const struct party *p)
 // this CTA's last barrier, and those that this CTA itself knows to be complete.
 static void tell_completed(struct warp *w, int lane, uint64_t at)
 {
-    // More places than this are an array of volatile elements, not flags.
+    // More places than this are taken for the elements of a volatile array, not for flags.
     enum { ENOUGH = 1 << 16 };
     struct races *s = w->cta->races;
     struct worker *worker = w->cta->worker;
@@ -194,8 +194,8 @@ void race_turn_ends(int *turn)
         lock_off(turn);
 }
 
-// In a program without narrow scopes, a lane finds the snapshot released at a place. The lane acquires it later, when a
-// check asks what the lane knows (race_settle_lanes).
+// In a program without narrow scopes, a lane finds the snapshot released at an address. The lane acquires it later,
+// when a check asks what the lane knows (race_settle_lanes).
 static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot *released)
 {
     struct warp_clock *c = w->clock;
@@ -205,7 +205,7 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
     if (!released || met->last == released)
         return;
     snapshot_share(released);
-    if (deferred && met->at != at) { // at one place, the last snapshot includes the earlier one
+    if (deferred && met->at != at) { // at one address, the last snapshot includes the earlier one
         struct snapshot *both = met->last;
         if (met->before) {
             struct snapshot joined = {.of = {met->last, met->before}};
@@ -220,9 +220,9 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
     c->deferred |= 1u << lane;
 }
 
-// In a program without narrow scopes, leaves at a place the snapshot of what a lane's write shows there. If the write
-// releases, the snapshot has all that the lane has done and knows; otherwise what the lane knew at its last fence. In
-// both cases it includes what the lane has met.
+// In a program without narrow scopes, leaves at an address the snapshot of what a lane's write shows there. If the
+// write releases, the snapshot has all that the lane has done and knows; otherwise what the lane knew at its last
+// fence. In both cases it includes what the lane has met.
 static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool releases)
 {
     struct warp_clock *c = w->clock;
@@ -324,7 +324,7 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
             release_world(w, lane, to_cta, &p->narrow, false);
         if (to_gpu && !to_cta_only)
             release_world(w, lane, to_gpu, &p->gpu, covered);
-        if (covered) { // the lane knows all that is at the place: it need not acquire it
+        if (covered) { // the lane knows all that is released here: it need not acquire it
             world_share(p->gpu);
             world_drop(&met->gpu);
             clock_drop(&met->cta);
@@ -341,14 +341,14 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
     }
 }
 
-// In a program with narrow scopes, a lane finds what has been released at a place. The lane acquires it later
+// In a program with narrow scopes, a lane finds what has been released at an address. The lane acquires it later
 // (race_settle_lanes), since a loop around a swap that fails finds the same in every round.
 static void meet(struct warp *w, int lane, uint64_t at, struct world *gpu, struct clock *cta)
 {
     struct met *met = &w->clock->met[lane];
     if (met->at == at && met->gpu == gpu && met->cta == cta)
         return;
-    if (met->at != at) // acquires what was met at another place, which is overwritten now
+    if (met->at != at) // acquires what was met at another address, which is overwritten now
         race_settle_lanes(w, 1u << lane);
     world_share(gpu);
     clock_share(cta);
@@ -461,8 +461,8 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         learns |= c->seen[i] != NULL;
-        race_acquire_world(w, i, c->seen[i],
-                           !whole_gpu); // before note_fence, so that the fence shows this, too
+        // Before note_fence, so that the fence shows what is acquired here, too.
+        race_acquire_world(w, i, c->seen[i], !whole_gpu);
         if (w->cta->program->narrow)
             note_fence(w, i, FENCE_CTA);
         if (!whole_gpu) {

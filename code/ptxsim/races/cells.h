@@ -1,10 +1,11 @@
-// cells.h: the cells of memory. races/ and the loops over whole warps (ops/isa/race_runs.h) share them.
+// cells.h: the shadow cells of memory (races.h), and lines of 32 cells. races/ and the loops over whole warps
+// (ops/isa/race_runs.h) share them.
 //
 // Most accesses are ordered by a barrier, and neighbouring cells are mostly accessed by one warp at one
 // time. So the facts that every check needs are kept for a line of 32 cells at once:
 //
 //   - When the line was last written, when it was last read, and by which warp. No cell of the line has a
-//     later stamp: an access that comes after these is in order, without a look at its cells.
+//     later stamp: an access that is ordered after these needs no look at the line's cells.
 //   - For each warp, its current reading of the line: the cells that it has read at one time, either all of
 //     them by the same lanes, or each by a lane of its own. When the warp reads these cells again in the
 //     same way, only its instruction is noted. The reading is written to the cells (settled) when the warp
@@ -20,7 +21,7 @@
 #include <sched.h>
 #include <string.h>
 
-enum { LINE = 32, LINE_SHIFT = 5 }; // cells
+enum { LINE = 32, LINE_SHIFT = 5 }; // cells in a line
 
 // ---- Who has written a cell (write_thread) ------------------------------------------------------
 
@@ -29,7 +30,7 @@ enum { LINE = 32, LINE_SHIFT = 5 }; // cells
 // the cluster.
 enum { ISSUER_SHIFT = 12, ISSUER_RANK_SHIFT = 17 };
 
-// The number that names a lane as the writer of a copy to the shared memory of `home`.
+// The value of write_thread for a copy that a lane issues to the shared memory of `home`.
 static inline uint32_t issuer_in(const struct cta *home, const struct warp *w, int lane)
 {
     uint32_t thread = (uint32_t)w->index * WARP + (uint32_t)lane;
@@ -47,14 +48,14 @@ static inline uint32_t source_of(uint32_t writer)
     return writer / WARP % SOURCES;
 }
 
-// The number that names a load as a cell's writer: the load's source and its issuer (issuer_in).
+// The value of write_thread for a load: its source and its issuer (issuer_in).
 static inline uint32_t writer_by_load(uint32_t source, uint32_t issuer)
 {
     uint32_t rank = issuer >> ISSUER_RANK_SHIFT, warp = issuer / WARP % WARP;
     return rank << ISSUER_RANK_SHIFT | warp << ISSUER_SHIFT | source * WARP | issuer % WARP;
 }
 
-// The thread that wrote the cell, or that issued the copy which wrote it.
+// The thread that wrote a cell, or that issued the copy which wrote it. writer: the cell's write_thread.
 static inline uint32_t issuer_of(uint32_t writer)
 {
     uint32_t warp = source_of(writer) < LOADS ? source_of(writer) : writer >> ISSUER_SHIFT;
@@ -69,12 +70,12 @@ static inline bool latest_ordered(const struct warp_clock *c, const struct lates
     return l->stamp <= c->least[l->warp];
 }
 
-// Notes a warp's access to a line at `stamp`. run: as in struct latest; base: up to this stamp the warp knows of all
-// threads.
+// Notes at a line a warp's access with the stamp `stamp`. run: as in struct latest; base: up to this stamp the warp
+// knows of all threads.
 static inline void latest_note(struct latest *l, uint32_t stamp, uint32_t warp, uint32_t run,
                                uint32_t base)
 {
-    bool alone = l->stamp <= base; // all earlier accesses to the line are in order for every thread
+    bool alone = l->stamp <= base; // all earlier accesses to the line are ordered before this one
     l->run = alone || l->run == run ? run : 0;
     l->warp = alone || l->warp == warp ? warp : SEVERAL;
     l->stamp = l->stamp > stamp ? l->stamp : stamp;
@@ -88,8 +89,8 @@ static inline uint32_t line_cells(uint32_t line, uint32_t first, uint32_t last)
     return (UINT32_MAX >> (LINE - 1 - to)) & (UINT32_MAX << from);
 }
 
-// Writes a reading to the warp's entries of some cells. Where a cell has a reading of the same time, the lanes are
-// added to that one.
+// Writes a reading to the warp's entries of some cells. Where a cell already has a reading with this stamp, the lanes
+// are added to that one.
 static inline void cells_read(struct read_plane *plane, uint32_t line, uint32_t cells,
                               uint32_t stamp, uint32_t lanes, uint32_t run)
 {
@@ -136,8 +137,8 @@ static inline bool written_since(const struct races *s, uint32_t at, uint32_t by
 // ordered before what any lane of the warp does.
 bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line);
 
-// Notes that a warp, whose lanes all have the same time, reads some cells of a line. lanes: those that each read all of
-// the cells; 0: each cell is read by one lane, according to `run` (struct reading). The caller notes the instruction
+// Notes that a warp, whose lanes all have the same `now`, reads some cells of a line. lanes: those that each read all
+// of the cells; 0: each cell is read by one lane, according to `run` (struct reading). The caller notes the instruction
 // afterwards.
 static __attribute__((noinline, unused)) void
 reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_t line,
@@ -152,8 +153,9 @@ reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_
             cells_read(plane, line, cells, c->now_all, lanes, run);
         return;
     }
-    // Cells of the old reading that are not in the new one. A reading up to the base need not be kept, since every
-    // later access is in order with it; except that a bulk copy is only after a proxy fence.
+    // Keeps the cells of the old reading that are not in the new one. A reading no later than the base need not be
+    // kept, since every later access by a thread is ordered after it; but a later bulk copy is so only after a proxy
+    // fence.
     if (r->cells & ~cells && (r->stamp > c->base_all || s->bulk))
         cells_read(plane, line, r->cells & ~cells, r->stamp, r->lanes, r->run);
     r->stamp = c->now_all;
@@ -164,7 +166,8 @@ reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_
 }
 
 // Called before a warp's reads are noted at single cells of a line: settles what the warp read of the line at an
-// earlier time, and notes at the line that the warp reads it now. One call is enough for each time of the warp (older).
+// earlier time, and notes at the line that the warp reads it now. One call is enough for each value of the warp's
+// `now_all`.
 static __attribute__((noinline, unused)) void
 reading_open(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_t line)
 {
@@ -212,9 +215,10 @@ writes_before(const struct races *s, const struct warp_clock *c, uint32_t first,
     return true;
 }
 
-// Notes an access to cells of one line by lanes that have the same time, if what all of these lanes know puts it in
-// order. Otherwise returns false, with nothing noted: the caller then checks cell by cell. In a read, each lane reads
-// all of the bytes; in a write, neighbouring lanes write neighbouring parts of them.
+// Notes an access within one line of cells by lanes with the same `now`, if for each of these lanes every earlier write
+// of the cells (for a write: also every earlier read of the line) is ordered before it. Otherwise, or if the access is
+// strong, returns false, with nothing noted: the caller then checks cell by cell. In a read, each lane reads all of the
+// bytes; in a write, neighbouring lanes write neighbouring parts of them.
 static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, const struct op *op,
                                                                uint32_t lanes, uint32_t at,
                                                                uint32_t bytes, bool write)
@@ -248,8 +252,8 @@ static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, c
     return true;
 }
 
-// Notes that all lanes read `bytes` at each of `count` places. Returns false at the first read that may not be in
-// order; the reads before it are noted.
+// Notes that all lanes read `bytes` bytes at each of `count` addresses. Returns false at the first read before which a
+// write may be unordered; the reads before that one are noted.
 static inline bool race_rows(struct warp *w, const struct op *op, const uint64_t *at,
                              uint32_t count, uint32_t bytes)
 {
@@ -286,20 +290,20 @@ enum party_word { PARTY_CTA, PARTY_STAMP, PARTY_WHO, PARTY_WORDS };
 enum cell_party { CELL_WRITE, CELL_READ, CELL_READ_2, CELL_PARTIES };
 enum { THREAD_BITS = 10, INSN_BITS = 19, KIND_BITS = 3 };
 
-// A page's crowd keeps the readers of those cells that more than two parties have read: for each cell and each warp the
-// last reading, as for shared memory. Neighbouring cells that were read in the same way form a stretch.
+// A page's crowd keeps the readers of those cells that more than two parties have read: for each cell, each warp's last
+// reading, as for shared memory. Neighbouring cells that were read in the same way form a stretch.
 struct stretch {
     uint32_t first, end; // cells
     uint32_t stamp, insn;
     uint32_t lanes, run; // lanes 0: each cell was read by lane ((cell + run / 8) >> run % 8) % 32
 };
 struct crowd {
-    uint32_t count, capacity; // of a hash table by reader
+    uint32_t count, capacity; // of the hash table `readers`, whose key is the reader
     struct reader {
         bool used;
         uint32_t cta, warp, kind;
-        uint32_t count, capacity, last; // last: the stretch noted last
-        struct stretch *of;             // in the order of their cells
+        uint32_t count, capacity, last; // of `of`; last: the stretch noted last
+        struct stretch *of;             // sorted by their cells
     } * readers, *last;
     uint32_t cells[]; // a bit for each cell: whether the crowd has a reading of it
 };
@@ -320,7 +324,8 @@ void crowd_note(struct crowd **crowd, uint32_t cells, uint32_t cta, uint32_t war
 
 struct page {
     uint64_t number;
-    struct page **slot, *next; // the pointer to it in the table; the page that was made before it
+    // slot: the table's pointer to this page; next: the page made before it
+    struct page **slot, *next;
     int lock;
     enum {
         SERIES_NONE,
@@ -405,10 +410,11 @@ unsigned global_races_shift(const struct global_races *races);
 struct series {
     uint32_t cta, warp, insn, stamp; // as in struct party
     uint32_t lanes, bytes;           // bytes: for each lane
-    uint32_t count;                  // reads
+    uint32_t count;                  // how many reads
     uint64_t at, step;               // at: the first lane's address in the first read; step: modulo
                                      // 2^64
-    // Bytes, from the first lane's address on, that contain a read; 0: a read is elsewhere, too.
+    // The bytes from the first lane's address on among which every lane reads; 0: a lane reads before that address, or
+    // a page or more after it.
     uint64_t span;
     uint64_t from[WARP]; // each lane's address minus the first lane's
 };
@@ -434,10 +440,11 @@ static inline bool is_open(const struct series_log *log, uint64_t number)
     return number && __atomic_load_n(&log->open[open_slot(number)], __ATOMIC_RELAXED) == number;
 }
 
-// Begins a series with a read of open pages; the series before it at this place has ended. False: there is no room.
+// Begins a series with a read of open pages; the series that `place` had before has ended. Returns false if there is no
+// room.
 bool race_series_new(struct warp *w, const struct series *s, struct series_place *place);
-// race_series_open opens a page, which the caller has locked; unless too many pages have been closed, or the page's
-// slot is taken. race_series_close closes a page; its caller must hold no page's lock.
+// race_series_open opens a page, which the caller has locked, unless too many pages have been closed or the page's slot
+// is taken. race_series_close closes a page; its caller must hold no page's lock.
 void race_series_open(struct worker *worker, struct page *page);
 void race_series_close(struct worker *worker, struct page *page);
 

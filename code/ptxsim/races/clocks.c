@@ -1,5 +1,6 @@
 // clocks.c: what threads know of others: clocks of a CTA's threads, worlds (clocks of several CTAs), and up to when
-// reads of CTAs are complete. They are shared by reference, and a shared one is copied before it is written.
+// reads of CTAs are complete. Clocks and worlds are shared by reference, and a shared one is copied before it is
+// written.
 #include "internal.h"
 
 void clock_drop(struct clock **clock)
@@ -43,8 +44,8 @@ struct clock *clock_own(struct clock **clock, uint32_t threads)
 
 static bool world_covers(const struct world *a, const struct world *b);
 
-// Whether any of n stamps is later than the stamp of `than` at its index; `than` is of a clock that knows of everything
-// up to `base`.
+// Whether any of n stamps is later than both `base` and the stamp at its index in `than`: the base and the stamps of
+// another clock.
 static inline __attribute__((always_inline)) bool any_later(const uint32_t *stamps, uint32_t n,
                                                             const uint32_t *than, uint32_t base)
 {
@@ -270,8 +271,8 @@ void clock_tell(const struct cta *home, struct clock **clock, struct world *worl
 
 // ---- What the lanes of a warp have in common -----------------------------------------------------
 
-// Computes `least`: for each warp the time up to which every lane knows of all its threads; for each source of loads
-// the time up to which every lane knows of it.
+// Computes `least`: for each warp, the time up to which every lane knows of all of that warp's threads; for each source
+// of loads, the time up to which every lane knows of that source.
 static void summarise_known(struct warp *w, uint32_t lanes)
 {
     struct warp_clock *c = w->clock;

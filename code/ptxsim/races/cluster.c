@@ -122,8 +122,8 @@ static void note_foreign_read(const struct warp *w, int lane, struct races *s, u
                (struct stretch){cell, cell + 1, me.stamp, me.insn, 1u << lane, 0});
 }
 
-// Checks a lane's access to one cell. True: no race. Otherwise *p is the other party, and *did says what it did. same:
-// the write leaves the cell as it is.
+// Checks a lane's access to one cell. Returns true if there is no race. Otherwise *p is the other party, and *did says
+// what it did. same: the write leaves the cell as it is.
 static bool remote_ordered(const struct warp *w, const struct op *op, int lane, struct cta *home,
                            uint32_t cell, enum race_access access, bool same, struct party *p,
                            const char **did)
@@ -191,7 +191,7 @@ void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home
     }
 }
 
-// A world with all that lanes have done and know. As for any release, advances the lanes' time.
+// Returns a world with all that lanes have done and know. As any release does, advances the lanes' time.
 static struct world *release_to_world(struct warp *w, uint32_t lanes)
 {
     struct clock *clock = NULL;
@@ -260,7 +260,7 @@ void race_init_fence(struct warp *w, uint32_t lanes)
 }
 
 // All threads have arrived at the cluster's barrier. From now on, an mbarrier that was initialised and fenced before
-// counts as initialised before the CTA began, so that every access to it is in order.
+// the barrier counts as initialised before the CTA began, so that every access to it is ordered after that.
 static void settle_inits(struct races *s)
 {
     size_t left = 0;
@@ -317,7 +317,7 @@ void race_cluster_forget(struct cluster *cluster)
     world_drop(&cluster->complete);
 }
 
-// What the threads of a CTA know of others when they end, joined.
+// What the threads of a CTA know of other CTAs when they end: the join over all threads.
 static struct world *known_at_end(const struct cta *cta)
 {
     struct world *all = NULL;

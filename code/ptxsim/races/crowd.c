@@ -71,7 +71,7 @@ static void stretch_push_part(struct reader *r, struct stretch s, uint32_t first
     stretch_push(r, s);
 }
 
-// Two stretches of the same time have some cells in common: appends these, each with the lanes of both, one by one,
+// Two stretches with the same stamp have some cells in common: appends these, each with the lanes of both, one by one,
 // since no `run` describes them.
 static void stretch_push_both(struct reader *r, const struct stretch *a, const struct stretch *b,
                               uint32_t first, uint32_t end)
@@ -128,7 +128,7 @@ static void stretch_put(struct reader *r, const struct stretch *by)
     reader_free(&old);
 }
 
-// Moves the stretches of a list from index `from` on to index `to`, to make room for one or to remove one.
+// Moves the stretches at index `from` and after it to index `to`, to make room for one or to remove one.
 static void stretch_move(struct reader *r, uint32_t from, uint32_t to)
 {
     uint32_t count = r->count - from;

@@ -83,7 +83,7 @@ void global_races_free(struct global_races *g)
     free(g);
 }
 
-// Notes a lane's read as one of a cell's two readers. False: the cell must keep both that it has.
+// Notes a lane's read as one of a cell's two readers. Returns false if the cell must keep both readers that it has.
 static bool note_read(const struct warp *w, int lane, struct page *page, uint32_t cell,
                       struct party me)
 {
@@ -115,9 +115,9 @@ static struct stretch stretch_of(const struct party *me, uint32_t lanes, uint32_
 
 enum { CELL_WORDS = CELL_PARTIES * PARTY_WORDS, MOST_ALIKE = 32 };
 
-// How many of n cells, from the first on, have the same parties as the first. Mostly neighbours have the same.
-// `parties` gets the words of these parties. If all stamps of a party are 0, its other words are not compared. The
-// result may be too low; it is at most MOST_ALIKE.
+// How many of n cells, from the first on, have the same parties as the first. Neighbouring cells mostly have. `parties`
+// gets the words of these parties. If all stamps of a party are 0, its other words are not compared. The result may be
+// too low; it is at most MOST_ALIKE.
 static uint32_t cells_alike(struct page *page, uint32_t cell, uint32_t n,
                             uint32_t parties[CELL_WORDS])
 {

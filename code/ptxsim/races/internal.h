@@ -31,20 +31,22 @@ static inline struct world *world_share(struct world *x)
     return x;
 }
 
-// A clock that may be written: *clock itself if nobody else holds it, otherwise a copy; for NULL, a new clock.
+// Makes *clock a clock that may be written: leaves it if nobody else holds it, otherwise copies it; if NULL, makes a
+// new one. Returns it.
 struct clock *clock_own(struct clock **clock, uint32_t threads);
 
-struct world *world_of(uint64_t cta, struct clock *clock); // a world that has only this clock
+// A world that has only this clock.
+struct world *world_of(uint64_t cta, struct clock *clock);
 void world_drop(struct world **world);
 void world_join(struct world **into, struct world *more);
-void world_join_but(struct world **into, struct world *more,
-                    uint64_t but); // without the clock that `more` has of CTA `but`
-void world_put(struct world **world, uint64_t cta,
-               struct clock *clock); // joins the clock of one CTA
+// world_join without the clock that `more` has of CTA `but`.
+void world_join_but(struct world **into, struct world *more, uint64_t but);
+// Joins the clock of one CTA into a world.
+void world_put(struct world **world, uint64_t cta, struct clock *clock);
 // A world without its clock of one CTA. If it has no such clock, returns the world itself, with one reference more.
 struct world *world_without(struct world *world, uint64_t cta);
-// clock_world: makes a world of a clock of the CTA `home` and of the world that this clock holds. clock_tell: the
-// reverse, joins a world into a clock of `home`.
+// clock_world: makes a world of a clock of the CTA `home` and of the world that this clock holds. clock_tell does the
+// reverse: joins a world into a clock of `home`.
 struct world *clock_world(const struct cta *home, struct clock *clock);
 void clock_tell(const struct cta *home, struct clock **clock, struct world *world);
 
@@ -93,7 +95,7 @@ uint32_t race_tick(struct cta *cta);
 void race_step(struct warp *w, uint32_t lanes, uint32_t time);
 // Advances the CTA's time, and sets these lanes' time to it; they learn nothing.
 void race_move(struct warp *w, uint32_t lanes);
-// Add to a clock what lanes know and have done; race_release_lane adds what the lane has done up to `stamp`.
+// These add to a clock what lanes know and have done; race_release_lane adds what the lane has done up to `stamp`.
 void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock);
 void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock);
 // Adds a clock to what lanes know. The caller calls race_summarise afterwards.
@@ -103,17 +105,17 @@ void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *cloc
 // CTA scope counts for that CTA alone. What a lane knows of its own CTA is in its clock and never in its world: so a
 // clock in a world never holds a world, and worlds stay small.
 void race_acquire_world(struct warp *w, int lane, struct world *world, bool mine_only);
-// Notes that a lane has learnt something, without race_summarise. What all lanes count as knowing is then less than
+// Notes that a lane has learnt something, without race_summarise. The summary of what all lanes know is then less than
 // what they know: that is safe, and recomputing it for one lane costs more than it saves (race_observed).
 void race_has_learnt(struct warp_clock *c, int lane);
 
-// The index in a clock for reads by a warp's products (wgmma).
+// The index of the entry of a clock for reads by a warp's products (wgmma).
 static inline uint32_t products_of(const struct races *s, int warp)
 {
     return (uint32_t)(s->warps * WARP + warp);
 }
 
-// The index in a clock for a source of loads.
+// The index of the entry of a clock for a source of loads.
 static inline uint32_t loads_of(const struct races *s, uint32_t source)
 {
     return s->threads - LOAD_SOURCES + source - LOADS;
@@ -124,7 +126,7 @@ static inline uint32_t sources_of_loads(const struct races *s)
     return s->load_sources < LOAD_SOURCES ? s->load_sources : LOAD_SOURCES;
 }
 
-// The CTA of this number, in a warp's cluster.
+// The CTA of a warp's cluster that has this number; the warp's own CTA if there is none.
 static inline struct cta *cta_of(const struct warp *w, uint32_t number)
 {
     for (int rank = 0; rank < cluster_size(w->cta); ++rank)
@@ -135,10 +137,10 @@ static inline struct cta *cta_of(const struct warp *w, uint32_t number)
 
 // ---- Parties ------------------------------------------------------------------------------------
 
-struct party { // stamp 0: nobody
+struct party { // an access: who made it, and when; stamp 0: nobody
     uint32_t cta, stamp;
-    union { // the word of a page with these fields, which is copied faster whole than field by
-        // field
+    // One word of a page has all these fields: it is copied faster whole than field by field.
+    union {
         uint32_t who;
         struct {
             uint32_t thread : THREAD_BITS, insn : INSN_BITS, kind : KIND_BITS;
@@ -158,12 +160,12 @@ static inline struct party party_of(uint32_t cta, uint32_t stamp, uint32_t threa
 }
 
 // Accesses by other CTAs of the cluster to a CTA's shared memory, kept apart from its cells: a cell or a line has the
-// stamp RACE_FOREIGN where its access is to be found here.
+// stamp RACE_FOREIGN where such an access is noted here.
 enum foreign_access { FOREIGN_WRITE, FOREIGN_READ, FOREIGN_READ_2, FOREIGN_PARTIES };
 struct foreign {
-    struct party *of[FOREIGN_PARTIES]; // for each cell: the last write, and two reads by different
-                                       // threads
-    struct crowd *crowd;               // all other readers
+    // For each cell: the last write, and two reads by different threads.
+    struct party *of[FOREIGN_PARTIES];
+    struct crowd *crowd; // all other readers
 };
 // race_foreign_read: checks lanes' write to their own CTA's memory against reads by other CTAs, and drops these reads;
 // true: a race has been reported. race_foreign_settle: afterwards removes RACE_FOREIGN from lines without such reads.
@@ -171,7 +173,7 @@ bool race_foreign_read(struct warp *w, const struct op *op, uint32_t lanes, uint
                        uint32_t at, uint32_t bytes, enum race_access access);
 void race_foreign_settle(struct races *s, uint32_t first, uint32_t last);
 
-// The arrays of a warp's last reads of the cells from one cell on, for one kind of access.
+// A warp's last reads of one kind: arrays whose first entry is for the cell asked for.
 struct cell_reads {
     uint32_t *stamp, *lanes, *insn;
 };
@@ -213,8 +215,8 @@ bool crowd_races(const struct warp *w, const struct op *op, int lane, const stru
 // ---- Snapshots (snapshots.c) --------------------------------------------------------------------
 
 enum { SNAPSHOTS_OF = 3 };
-struct
-    snapshot { // refs 0: free. Small, since a kernel with locks has one for each lock that it takes
+// refs 0: free. Small, since a kernel with locks has one for each lock that it takes.
+struct snapshot {
     uint32_t refs, mark;
     // What a lane released: what it had done up to `stamp`, and what it knew then (base, wbase, known). stamp 0:
     // nothing.
@@ -226,7 +228,7 @@ struct
     };
     uint32_t wbase, cta;
     uint16_t thread, threads, depth;
-    bool flat;           // worked out: `world` has all that it shows; the other fields are unused
+    bool flat;           // complete: `world` has all that it shows; the other fields are unused
     struct world *world; // what the lane knew of other CTAs
     struct clock *known;
     struct snapshot *of[SNAPSHOTS_OF]; // snapshots that this one includes; or NULL
@@ -250,17 +252,17 @@ static inline struct snapshot *snapshot_share(struct snapshot *s)
 void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
 // A new snapshot with the contents of `shown`, whose references in shown.of it takes over.
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
-// For a lane that releases again at a place where only its own snapshot `own` is: whether `shown` has all that the lane
-// released with `own`. If so, shown.of becomes own.of, and the new snapshot is to replace `own`. Otherwise a lane that
-// takes and returns a lock again and again would leave a chain of snapshots.
+// For a lane that releases again at an address that has only the lane's own snapshot `own`: whether `shown` has all
+// that the lane released with `own`. If so, shown.of becomes own.of, and the new snapshot is to replace `own`.
+// Otherwise a lane that takes and returns a lock again and again would leave a chain of snapshots.
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
 // Frees all snapshots of a launch, even those that are still referred to.
 void snapshots_forget(struct snapshots *g);
 // The world of all that a snapshot shows. It belongs to the snapshot: the caller does not release it.
 struct world *snapshot_world(struct worker *worker, struct snapshot *s);
 struct party;
-// Whether a snapshot shows what a party did. Only that snapshot and the nearest of those that it includes are searched:
-// on false, one further away may still show it.
+// Whether a snapshot shows that what a party did is ordered before it. Only that snapshot and the nearest of those that
+// it includes are searched: on false, one further away may still show it.
 bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct party *p);
 
 // ---- Global memory (global.c) -------------------------------------------------------------------
@@ -268,10 +270,10 @@ bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct part
 struct global_place { // an address of atomic operations and strong accesses
     uint64_t at;
     struct global_place *next;
-    struct snapshot *released; // in programs without narrow scopes; other programs use `gpu`, `cta`
-                               // and `narrow`
-    struct world *gpu, *cta;   // what was released here: with the scope of the GPU; of the CTA
-    struct world *narrow;      // the part of `cta` that comes from CTAs with fences of CTA scope
+    // In programs without narrow scopes; other programs use `gpu`, `cta` and `narrow`.
+    struct snapshot *released;
+    struct world *gpu, *cta;    // what was released here: with the scope of the GPU; of the CTA
+    struct world *narrow;       // the part of `cta` that comes from CTAs with fences of CTA scope
     struct completed completed; // CTAs whose reads are complete
 };
 
@@ -280,7 +282,7 @@ struct global_races {
     unsigned shift; // log2 of a cell's bytes
     struct page *pages[SLOTS], *last_page;
     size_t page_count, most_pages;
-    struct place_list { // the places whose addresses hash to it
+    struct place_list { // the addresses with one value of the hash
         int lock, turn; // turn: a lock for atomic operations, which are done one after another
         struct global_place *first;
     } places[PLACE_LISTS];
@@ -289,7 +291,7 @@ struct global_races {
     uint64_t *open; // numbers of pages that are open to series
     struct series_log *logs;
     pthread_mutex_t closing;
-    uint32_t closed; // pages that were open before
+    uint32_t closed; // how many pages have been closed to series
     _Atomic size_t series_bytes;
 };
 void series_forget(struct global_races *g);

@@ -1,6 +1,6 @@
-// order.h: all rules by which two accesses are in order, or are no race although they are not in order. The rules ask
-// what a thread knows; threads.c and atomics.c keep track of that. They are in a header because the loops of shared.c
-// and global.c apply them to every cell.
+// order.h: all rules by which two accesses are ordered, or are no race although nothing orders them. The rules ask what
+// a thread knows (races.h); threads.c and atomics.c keep track of that. They are in a header because the loops of
+// shared.c and global.c apply them to every cell.
 #ifndef PTXSIM_RACES_ORDER_H
 #define PTXSIM_RACES_ORDER_H
 
@@ -30,7 +30,7 @@ RULE uint32_t race_kind(const struct op *op)
     return op->order & ORDER_STRONG ? 1 + (uint32_t)__builtin_ctz(op->bytes) : RACE_PLAIN;
 }
 
-// The party that a lane is when it makes an access now.
+// The party (struct party) that stands for an access by a lane now.
 RULE struct party party_by(const struct warp *w, int lane, const struct op *op)
 {
     return party_of((uint32_t)w->cta->number, w->clock->now[lane],
@@ -59,7 +59,7 @@ RULE bool knows(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 }
 
 // Whether what `thread` did up to `stamp` is ordered before what the lane does now. If `thread` is a source of loads
-// (cells.h): whether the lane knows that these loads have arrived.
+// (cells.h): whether the arrival of these loads is.
 RULE bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     if (source_of(thread) < LOADS)
@@ -94,7 +94,7 @@ RULE bool product_read(const struct races *s, const struct warp *w, const struct
            insn_of(w, insn)->family == FAMILY_WGMMA;
 }
 
-// The lanes of `lanes`, of warp p, whose read at `stamp` is not ordered before what the lane does now.
+// Those of `lanes`, lanes of warp p, whose read at `stamp` is not ordered before what the lane does now.
 RULE uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, uint32_t stamp,
                         uint32_t insn)
 {
@@ -138,7 +138,8 @@ RULE bool shows(const struct clock *c, bool own, uint64_t cta, uint32_t thread, 
     return known && clock_knows(known, thread, stamp);
 }
 
-// Whether a lane knows of a fence by lane `by_lane` of a warp of the CTA `by`.
+// Whether a fence that lane `by_lane` of warp `warp` of the CTA `by` has executed is ordered before what a lane does
+// now.
 RULE bool knows_fence(const struct warp *w, int lane, const struct cta *by, uint32_t warp,
                       const struct proxy_fence *fence, uint32_t by_lane)
 {
@@ -147,7 +148,8 @@ RULE bool knows_fence(const struct warp *w, int lane, const struct cta *by, uint
 }
 
 // Whether the lane knows of a proxy fence, by one warp of CTA `by`, that has shown to the asynchronous proxy what a
-// thread of CTA `cta` did up to `stamp`. One fence often serves many accesses: the one that did so last is tried first.
+// thread of CTA `cta` did up to `stamp`. One fence often serves many accesses: the fence found by the last such search
+// is tried first.
 RULE bool is_shown_by(const struct warp *w, int lane, const struct cta *by, uint32_t warp,
                       enum proxy_space space, uint64_t cta, uint32_t thread, uint32_t stamp)
 {
@@ -206,7 +208,7 @@ RULE bool is_write_fenced(const struct warp *w, int lane, const struct cta *home
 }
 
 // Whether a proxy fence lies between a party's access to global memory and what the lane does now. A fence by the
-// party's CTA, if it is not the lane's, counts even if the lane does not know of it.
+// party's CTA, if it is not the lane's, counts even if it is not ordered before what the lane does.
 RULE bool is_fenced_global(const struct warp *w, int lane, const struct party *p)
 {
     for (int i = 0; i < w->cta->warps; ++i)
@@ -271,7 +273,7 @@ RULE bool polls(const struct warp *w, uint32_t insn)
 }
 
 // Whether two accesses are volatile ones of lanes that run together, so that only their running in step orders them. If
-// either of them polls, they are not: a lane that polls a flag works whenever the other lane sets it.
+// either of them polls, the answer is no: a lane that polls a flag works whenever the other lane sets it.
 RULE bool in_step(const struct warp *w, const struct op *op, int lane, uint32_t thread,
                   uint32_t insn)
 {
@@ -346,7 +348,7 @@ RULE bool writer_races(const struct warp *w, const struct op *op, int lane, enum
     return !are_morally_strong(w, op, p->cta, p->kind, p->insn) || mine_in_step(w, op, lane, p);
 }
 
-// The first of `lanes` whose write is a race with one of the reads r; *reader gets the thread that read. -1: none.
+// The first of `lanes` whose write is a race with a read in `r`; *reader gets the thread that read. -1: there is none.
 RULE int race_with(const struct warp *w, const struct op *op, uint32_t lanes,
                    const struct readers *r, uint32_t *reader)
 {
@@ -378,8 +380,8 @@ RULE bool reader_races(const struct warp *w, const struct op *op, int lane, cons
     return !strong || mine_in_step(w, op, lane, p);
 }
 
-// Whether a lane's read (me) may replace an earlier one (before) at a cell: it may if every access that is in order
-// with it, or strong like it, is so with the earlier one, too.
+// Whether a lane's read (me) may replace an earlier one (before) at a cell: it may if every access that is ordered with
+// it, or is as strong as it, is so with the earlier one, too.
 RULE bool takes_place(const struct warp *w, int lane, const struct party *me,
                       const struct party *before)
 {

@@ -1,8 +1,8 @@
 // races.h: the race checker: whether something orders the accesses of different threads to memory. Operations and exec/
 // call these functions for every access and every synchronisation.
 //
-//   clocks.c   what threads know of others: clocks, and worlds of clocks
-//   snapshots.c  what was released at a place of global memory, joined only when it is asked for
+//   clocks.c   what threads know of others: vector clocks, and worlds of clocks
+//   snapshots.c  what was released at an address of global memory, joined only when it is asked for
 //   report.c   reports of races, and their log
 //   crowd.c    the readers that do not fit into a cell
 //   storage.c  the storage of one CTA
@@ -12,16 +12,25 @@
 //   series.c   reads of global memory in loops
 //   global.c   accesses to global memory
 //   cluster.c  shared memory of other CTAs, the cluster's barrier
-//   async.c    copies that come later, the asynchronous proxy
+//   async.c    copies that arrive later, the asynchronous proxy
 //   shared.c   accesses to the CTA's shared memory
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that. cells.h has the cells of memory and
-// lines of cells; order.h the rules by which two accesses are in order, or are no race without order.
+// Each uses only those above it in this list: code/tools/check-floors holds that. cells.h has the shadow cells and
+// lines of cells; order.h the rules by which two accesses are ordered, or are no race although nothing orders them.
+//
+// The checker's words, in the field's terms: "ordered before" (also "in order") is happens-before. A "cell" is a shadow
+// cell: it has the last accesses to 1, 2 or 4 bytes of memory; a "line" is 32 neighbouring cells. "Time" is logical, a
+// value of the CTA's clock; the "stamp" of an access is the time at which its thread made it (an epoch). A thread
+// "knows" what happens before its next action: a struct clock is a vector clock of the threads of one CTA, and a struct
+// world has such clocks of several CTAs. To "release" is to join one's clock into that of an address or a barrier,
+// which then "shows" it; to "acquire" is to join that clock into one's own. A "party" is one access by its thread, with
+// CTA and stamp. A "place" is an address at which threads synchronise. An asynchronous operation is "under way" from
+// its issue until its completion is seen.
 //
 // A race is two accesses to one byte by different threads that nothing orders. At least one of them is a write, and
 // they are not both strong and of the same bytes. Order is kept in vector clocks, compressed:
 //
-//   - A CTA has one clock, `time`; it advances at every synchronisation. A thread stamps what it
+//   - A CTA has one logical clock, `time`; it advances at every synchronisation. A thread stamps what it
 //     accesses with `now`, the time after its own last release.
 //   - A thread knows of every thread of the CTA up to `base` (the last barrier of them all), of its
 //     own warp up to `wbase` (the last bar.warp.sync of them all), and of each single thread up
@@ -49,7 +58,7 @@
 //     atom needs no fence after it unless launch->strict asks for one: CUDA's own samples have none.
 //   - The end of a kernel.
 //
-// Two writes of the same value are no race. One other pair is in order without any of these: a barrier of the CTA
+// Two writes of the same value are no race. One other pair is ordered without any of these: a barrier of the CTA
 // completes the reads before it, so a thread that then sees a flag (any strong store) set after that barrier may write
 // where these reads were, with or without a fence (CUB's look-back does so). For a thread of another CTA, this holds
 // from that CTA's next barrier on.
@@ -71,21 +80,21 @@ enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC, RACE_LOOK };
 
 #define RACE_PENDING UINT32_MAX       // the stamp of a write by a copy that is still under way
 #define RACE_FOREIGN (UINT32_MAX - 1) // the stamp of an access by another CTA of the cluster
-#define RACE_ASYNC_THREAD 0x80000000u // a bit, with the number of the thread that issued a copy
-#define RACE_KIND_SHIFT 29 // in write_insn, the kind of access is in the bits above the instruction
+#define RACE_ASYNC_THREAD 0x80000000u // a bit of write_thread: the thread is the issuer of a copy
+#define RACE_KIND_SHIFT 29 // in write_insn, the bits from this one up are the kind of access
 #define RACE_INSN ((1u << RACE_KIND_SHIFT) - 1)
 // Kinds of accesses: 0 for plain ones, 1 + log2 of the bytes of an element for strong ones. Two strong accesses of one
 // kind that share a byte cover the same bytes, since each is aligned to its size: they need no order (PTX ISA, "Morally
 // strong operations").
 enum { RACE_PLAIN, RACE_KINDS = 6 };
 
-// What a thread knows of others, or what is found at a place where threads synchronise. Clocks are shared and have a
-// count of references; one with several holders is copied before it is written.
+// A vector clock: what a thread knows of the threads of one CTA, or what has been released at an address or a barrier.
+// Clocks are shared and have a count of references; one with several holders is copied before it is written.
 struct clock {
     uint32_t refs, base, threads;
-    uint32_t most;       // no entry of `at` is later
+    uint32_t most;       // no entry of `at` is greater
     struct world *world; // what is known of other CTAs, or NULL
-    uint32_t at[];       // for each thread, up to which time its actions are known
+    uint32_t at[];       // for each thread, the time up to which its actions are known
 };
 
 struct world { // clocks of CTAs, sorted by the CTAs' numbers
@@ -102,18 +111,18 @@ enum fence_scope { FENCE_CTA, FENCE_GPU, FENCE_SCOPES };
 // The memory that a proxy fence is for.
 enum proxy_space { PROXY_SHARED, PROXY_GLOBAL, PROXY_SPACES };
 
-// The last proxy fences of a warp. Of older fences every thread is taken to know.
+// The last proxy fences of a warp. Older fences are treated as known to every thread.
 enum { PROXY_FENCES = 8 };
 struct proxy_fences {
-    struct proxy_fence { // a thread that knows of one of these lanes up to `stamp` knows of the
-                         // fence
+    // A thread that knows what one of these lanes did up to `stamp` knows of the fence.
+    struct proxy_fence {
         uint32_t stamp, lanes;
         bool is_for[PROXY_SPACES];
-        struct clock *shown; // what the lanes knew then, and the fence shows to the proxy
+        struct clock *shown; // the lanes' clock at the fence: what the fence shows to the proxy
     } of[PROXY_FENCES];
-    uint32_t count; // how many fences there have been; the last is of[(count - 1) % PROXY_FENCES]
+    uint32_t count; // how many fences there have been; the last: of[(count - 1) % PROXY_FENCES]
     uint32_t served,
-        served_by; // the fence, counted from 1, and its lane that answered last; 0: none
+        served_by; // the fence, from 1, and its lane that the last is_shown_by found; 0: none
     struct clock *old[PROXY_SPACES]; // what the older fences have shown, joined
 };
 
@@ -123,31 +132,30 @@ struct proxy_fences {
 // each mbarrier have their own index in clocks. The same holds for st.async, and for those cp.async that arrive on an
 // mbarrier. But the thread that issued a cp.async may also wait for it itself; threads that synchronise with it
 // afterwards know of the copy by that thread's index. If a CTA has more than LOAD_SOURCES mbarriers, some share a
-// source.
-// LOAD_SOURCES: as many as a word has bits.
+// source. LOAD_SOURCES: as many as a 32-bit word has bits.
 enum { SEVERAL = WARP, LOADS, LOAD_SOURCES = 32, SOURCES = 128 };
 
-// The current series of a warp's loads of global memory (cells.h). A load has the place: its instruction's number %
-// SERIES_PLACES.
+// The current series of a warp's loads of global memory (cells.h). A load instruction has the place at index
+// (its number % SERIES_PLACES).
 enum { SERIES_PLACES = 16 };
 struct series_place {
-    uint32_t insn, at, round; // at: the index of the series in the host thread's log; round: that
-                              // of the log then
-    uint32_t broken; // series that ended after few reads; after MOST_BROKEN, no further one is
-                     // begun
+    // at: the index of the series in the host thread's log; round: the log's round when the series began.
+    uint32_t insn, at, round;
+    // How many series ended after few reads; after MOST_BROKEN, no further series is begun.
+    uint32_t broken;
 };
 
-struct warp_clock { // of a warp: the time of each lane, and what the lane knows
+struct warp_clock { // the clocks of a warp's lanes: the time of each, and what it knows
     uint32_t now[WARP], base[WARP], wbase[WARP];
-    // The time up to which every lane knows of all threads of a warp; at index SEVERAL, of all threads of the CTA (the
-    // base); from LOADS on, of the arrival of a source's loads.
+    // For each source, the time up to which every lane of this warp knows of it: for a warp, of all its threads; at
+    // SEVERAL, of all threads of the CTA (the base); from LOADS on, of the source's loads that have arrived.
     uint32_t least[LOADS + LOAD_SOURCES];
     struct clock *known[WARP];
-    struct world *world[WARP], *seen[WARP]; // seen: found by strong reads, and known from the next
-                                            // fence on
-    struct world *narrow[WARP];             // what was seen before a fence of CTA scope
-    // The place in global memory of a lane's last atomic operation, and what the lane found released there: to the GPU,
-    // and to its own CTA. A loop that waits around an atomic operation finds the same in most rounds, and then has
+    // seen: found by strong reads, and known to the lane from its next fence on.
+    struct world *world[WARP], *seen[WARP];
+    struct world *narrow[WARP]; // what a lane had seen before a fence of CTA scope
+    // The address in global memory of a lane's last atomic operation, and what the lane found released there: to the
+    // GPU, and to its own CTA. A loop that waits around an atomic operation finds the same in most rounds, and then has
     // nothing to acquire. In programs without narrow scopes, instead: the snapshot that it found there last, and those
     // that it had found before at other places.
     struct met {
@@ -156,7 +164,7 @@ struct warp_clock { // of a warp: the time of each lane, and what the lane knows
         struct clock *cta;
         struct snapshot *last, *before;
     } met[WARP];
-    uint32_t deferred;       // lanes that have not yet acquired what they met
+    uint32_t deferred;       // lanes that have not yet acquired what they met (struct met)
     struct fenced {          // what a lane knew at its last fence; stamp 0: it has executed none
         struct clock *known; // a counted reference
         uint32_t stamp, base, wbase;
@@ -164,19 +172,19 @@ struct warp_clock { // of a warp: the time of each lane, and what the lane knows
     } fenced[FENCE_SCOPES][WARP];
     uint32_t waited[WARP];        // the time when each lane last waited for its own copies
     uint32_t now_all;             // the time of the lanes if all have the same; otherwise 0
-    uint32_t base_all, wbase_all; // the earliest of all lanes
-    bool plain;                   // no lane knows more of its own CTA than base and wbase tell
+    uint32_t base_all, wbase_all; // the least base, and the least wbase, of any lane
+    bool plain;                   // base and wbase have all that the lanes know of their own CTA
     bool alone;                   // plain, and no lane knows anything of another CTA
-    bool learnt;                  // lanes have learnt something that these fields lack
+    bool learnt;                  // lanes have learnt something since race_summarise computed these
     struct proxy_fences proxy;
-    struct
-        fenced_for { // what race_proxy has found fenced for one lane: it stays so, for a lane forgets nothing
+    // Accesses to `home` that race_proxy has found to be fenced for `lane`. They stay so, since a lane forgets nothing.
+    struct fenced_for {
         const struct cta *home;
         int lane;
         uint32_t write_stamp, write_thread; // the last write
         struct fenced_reads {
             uint32_t stamp, lanes;
-        } reads[WARP]; // of each warp of home, the last reads
+        } reads[WARP]; // for each warp of home, its last reads of a cell
     } fenced_for;
     struct series_place series[SERIES_PLACES];
 };
@@ -185,7 +193,8 @@ struct warp_clock { // of a warp: the time of each lane, and what the lane knows
 // All cells whose stamp is later than the base have the source `warp`: a warp, SEVERAL, or the loads of an mbarrier.
 struct latest {
     uint32_t stamp, warp;
-    // Of writes: 1 + the run (struct reading) that all of them were made in; 0: several runs, or none.
+    // Of writes: 1 + the run (struct reading) that describes all of them; 0: they were made in several runs, or in
+    // none.
     uint32_t run;
 };
 
@@ -195,26 +204,27 @@ struct latest {
 enum { RUN_SHIFT = 3 };
 struct reading {
     uint32_t stamp, cells, lanes, run;
-    uint32_t older;  // no settled read of the line by the warp, nor `strong`, is later
+    uint32_t older;  // no settled read of the line by the warp is later, nor is `strong`
     uint32_t strong; // the time of the warp's last strong read of the line
 };
 
-struct races {                            // the checks of one CTA
-    unsigned shift;                       // log2 of a cell's bytes
-    uint32_t cells, threads, time, start; // start: the last time of the CTA that ran here before
+struct races {      // what the checker remembers of one CTA
+    unsigned shift; // log2 of a cell's bytes
+    // start: the last time of the CTA that used this storage before
+    uint32_t cells, threads, time, start;
     // threads: entries of a clock: one for each thread of the CTA, then one for each warp, for its products (wgmma),
     // then one for each source of loads.
     int warps;
-    bool bulk;                                         // the program has bulk copies
-    uint32_t load_sources;                             // how many the CTA has taken so far
-    uint32_t of_copies;                                // a bit for each source that is for cp.async
-    uint32_t came[LOAD_SOURCES];                       // for each source, when its last loads
-                                                       // arrived
+    bool bulk;             // the program has bulk copies
+    uint32_t load_sources; // sources of loads (race_load_source) taken so far
+    uint32_t of_copies;    // a bit for each source of loads by cp.async
+    // For each source of loads, the time when its last loads arrived.
+    uint32_t came[LOAD_SOURCES];
     uint32_t *write_stamp, *write_thread, *write_insn; // for each cell, its last write
     struct read_plane {                                // for each cell, a warp's last plain read
         uint32_t *stamp, *lanes, *insn;
-        struct reading *reading; // for each line, what has not been settled into stamp and lanes
-                                 // yet
+        // For each line, reads that have not yet been settled into stamp and lanes.
+        struct reading *reading;
         // For strong reads of a kind: the stamps of all cells, then their lanes, then their
         // instructions; NULL: there were none.
         uint32_t *strong[RACE_KINDS];
@@ -225,8 +235,8 @@ struct races {                            // the checks of one CTA
     bool narrow;                   // a thread has executed a fence of CTA scope
     bool told_narrowly;            // warp_clock.narrow of some lane is not NULL
     struct foreign *foreign;       // accesses with the stamp RACE_FOREIGN; NULL: there were none
-    struct init {                  // an initialised mbarrier, until the cluster's barrier has shown
-                                   // it
+    // An initialised mbarrier, until the cluster's barrier has shown it to the other CTAs.
+    struct init {
         uint32_t at, thread, stamp;
         enum { INIT_DONE, INIT_FENCED, INIT_ARRIVED } state;
     } * inits;
@@ -236,7 +246,8 @@ struct races {                            // the checks of one CTA
         struct clock *clock;
     } * places;
     size_t place_count, place_capacity;
-    struct completed { // up to when reads of other CTAs are complete, sorted by the CTAs' numbers
+    // For each CTA, sorted by their numbers, the stamp up to which its reads are complete.
+    struct completed {
         uint32_t count, capacity;
         struct {
             uint32_t cta, stamp;
@@ -259,20 +270,20 @@ struct series_log *global_races_log(struct global_races *races); // a new log, f
 
 // ---- Accesses -----------------------------------------------------------------------------------
 
-// Checks and notes an access of `lanes` to the same bytes of shared memory, before it happens. value: what a write
-// writes; NULL: not known.
+// Checks and notes an access by each of `lanes` to the same bytes of shared memory, before it happens. value: what a
+// write writes; NULL: not known.
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
                  enum race_access access, const void *value);
-// Checks and notes an access of `lanes` to the same bytes of global memory, before it happens. A plain write of a known
-// value is also made here, while the page is locked: if a CTA on another host thread then writes the same value, the
-// checker finds it in memory. A strong write is made by the caller.
+// Checks and notes an access by each of `lanes` to the same bytes of global memory, before it happens. A plain write of
+// a known value is also made here, while the page is locked: if a CTA on another host thread then writes the same
+// value, the checker finds it in memory. A strong write is made by the caller.
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value);
 // The bytes of a copy have arrived in the shared memory of `home`. From now on they count as a write at `stamp`, by the
 // source of loads; or, if `source` is 0, by the lane that issued the copy.
 void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
                   uint32_t bytes, uint32_t source, uint32_t stamp);
-// Marks the bytes of a lane's store to the shared memory of `home` (st.async) as under way, until race_arrived.
+// Marks the bytes of a lane's store to the shared memory of `home` (st.async) as under way until race_arrived.
 void race_under_way(const struct warp *w, int lane, uint32_t insn, struct cta *home, uint32_t at,
                     uint32_t bytes);
 // race_load_source: a CTA's next source of loads; copies: the source is for cp.async. race_loads_come: called when
@@ -291,15 +302,15 @@ static inline uint32_t race_source_bit(uint32_t source)
 // waited for.
 void race_copies_awaited(struct warp *w, uint32_t lanes);
 // A warp issues an operation that goes on by itself, reading shared memory until it is waited for. Returns the CTA's
-// time; what the warp writes from now on has a later stamp.
+// time at the issue; what the warp writes from now on has a later stamp.
 uint32_t race_issue(struct warp *w);
 // Called before race_shared when such an operation is waited for: reports bytes that were written since its issue
-// (`issued`), even if the write is in order with the wait. Returns whether there are any.
+// (`issued`), even if the write is ordered before the wait. Returns whether there are any.
 bool race_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                       uint32_t issued);
 // Checks an access by the asynchronous proxy (wgmma, bulk copies) to the shared memory of `home`, a CTA of the warp's
-// cluster. Reports bytes that a thread has written, or before a write (store) has read, without a fence.proxy.async in
-// between; returns whether there are any. race_proxy_global does the same for a read of global memory.
+// cluster. Reports bytes that a thread has written (for a store: also bytes that a thread has read) without a
+// fence.proxy.async since; returns whether there are any. race_proxy_global does the same for a read of global memory.
 bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home, uint32_t at,
                 uint32_t bytes, bool store);
 void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes);
@@ -307,9 +318,9 @@ void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t a
 // happen in the same order; NULL: nothing is noted, and no lock is taken. race_turn_ends releases the lock.
 int *race_turn(const struct warp *w, uint64_t at);
 void race_turn_ends(int *turn);
-// race_publish: called before a strong write; notes what the write releases at its place. race_observe: called after a
-// strong read; the lane acquires what it finds there. by: a load, or an atomic operation; IN_VAIN: one whose comparison
-// failed. home: the CTA whose shared memory contains `at`; NULL: `at` is in global memory.
+// race_publish: called before a strong write; notes what the write releases at its address. race_observe: called after
+// a strong read; the lane acquires what it finds there. by: a load, or an atomic operation; IN_VAIN: an atomic
+// operation whose comparison failed. home: the CTA whose shared memory contains `at`; NULL: `at` is in global memory.
 enum race_strong { RACE_LOAD, RACE_ATOMIC, RACE_ATOMIC_IN_VAIN };
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home);
 void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home,
@@ -341,14 +352,14 @@ void race_leave(struct cta *cta);
 // ---- Synchronisation ----------------------------------------------------------------------------
 
 void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu);
-void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared,
-                      bool global); // shared, global: the memory that the fence is for
+// shared, global: the memory that the fence is for.
+void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared, bool global);
 void race_warp_sync(struct warp *w, uint32_t lanes);
-// race_release: adds to a clock what the lanes have done and know. race_acquire: adds to what the lanes know what a
-// clock knows.
+// race_release: adds to a clock what the lanes have done and know. race_acquire: adds the contents of a clock to what
+// the lanes know.
 void race_release(struct warp *w, uint32_t lanes, struct clock **clock);
 void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock);
-// Adds to a clock what the warp's products (wgmma) have read so far, and nothing else.
+// Adds to a clock the reads that the warp's wgmma operations (products) have made so far, and nothing else.
 void race_release_products(struct warp *w, struct clock **clock);
 void race_barrier_all(struct cta *cta); // every thread of the CTA waits at one barrier
 void clock_join(struct clock **into, struct clock *more);
@@ -356,16 +367,16 @@ void clock_drop(struct clock **clock);
 
 // ---- Reports ------------------------------------------------------------------------------------
 
-// Reports a race, or a read of bytes that nothing has written; the kernel goes on. Each pair of lines is reported once,
-// for the lowest of its CTAs, and then only counted. other: the instruction of the other party. With launch->mine,
-// leaves out a pair whose lines are both in headers of the system or of a CUDA toolkit, unless one of them is inlined
-// into another file.
+// Reports a race, or a read of bytes that nothing has written; the kernel goes on. Each pair of source lines is
+// reported once, for the CTA with the lowest number, and then only counted. other: the instruction of the other party.
+// With launch->mine, leaves out a pair whose lines are both in headers of the system or of a CUDA toolkit, unless one
+// of them is inlined into another file.
 void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                  uint32_t other, const char *format, ...) __attribute__((format(printf, 6, 7)));
 void race_log_merge(struct race_log *into, struct race_log *from);
 void race_log_sort(struct race_log *log);
-// Whether an instruction belongs to CUB, to Thrust, or to a load of fragments of CUTLASS. The file of its line
-// tells; if nvcc was not asked for lines, the name of its kernel. A program that uses the same names is taken for
+// Whether an instruction belongs to CUB, to Thrust, or to a load of fragments of CUTLASS. The file of its source line
+// decides; if the program has no source lines, the name of its kernel. A program that uses the same names is taken for
 // the library.
 bool race_in_library(const struct program *program, uint32_t insn);
 

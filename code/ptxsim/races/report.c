@@ -1,5 +1,5 @@
-// report.c: the texts of reports, and the log, which has one entry for each pair of lines. The log also has reads of
-// bytes that nothing has written, and other faults after which a kernel goes on.
+// report.c: the texts of reports, and the log, which has one entry for each pair of source lines. The log also has
+// reads of bytes that nothing has written, and other faults after which a kernel goes on.
 #include "order.h"
 #include "ptxsim/machine/film.h"
 
@@ -31,7 +31,7 @@ bool race_in_library(const struct program *program, uint32_t insn)
            strncmp(kernel, "_ZN6thrust", 10) == 0;
 }
 
-// Whether a line is in the program's own files, or is inlined into one of them.
+// Whether a source line is in the program's own files, or is inlined into one of them.
 static bool is_mine(const struct source_line *at)
 {
     if (!at->line || !is_header_of_system(at->file))
@@ -44,7 +44,8 @@ static bool is_mine(const struct source_line *at)
     return false;
 }
 
-// The entry in the log for a pair of lines; NULL: the pair is new. A line may have several instructions.
+// The entry in the log for the source lines of a pair of instructions; NULL: the pair of lines is new. A line may have
+// several instructions.
 static struct race_entry *find_entry(const struct race_log *log, const struct insn_info *insns,
                                      enum fault_kind kind, uint32_t insn, uint32_t other)
 {
@@ -72,7 +73,7 @@ static void report(struct warp *w, const struct op *op, int lane, enum fault_kin
     other &= RACE_INSN;
     if (cta->launch->mine && !is_mine(&insns[op->insn].at) && !is_mine(&insns[other].at))
         return;
-    // Stops the kernel after this many reports: one that computes with garbage may loop for ever.
+    // Stops the kernel after this many reports: a kernel that computes with garbage may loop for ever.
     uint64_t enough = cta->launch->reports ? cta->launch->reports : 1 << 20;
     bool stops = ++log->total == enough;
     struct race_entry *e = find_entry(log, insns, kind, op->insn, other);
@@ -137,7 +138,8 @@ static int by_place(const void *a, const void *b)
 {
     const struct race_entry *x = a, *y = b;
     const uint64_t mine[] = {x->cta, x->fault.kind, x->insn,
-                             x->other}; // within a CTA, uninitialised reads come before races
+                             // Sorted by CTA; within a CTA, uninitialised reads come before races.
+                             x->other};
     const uint64_t other[] = {y->cta, y->fault.kind, y->insn, y->other};
     for (int i = 0; i < 4; ++i)
         if (mine[i] != other[i])

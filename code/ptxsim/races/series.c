@@ -3,9 +3,9 @@
 #include "internal.h"
 
 enum {
-    MOST_SERIES = 128 << 20,
-    MOST_CLOSED = 64
-}; // bytes of a launch; closed pages after which no page is opened any more
+    MOST_SERIES = 128 << 20, // bytes of a launch's series
+    MOST_CLOSED = 64         // closed pages after which no further page is opened
+};
 
 struct series_log *global_races_log(struct global_races *g)
 {

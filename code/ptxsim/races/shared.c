@@ -15,8 +15,8 @@ bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t lin
     return latest_ordered(c, l);
 }
 
-// Whether what all lanes know puts an access to some cells of a line in order. The cells are looked at only if the
-// line's latest accesses do not settle the question.
+// Whether, by what all lanes of the warp know, every earlier conflicting access to some cells of a line is ordered
+// before theirs. The cells are looked at only if the line's latest accesses do not settle the question.
 static bool line_ordered(const struct warp *w, uint32_t line, uint32_t cells, bool write)
 {
     struct races *s = w->cta->races;
@@ -46,8 +46,8 @@ static bool line_ordered(const struct warp *w, uint32_t line, uint32_t cells, bo
     return true;
 }
 
-// Notes an access that is in order by what all lanes know. Otherwise returns false, with nothing noted: it may still be
-// in order.
+// Notes an access before which every conflicting access is ordered by what all lanes of the warp know. Otherwise
+// returns false, with nothing noted: the access may still be ordered by what its own lanes know.
 static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes, uint32_t first,
                             uint32_t last, bool write)
 {
@@ -74,8 +74,9 @@ static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes,
     return true;
 }
 
-// Notes the issue of a copy, whose write is then under way, if it is in order by what all lanes know. Otherwise returns
-// false, with nothing noted: it may still be in order.
+// Notes the issue of a copy, whose write is then under way, if every conflicting access is ordered before it by what
+// all lanes of the warp know. Otherwise returns false, with nothing noted: it may still be ordered by what its own lane
+// knows.
 static bool plainly_issued(struct warp *w, const struct op *op, int lane, uint32_t first,
                            uint32_t last)
 {
@@ -128,7 +129,7 @@ static void note_reader(struct races *s, int warp, uint32_t kind, uint32_t cell,
     *r.insn = insn;
 }
 
-// Whether an access and the last write to a cell, by another CTA, are morally strong.
+// Whether an access and the last write to a cell, which another CTA made, are morally strong.
 static bool foreign_is_strong(const struct warp *w, const struct op *op, uint32_t cell)
 {
     const struct party *p = &w->cta->races->foreign->of[FOREIGN_WRITE][cell];
@@ -176,8 +177,8 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     uint32_t now = write || !c->now_all ? c->now[rep] : c->now_all;
     if (access != RACE_LOOK)
         note_lines(w, first, last, access == RACE_ASYNC ? RACE_PENDING : now, write, strong);
-    // The last write, and each warp's last read, that were found to be in order. Mostly neighbouring cells have the
-    // same ones, which are then not compared again.
+    // The last write, and each warp's last read, that were found to be ordered before this access. Mostly neighbouring
+    // cells have the same ones, which are then not compared again.
     uint32_t good_stamp = 0, good_thread = 0;
     struct readers good[WARP];
     uint32_t some_strong = write ? strong_readers(s) : 0;

@@ -1,11 +1,11 @@
-// snapshots.c: what has been released at a place of global memory, as a graph. A snapshot has what one lane released
+// snapshots.c: what has been released at an address of global memory, as a graph. A snapshot has what one lane released
 // there, and refers to the snapshots that this lane had met before. Their joined world is worked out only when a check
 // asks for something that the nearest snapshots do not show: a thread that takes a lock mostly asks for what the lock's
 // last owner did.
 #include "internal.h"
 
 enum {
-    MOST_DEPTH = 1 << 14, // the longest chain of snapshots that have not been worked out
+    MOST_DEPTH = 1 << 14, // the longest chain of snapshots whose worlds are not worked out
     // with this many snapshots, a new one is worked out at once, unless a free one is found.
     MOST = 1 << 20,
     MOST_ASKED = 24, // how many snapshots snapshot_shows looks at
@@ -82,8 +82,8 @@ void snapshot_drop(struct worker *worker, struct snapshot **snapshot)
     }
 }
 
-// A world's clock of a CTA, for the caller to write. If others hold the world or the clock, it is copied first; if
-// either is missing, it is made.
+// The clock of a CTA in a struct world, for the caller to write: the world and the clock are copied if they are shared,
+// and made if they are missing.
 static struct clock *clock_in(struct world **world, uint64_t cta, uint32_t threads)
 {
     struct world *x = *world;
@@ -120,7 +120,7 @@ static void raise(struct clock *c, uint32_t thread, uint32_t stamp)
     c->most = stamp > c->most ? stamp : c->most;
 }
 
-// Joins to a world what a snapshot itself shows, without the snapshots that it refers to.
+// Joins into a world what a snapshot itself shows, without the snapshots that it refers to.
 static void add_shown(struct world **world, const struct snapshot *s)
 {
     if (s->stamp) {
@@ -215,7 +215,7 @@ bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct 
     return follows;
 }
 
-// Whether a snapshot itself shows what a party did.
+// Whether a snapshot itself, without the snapshots that it refers to, shows what a party did.
 static bool shows_itself(const struct snapshot *s, const struct party *p)
 {
     const struct clock *known = world_clock(s->world, p->cta);

@@ -95,7 +95,8 @@ void race_acquire_lane(struct warp_clock *c, int lane, struct clock *clock)
 
 void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock)
 {
-    struct clock *old = NULL, *joined = NULL; // what the lane before knew, and what it knows since
+    struct clock *old = NULL,
+                 *joined = NULL; // what the previous lane knew before, and what it knows now
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         if (joined && c->known[i] == old) {
