@@ -148,8 +148,8 @@ static cudaError_t release(void *address, bool host)
     if (error != cudaSuccess || !address)
         return error;
     const struct allocation *a = allocation_at(address);
-    if (!pool_returned(
-            address)) // memory of a pool is freed at once, other memory when all work is done
+    // Memory of a pool is freed at once, other memory when all work is done.
+    if (!pool_returned(address))
         streams_wait();
     if (!a || a->kind == MEMORY_REGISTERED || (a->kind == MEMORY_HOST) != host ||
         !memory_free(address)) {
@@ -340,7 +340,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     return cudaSuccess;
 }
 
-// Hints where managed memory should be have no effect: there is only one place.
+// Hints about where managed memory should be have no effect: there is only one place.
 cudaError_t cudaMemPrefetchAsync(const void *address, size_t bytes, struct cudaMemLocation location,
                                  unsigned flags, cudaStream_t stream)
 {

@@ -1,6 +1,7 @@
 // count_report.c: writes the counts as JSON to the file that PTXSIM_REPORT names, at the end of the
-// program and after a fault. Floors are averages for one launch. "faults" are the lines that the
-// user sees; "fault_blocks" has for each of them its block, [x, y, z], or null.
+// program and after a fault. Its floors (lower bounds on time) are averages for one launch.
+// "faults" are the lines that the user sees; "fault_blocks" has for each of them its block, [x, y,
+// z], or null.
 #include "runtime.h"
 
 #include <errno.h>

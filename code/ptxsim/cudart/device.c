@@ -8,8 +8,8 @@
 static const struct gpu *device;
 static struct cudaDeviceProp properties;
 
-// The first GPU of the table that runs PTX for this compute capability. If there is none, the GPU
-// whose kernels are then refused.
+// The first GPU of the table that runs PTX for this compute capability. If there is none, the
+// table's first GPU, which then refuses the kernels.
 static const struct gpu *gpu_for(int arch)
 {
     const struct gpu *found = &gpus[0];

@@ -214,7 +214,8 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
     return cudaSuccess;
 }
 
-// Registers as a program is told without machine code: an estimate, limited by the kernel's bounds.
+// The number of registers that a program is told for a kernel without machine code: an estimate,
+// limited by the kernel's bounds.
 int estimated_registers(struct CUkern_st *kernel)
 {
     static bool told;
@@ -265,7 +266,7 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
     case cudaFuncAttributeNonPortableClusterSizeAllowed:
         kernel->large_clusters = value != 0;
         // fallthrough
-    case cudaFuncAttributeClusterSchedulingPolicyPreference: // CTAs have no places here
+    case cudaFuncAttributeClusterSchedulingPolicyPreference: // the simulator does not place CTAs
         return api_result(device_now()->arch >= 90 ? cudaSuccess : cudaErrorInvalidValue);
     default: return api_result(cudaErrorInvalidValue);
     }

@@ -103,8 +103,8 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
     const unsigned asked[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
     for (int i = 0; i < 6; ++i) {
         int limit = i < 3 ? device->maxGridSize[i] : device->maxThreadsDim[i - 3];
-        bool whole_block =
-            i >= 3 && threads > most; // a block that is too large as a whole is reported as such
+        // A block that is too large as a whole is reported as such.
+        bool whole_block = i >= 3 && threads > most;
         if (asked[i] == 0 || (asked[i] > (unsigned)limit && !whole_block))
             return refuse_launch(kernel, (enum limit)i, asked[i], (size_t)limit,
                                  cudaErrorInvalidValue);
@@ -170,7 +170,7 @@ static void *lay_out(const struct kernel_info *info, void **arguments)
     return params;
 }
 
-// Makes a launch order. cluster: CTAs of a cluster; NULL: as the kernel says.
+// Makes a launch order. cluster: CTAs of a cluster; NULL: the kernel's own.
 static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **arguments,
                            size_t shared, bool cooperative, const dim3 *cluster,
                            struct launch_order *order)

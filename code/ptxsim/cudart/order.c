@@ -3,12 +3,12 @@
 //
 // Work is done when it is submitted. What is checked is whether the program has asked for that
 // order. A stream, or a chain of a graph's nodes, is a timeline, which does one operation after
-// another. A timeline has a clock: for every timeline, how many of its operations are known to be
-// done before this timeline's next operation begins. The host has one clock for all its threads,
-// since messages between them cannot be seen. For each operation that the host does not know to be
-// done, the bytes that it has read and written are kept. A later operation that touches these bytes
-// without knowing of the earlier one is reported. Accesses by the host itself are found by closing
-// pages (base/host.c).
+// another. A timeline has a vector clock: for every timeline, how many of its operations are known
+// to be done before this timeline's next operation begins. The host has one clock for all its
+// threads, since messages between them cannot be seen. For each operation that the host does not
+// know to be done, the bytes that it has read and written are kept. A later operation that touches
+// these bytes without knowing of the earlier one is reported. Accesses by the host itself are found
+// by closing pages (base/host.c).
 //
 // Two strong accesses (atomic, volatile) by two kernels need no order. Where two kernels have
 // strong accesses to the same bytes, these may be messages by which the kernels order themselves,
@@ -54,8 +54,8 @@ struct operation {
 
 static struct operation *operations;
 static size_t operation_count;
-static struct order_clock host, fence; // fence: work before an allocation is ordered before work
-                                       // after it
+// fence: work before an allocation is ordered before work after it.
+static struct order_clock host, fence;
 static struct timeline *now;
 static bool watched; // accesses to device memory are noted, since kernels may run beside other work
 
@@ -261,7 +261,7 @@ void order_fence(void)
 
 // ---- Reports ------------------------------------------------------------------------------------
 
-// The first place of a report is its own.
+// Gives a report the file and line of the first place that it names.
 static void take_line(struct host_line *first, const char *file, int line)
 {
     if (first->line || !file)
@@ -330,7 +330,8 @@ static void name_byte(uint64_t at, char *text, size_t size)
              kinds[a ? a->kind : MEMORY_DEVICE], (unsigned long long)(a ? a->base : at));
 }
 
-// A text that is the same for operations of one caller, at one place in a kernel, in any stream.
+// Makes a text that is the same for operations of one caller, at one place in a kernel, in any
+// stream.
 static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char *text, size_t size)
 {
     char place[300];
@@ -455,8 +456,9 @@ static bool compare(const struct operation *later, const struct operation *earli
     return true;
 }
 
-// Compares an operation with those that it does not know of. A missing order is reported once: then
-// it counts as present, so that its consequences are not reported.
+// Checks an operation against all operations that are not ordered before it. knows: its clock;
+// early: its clock when it began before the previous kernel had ended; or NULL. A missing order is
+// reported once: then it counts as present, so that its consequences are not reported.
 static void check(const struct operation *o, struct order_clock *knows,
                   const struct order_clock *early)
 {
@@ -523,8 +525,8 @@ static void drop_oldest(void)
     *at = NULL;
 }
 
-// Gives an operation its number in the current timeline, compares it with all operations that it
-// does not know of, and keeps it. early: the clock at its early beginning.
+// Gives an operation its number in the current timeline, checks it against all operations that are
+// not ordered before it, and keeps it. early: as for check.
 static void submit(struct operation *o, const struct order_clock *early)
 {
     struct timeline *t = now;

@@ -150,7 +150,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         return api_result(cudaErrorInvalidValue);
     if (check_device(device) != cudaSuccess)
         return api_result(cudaErrorInvalidDevice);
-    *value = 0; // features that the simulator lacks
+    *value = 0; // 0: a feature that the simulator lacks
     for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
         if (known[i].attribute == attribute)
             *value = known[i].value;
@@ -292,7 +292,7 @@ cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
     if (error == cudaSuccess && limit == cudaLimitStackSize && value > STACK_MOST)
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess && limit == cudaLimitMallocHeapSize && !heap_limit(value))
-        // the value is too large, or a kernel that allocates has already run.
+        // The value is too large, or a kernel that allocates has already run.
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
         *device_limit(limit) = value;

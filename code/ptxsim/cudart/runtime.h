@@ -4,20 +4,20 @@
 //   registry.c      fat binaries, kernels and variables, as host code registers them
 //   device.c        the simulated device, and its limits
 //   count_report.c  what was counted, as JSON
-//   terminal.c      how far a launch is, and Ctrl-C
+//   terminal.c      shows a launch's progress, and lets Ctrl-C stop it
 //   kernels.c       modules, kernels and their attributes
-//   written.c       writes down what is asked for, where nothing is done
+//   written.c       writes down the program's requests instead of carrying them out
 //   order.c         the order between streams, and with the host
 //   task.c          does pieces of work: launches, copies, fills, graphs of them
 //   streams.c       streams, events, capture
-//   properties.c    what the device can be asked
+//   properties.c    functions that ask for the device's properties
 //   occupancy.c     how many CTAs an SM holds
 //   launches.c      the functions that launch
 //   variables.c     __device__ variables
 //   transfers.c     copies and fills as tasks, checked
-//   allocations.c   memory, and whose it is
+//   allocations.c   memory, and the pools and graphs that own it
 //   copies.c        the functions that copy and fill
-//   graphs.c        captured graphs, launched
+//   graphs.c        copies and launches captured graphs
 //   tensor_map.c    cuTensorMapEncodeTiled
 //   entry_points.c  functions of the driver's library by their names
 //   extra/          (extra.h) what only other people's programs call, on top of all this
@@ -28,14 +28,14 @@
 // may choose. A fault of a kernel is therefore reported by the launch itself, as with
 // CUDA_LAUNCH_BLOCKING=1, and by every call after it.
 //
-// What the environment can set stands in ptxsim/settings.def: PTXSIM_CHECK and the others. The checks of races take at
-// most about as long again as the rest; under strict an atomic operation orders nothing without a fence, and a copy
-// from ordinary memory is not done when it returns (order.c). PTXSIM_LAUNCHES is for the grader (written.c,
-// labs/judge/), PTXSIM_FAULTS for the command (tool/run.c).
+// What the environment can set stands in ptxsim/settings.def: PTXSIM_CHECK and the others. The checks of races at most
+// about double the run time. With PTXSIM_CHECK=strict, an atomic operation orders nothing without a fence, and a copy
+// from pageable memory may still be under way when the call returns (order.c). PTXSIM_LAUNCHES is for the grader
+// (written.c, labs/judge/), PTXSIM_FAULTS for the command (tool/run.c).
 //
-// A race does not stop the kernel: it is told at the kernel's end, each pair of lines once, and the
-// launch fails. Every later call fails as well, but what it asks for is done and checked. A race between streams
-// (order.c) is told, and nothing fails.
+// A race does not stop the kernel: it is reported at the kernel's end, each pair of source lines once, and the launch
+// fails. Every later call fails as well, but what it asks for is done and checked. A race between streams (order.c) is
+// reported, and nothing fails.
 #ifndef RUNTIME_H
 #define RUNTIME_H
 
@@ -87,8 +87,7 @@ cudaError_t api_result(cudaError_t error);
 // Sets an error that stays until the program ends. stops: the device does nothing any more.
 cudaError_t api_result_sticky(cudaError_t error, bool stops);
 
-// The driver function of that name, in the version that cuda.h of CUDA 13 means by it; NULL: it is
-// not here.
+// The driver function of that name, in the version that cuda.h of CUDA 13 means by it; NULL: this library has none.
 void *driver_function(const char *name);
 
 // Prints one line on stderr, after "ptxsim: ".
@@ -98,7 +97,8 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain_of(const struct fault *fault);
 // Tells ptxsim run that a kernel is launched: a record without a fault, {}.
 void tell_launched(void);
-const char *complained(void); // the last of these lines
+// The last line that complain or complain_of printed.
+const char *complained(void);
 
 // Makes `other` an alias of `name`: programs compiled with --default-stream per-thread call it by
 // that name.
@@ -137,9 +137,9 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
     struct kernel *kernel;  // NULL until first needed
     int max_dynamic_shared; // set by cudaFuncSetAttribute; -1: not set
     int carveout;
-    bool large_clusters; // of more than 8 CTAs are allowed
-    bool refused;        // it needs what the simulator does not have, and that was reported
-    unsigned told;       // refusals that were reported, a bit each (launches.c)
+    bool large_clusters; // clusters of more than 8 CTAs are allowed
+    bool refused;        // the kernel needs what the simulator lacks, and that was reported
+    unsigned told;       // a bit for each limit (launches.c) whose excess was reported
     // Sums over all launches, for the report.
     uint64_t launches, dram_bytes;
     unsigned grid[3], block[3]; // of the last launch
@@ -154,7 +154,9 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
 // Registers a kernel under the address by which host code launches it; host NULL: it is launched
 // only by its handle.
 struct CUkern_st *kernel_register(struct binary *binary, const void *host, const char *name);
-struct CUkern_st *kernel_launched(void);            // the kernels that were launched, in order
+// kernel_launched: the list of the kernels that were launched, in the order of their first launches.
+// kernel_was_launched: adds one, at its first launch.
+struct CUkern_st *kernel_launched(void);
 void kernel_was_launched(struct CUkern_st *kernel); // for the first time
 // Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
@@ -172,32 +174,35 @@ struct CUkern_st *kernel_of(struct binary *binary, const char *name);
 const void *wrapped(const void *wrapper);
 
 enum {
-    PORTABLE_CLUSTER = 8,
-    LARGEST_CLUSTER = 16
-}; // CTAs of a cluster: on any GPU with clusters; on an H200
+    PORTABLE_CLUSTER = 8, // most CTAs of a cluster on every GPU with clusters
+    LARGEST_CLUSTER = 16  // most on an H200, for a kernel that allows it
+};
 struct launch_order {
     struct CUkern_st *kernel;
     unsigned grid[3], block[3];
-    unsigned cluster[3]; // CTAs of a cluster; 0: as the kernel asks
+    unsigned cluster[3]; // CTAs of a cluster; 0: the kernel's own
     size_t dynamic_shared_bytes;
     bool cooperative;
     bool early;   // may begin before the previous kernel of the stream has ended
-    void *params; // in their layout; owned
+    void *params; // laid out as the kernel's parameters; owned
 };
 
 // ---- The device ---------------------------------------------------------------------------------
 
 // The simulated GPU: an L4, or an H200 for a program whose PTX an L4 cannot run.
 const struct gpu *device_now(void);
-bool device_becomes(int arch); // for PTX of `arch`; false: there is none, or it is too late
+// Makes a later GPU, which runs PTX for `arch`, the simulated one; false: there is none, or a kernel was launched
+// already.
+bool device_becomes(int arch);
 // The compute capability that a device needs to run some PTX of each fat binary: 90 if one of them
 // has only PTX for sm_90 and up. 0: there is no PTX.
 int arch_needed(void);
 const struct cudaDeviceProp *device_properties(void);
-size_t *device_limit(enum cudaLimit limit); // where its value is kept; NULL: there is no such limit
-size_t stack_limit(void);                   // cudaLimitStackSize: bytes of a thread's stack
-// CTAs of a kernel that are resident on one SM. estimate: unknown registers are estimated;
-// otherwise they count as sufficient.
+// Where the value of a limit is kept; NULL: there is no such limit.
+size_t *device_limit(enum cudaLimit limit);
+size_t stack_limit(void); // cudaLimitStackSize: bytes of a thread's stack
+// CTAs of a kernel that are resident on one SM. estimate true: an unknown number of registers is estimated; false: it
+// counts as small enough.
 cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int threads,
                              size_t dynamic_shared, int *blocks);
 
@@ -251,7 +256,7 @@ struct condition { // a cudaGraphConditionalHandle is the address of this; kerne
     bool assign; // each launch of the graph sets `now` to `first`
 };
 
-// Does a task, or adds it to the graph that the stream is capturing. Takes over what it owns.
+// Does a task, or adds it to the graph that the stream is capturing. Takes over what the task owns.
 cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
 // Does a task now. A kernel's fault is explained, and every later call fails.
@@ -265,14 +270,15 @@ struct extra_children {
 };
 extern const struct extra_children extra_children;
 
-// For a program whose requests are only written down (written.c): whether this is one; writes down
-// a task, a refused launch, an allocation.
+// For a program whose requests are only written down (written.c). only_written: whether this is such a program. The
+// others write down a task, a refused launch, an allocation.
 bool only_written(void);
 void write_down(const struct task *task);
 void write_refusal(cudaError_t error);
 void write_memory(const void *address, size_t bytes, bool managed);
 bool stream_captures(cudaStream_t stream);
-// Whether work may be done in a stream now: not if it is capturing.
+// Begins work that is done in a stream now, after the stream's deferred work. Returns an error if the stream is
+// capturing.
 cudaError_t stream_now(cudaStream_t stream);
 // For functions that are not allowed while a stream is capturing: makes the capture invalid.
 cudaError_t capture_forbids(void);
@@ -324,7 +330,7 @@ void timeline_end(struct timeline *t);
 // Whether the order between streams is checked (PTXSIM_CHECK).
 bool order_kept(void);
 bool order_strict(void);
-// Whether the work of streams is put off (PTXSIM_SCHEDULE=late): then order is not checked.
+// Whether the work of streams is deferred (PTXSIM_SCHEDULE=late): then order is not checked.
 bool order_late(void);
 // From now on device memory is watched: accesses of kernels are compared with copies and, with
 // kernels, with those of other kernels.
@@ -333,7 +339,7 @@ void order_watch(bool kernels);
 // done.
 void order_next(struct timeline *t);
 struct timeline *order_now(void); // the current timeline; NULL: order is not checked
-// These operations are done before the next one of the current timeline.
+// Notes that the operations in a clock are done before the next operation of the current timeline.
 void order_knows(struct order_clock *clock);
 // order_kernel: a kernel is about to run; returns where its accesses are to be noted, or NULL.
 // order_kernel_done: it has run.
@@ -345,7 +351,7 @@ void order_copy(const struct task *task);
 void order_waits(bool waits); // whether the host waits for the next copy
 void order_allocation(const void *address, bool frees);
 void order_free(const void *address, bool pinned_memory);
-// The host has waited: for all operations in a clock; for all work (order_host_knows_all).
+// Notes that the host has waited: for all operations in a clock; for all work (order_host_knows_all).
 void order_host_knows(const struct order_clock *clock);
 void order_host_knows_all(void);
 // Notes an allocation: an operation before it and one after it never run at the same time.
@@ -354,15 +360,16 @@ void order_fence(void);
 // The following operations belong to that stream; false: there is no such stream, or it is
 // capturing.
 bool stream_next(cudaStream_t stream);
-// To be called by functions that return when the copy is done.
+// For functions that return when their copy is done: notes that the host has waited for it; returns `error`.
 cudaError_t stream_waited_after(cudaError_t error);
-// The host waits for all work, and an allocation comes after all of it.
+// streams_wait: the host waits for all work. streams_meet: an allocation comes after all work so far, and before all
+// later work.
 void streams_wait(void);
 void streams_meet(void);
 
 // ---- Events and graphs --------------------------------------------------------------------------
 
-struct tips { // nodes of a graph; the next work of a captured stream comes after these
+struct tips { // nodes of a graph, after which the next work of a stream comes
     struct CUgraphNode_st **nodes;
     size_t count;
 };
@@ -375,7 +382,8 @@ struct CUevent_st {
     struct tips tips;              // the stream's tips at that time
     struct order_clock knows;      // operations done before it, when it was last recorded
     uint64_t instructions;         // instructions of all kernels by then
-    size_t late_node; // in that round (streams.c), the node for a record that is put off
+    // The node of the event's deferred record (streams.c), in the graph with the number late_round.
+    size_t late_node;
     unsigned late_round;
     struct CUevent_st *next;
 };
@@ -390,24 +398,25 @@ struct CUgraphNode_st {
     const struct CUgraphNode_st *source; // in a graph to be launched: the node it was made from
     struct CUgraphNode_st **after;       // what it depends on
     size_t after_count;
-    size_t chain;            // number of its chain of nodes that follow each other
-    struct order_clock done; // while the graph is launched: all operations done when this node is
+    size_t chain; // number of its chain of nodes that follow each other
+    // While the graph is launched: all operations that are done when this node is.
+    struct order_clock done;
     struct CUgraphNode_st *copy; // while the graph is copied: this node's copy
     void **arguments;            // as cudaGraphKernelNodeGetParams gave them; or NULL
 };
 struct CUgraph_st {
     struct CUgraphNode_st **nodes;
     size_t count, room;
-    struct order_clock
-        done; // operations done at the end of its last launch, which the next one waits for
-    struct timeline
-        *chains; // a timeline for each chain of nodes, once a graph with branches was launched
+    // Operations done at the end of the graph's last launch; the next launch waits for them.
+    struct order_clock done;
+    // A timeline for each chain of nodes, once a graph with branches was launched.
+    struct timeline *chains;
     size_t chain_count;
 };
 struct CUgraph_st *graph_new(void); // NULL: out of memory
 // Adds a node; takes over what the task owns, also when it fails (NULL).
 struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
-// Makes a node depend on others of its graph, once on each.
+// Makes a node depend on others of its graph, at most once on each.
 cudaError_t graph_depend(struct CUgraphNode_st *node, struct CUgraphNode_st *const *on,
                          size_t count);
 void graph_remove_last(struct CUgraph_st *graph);

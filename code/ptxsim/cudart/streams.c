@@ -21,9 +21,9 @@ struct CUstream_st {
     bool into;                  // in the origin: the program gave a graph to capture into
     unsigned long long capture_id;
     struct tips tips;                // nodes after which its next work comes
-    struct tips late;                // the same among the nodes of work that is put off
+    struct tips late;                // the same among the nodes of deferred work
     struct CUstream_st *origin;      // the stream that began the capture
-    bool unjoined;                   // it has work that the origin does not depend on yet
+    bool unjoined;                   // the stream has work that the origin does not depend on yet
     bool invalid;                    // in the origin: a forbidden call has been made
     enum cudaStreamCaptureMode mode; // in the origin
     pthread_t thread;                // in the origin: the thread that began the capture
@@ -34,7 +34,9 @@ static struct CUstream_st legacy; // cudaStreamLegacy and cudaStreamPerThread ar
 static struct CUstream_st *streams = &legacy;
 static unsigned long long last_stream_id, last_capture_id;
 static size_t created,
-    apart; // apart: those made streams that do not wait for the legacy stream
+    // created: how many streams were created; apart: how many of them do not wait for the legacy
+    // stream.
+    apart;
 
 static struct CUstream_st *stream_find(cudaStream_t handle)
 {
@@ -138,14 +140,13 @@ cudaError_t capture_broken(cudaStream_t handle, cudaError_t error)
 
 // ---- Work that is put off -----------------------------------------------------------------------
 
-// Under PTXSIM_SCHEDULE=late, work goes into a graph. When the host waits for nodes of it, these
-// are run, with all nodes that they come after: those submitted last come first, as far as the
-// order allows.
-static struct CUgraph_st *late; // the graph; NULL: no work is put off
+// Deferred work: under PTXSIM_SCHEDULE=late, work goes into a graph. When the host waits for nodes
+// of it, these are run, with all nodes that they come after: those submitted last come first, as
+// far as the order allows.
+static struct CUgraph_st *late; // the graph; NULL: no work is deferred
 static bool *late_done;         // for each node, whether it has been run
-static unsigned late_round =
-    1;                     // number of the graph, since an event may belong to a node of an earlier
-                           // one
+// The number of the graph, since an event may belong to a node of an earlier one.
+static unsigned late_round = 1;
 enum { MOST_LATE = 1024 }; // most nodes: a GPU's queues are finite, too
 
 static bool blocking(const struct CUstream_st *s)
@@ -174,7 +175,7 @@ static bool late_ready(const struct CUgraphNode_st *node, const bool *wanted)
     return ready;
 }
 
-// Runs work that was put off: what is needed for the nodes of `until`; NULL: all.
+// Runs the deferred work that the nodes of `until` need; NULL: all of it.
 static void late_run(const struct tips *until)
 {
     static bool running;
@@ -226,7 +227,7 @@ static void late_run_event(const struct CUevent_st *event)
         late_run(&(struct tips){&late->nodes[event->late_node], 1});
 }
 
-// Puts a task off. Takes over what the task owns.
+// Defers a task. Takes over what the task owns.
 static cudaError_t late_add(struct CUstream_st *stream, struct task *task)
 {
     struct CUevent_st *event = task->kind == TASK_RECORD ? task->event : NULL;
@@ -338,7 +339,7 @@ static bool returns_done(const struct task *task)
     return !to || (to->kind != MEMORY_DEVICE && !from);
 }
 
-// Whether a task may be put off. A copy to or from pageable memory may not, since it is staged.
+// Whether a task may be deferred. A copy to or from pageable memory may not, since it is staged.
 static bool may_be_late(const struct task *task)
 {
     return order_late() &&
@@ -382,7 +383,7 @@ bool stream_captures(cudaStream_t handle)
 }
 
 cudaError_t stream_now(cudaStream_t handle)
-{ // and what a graph does with it
+{ // deferred work first
     struct CUstream_st *stream;
     cudaError_t error = stream_use(handle, &stream);
 

@@ -115,7 +115,7 @@ static void explain(const struct fault *fault)
     note_count = 0;
 }
 
-static uint64_t instructions; // that warps of all kernels have executed
+static uint64_t instructions; // how many instructions the warps of all kernels have executed
 
 #pragma weak extra_children
 cudaError_t launch_now(const struct launch_order *order)
@@ -307,7 +307,7 @@ static cudaError_t event_record(cudaEvent_t event)
 }
 
 // A host function may tell the host, in ways that cannot be seen, that work before it is done: from
-// then on the host counts as knowing that.
+// then on the host counts as knowing that this work is done.
 static cudaError_t host_now(const struct task *task)
 {
     if (order_now())
@@ -341,8 +341,8 @@ static cudaError_t conditional_run(const struct task *task)
 
 cudaError_t task_run(const struct task *task)
 {
-    if (only_written() && task->kind != TASK_GRAPH &&
-        task->kind != TASK_CONDITIONAL) { // the tasks of a graph are written down one by one
+    // The tasks of a graph are written down one by one.
+    if (only_written() && task->kind != TASK_GRAPH && task->kind != TASK_CONDITIONAL) {
         write_down(task);
         return cudaSuccess;
     }
@@ -397,8 +397,8 @@ static bool is_line(const struct CUgraph_st *graph)
 // Divides the nodes into chains; within a chain, each node comes after the one before.
 static void make_chains(struct CUgraph_st *graph)
 {
-    size_t *last = checked_alloc(calloc(graph->count + 1, sizeof *last)); // of each chain, its last
-                                                                          // node
+    // For each chain, its last node.
+    size_t *last = checked_alloc(calloc(graph->count + 1, sizeof *last));
 
     for (size_t i = 0; i < graph->count; ++i) {
         struct CUgraphNode_st *node = graph->nodes[i];

@@ -86,9 +86,8 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
     for (unsigned i = 0; i < TENSOR_RANK; ++i) {
         m.dim[i] = i < rank ? dim[i] : 1;
         m.box[i] = (uint16_t)(i < rank ? box[i] : 1);
-        m.step[i] =
-            (uint8_t)(i > 0 && i < rank ? steps[i] : 1); // the step of the first dimension is
-                                                         // ignored
+        // The step of the first dimension is ignored.
+        m.step[i] = (uint8_t)(i > 0 && i < rank ? steps[i] : 1);
         if (i + 1 < rank)
             m.stride[i] = strides[i];
     }

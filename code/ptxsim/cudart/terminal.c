@@ -16,9 +16,9 @@ static bool ours;
 static bool tells; // stderr is a terminal: progress is shown
 static pthread_t launcher;
 static char name[96];
-static int patience;        // seconds before progress is shown
-static time_t first, shown; // by the monotonic clock, in seconds: of the first launch, of the last
-                            // line
+static int patience; // seconds before progress is shown
+// Seconds of the monotonic clock: at the first launch, and when progress was last shown.
+static time_t first, shown;
 
 static void interrupt(int signal)
 {

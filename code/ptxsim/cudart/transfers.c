@@ -13,7 +13,7 @@ static size_t extent(size_t pitch, size_t width, size_t height)
     return good ? bytes : SIZE_MAX;
 }
 
-// Whether a range is right as one side of a copy. A range of the device must be inside an
+// Whether a range is valid as one side of a copy. A range of the device must be inside an
 // allocation. A range of the host may be the program's own memory; if it begins in an allocation,
 // it must not pass the allocation's end.
 static bool side_is_right(const void *address, size_t bytes, bool device)

@@ -44,7 +44,7 @@ void write_refusal(cudaError_t error)
 
 // ---- Memory -------------------------------------------------------------------------------------
 
-static struct shared { // memory that the host, too, writes to, unseen
+static struct shared { // memory to which the host, too, writes, without calls of the API
     const char *name;  // NULL: it is an allocation, no variable
     const char *at;
     char *told; // the allocation's bytes as last written down; NULL: never

@@ -59,9 +59,9 @@ static void spoil_product(char *r, const struct op *op)
         if (d->regs[i] == NO_REGISTER)
             continue;
         u32 *words = (u32 *)(r + d->regs[i]);
+        // Of 8 bytes, the upper four hold the sign.
         for (int k = 0; k < WARP; ++k)
-            words[d->bytes > 4 ? 2 * k + 1 : k] ^=
-                turned; // of 8 bytes, the upper four hold the sign
+            words[d->bytes > 4 ? 2 * k + 1 : k] ^= turned;
     }
 }
 
@@ -159,7 +159,7 @@ static uint32_t loading_lanes(const char *r, const struct op *op, const struct i
 }
 
 // Counts the sectors that a warp loads from global memory, and separately those loaded by warps
-// that also make products (loaded_beside), including loads before the first product.
+// that also execute products (loaded_beside), including loads before a warp's first product.
 static void note_roles(struct ablation *a, struct warp *w, const char *r, const struct op *op,
                        const struct insn_info *insn, uint32_t on)
 {
@@ -241,8 +241,8 @@ static struct signalled *signalled_at(struct ablation *a, const struct warp *w, 
     return &a->signalled[a->signalled_count++];
 }
 
-// Notes a signal (an arrival at an mbarrier, a strong store), or a question (a wait, a strong
-// load), which shows that earlier signals of the warp at this address were a meeting.
+// Notes a signal (an arrival at an mbarrier, a strong store); or a wait or a strong load, which
+// shows that the warp's earlier signals at this address were meetings (struct ablation).
 static void note_signal(struct ablation *a, const struct warp *w, const char *r,
                         const struct op *op, const struct insn_info *insn, uint32_t on)
 {
@@ -312,7 +312,8 @@ static bool in_shared(uint64_t at)
     return at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT;
 }
 
-// The registers of a matrix load or store and their number; *distinct: how many come before copies.
+// The registers of a matrix load or store and their number; *distinct: how many of them come before
+// those that only repeat others.
 static int matrix_registers(const struct op *op, const uint32_t **regs, int *distinct)
 {
     if (op->family == FAMILY_TILES) {
@@ -447,7 +448,8 @@ static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t 
     }
 }
 
-// Runs an operation that puts copies or products on a list, and spoils them there.
+// Runs an operation that puts copies or products on a list, from which they are executed later, and
+// spoils them there.
 static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t mask, bool chosen)
 {
     size_t bulk[CLUSTER_MOST], products = wgmma_open(w), copies = copies_open(w);
@@ -496,7 +498,8 @@ static void spoil_load(struct warp *w, char *r, const struct op *op, uint32_t ma
     }
 }
 
-// Whether an operation is one whose executions are counted.
+// Whether an operation issues products or copies, as `what` asks for, that are executed later
+// (spoil_issued).
 static bool is_issued(const struct op *op, enum spoils what)
 {
     if (what == SPOIL_PRODUCTS)

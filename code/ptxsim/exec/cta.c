@@ -14,7 +14,7 @@ enum {
     IDLE_BLOCKS = 64,      // a turn with fewer basic blocks that ends in a failed wait is idle
     IDLE_ROUNDS = 1000,    // rounds of idle turns, without an arrival, after which it is a deadlock
     TICK_ROUNDS = 16,      // rounds between calls of launch.tick
-    MOST_UNTOLD = 1 << 16, // instructions of a host thread that the launch's sum may lack
+    MOST_UNTOLD = 1 << 16, // instructions of a host thread that the launch's sum may still lack
 };
 
 // ---- Storage ------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ void free_cta(struct cta *cta)
     free(cluster);
 }
 
-// The system's part of shared memory is zero when a CTA begins.
+// The part of shared memory that the system reserves is zero when a CTA begins.
 static void clear_reserved(struct cta *cta)
 {
     for (uint32_t at = cta->shared_bytes - RESERVED_SHARED_BYTES; at < cta->shared_bytes; ++at) {
@@ -169,8 +169,8 @@ static void start_one(struct cta *cta)
     sync_start(cta);
 }
 
-// number: of the cluster in the grid. Both the clusters of the grid and the CTAs of a cluster are
-// numbered along x first.
+// number: the cluster's number in the grid. Both the clusters of the grid and the CTAs of a cluster
+// are numbered along x first.
 void start_cta(struct cta *cta, uint64_t number)
 {
     const unsigned *grid = cta->launch->grid, *shape = cta->worker->run->shape;
@@ -220,8 +220,8 @@ static bool goes_on(struct run *run, struct worker *worker, uint64_t instruction
     return atomic_load_explicit(&run->halt, memory_order_relaxed) == RUNNING;
 }
 
-// Runs one turn of a warp; returns how many instructions it has run. *moved, *idle: whether the
-// warp moved; whether its turn was idle.
+// Runs one turn of a warp; returns how many instructions it has run. *moved is set if the warp has
+// run a block; *idle is cleared if its turn was not idle.
 static uint64_t turn_of(struct warp *w, bool *moved, bool *idle)
 {
     struct cta *cta = w->cta;

@@ -120,8 +120,9 @@ static void merge_groups(struct warp *w)
 static inline void run_ops(struct warp *w, char *r, const struct op *op, const struct op *end,
                            uint32_t mask)
 {
-    if (mask == w->alive &&
-        !w->loop.careful) { // registers of lanes that have ended may be overwritten
+    // If all live lanes are active, the registers of ended lanes may be overwritten, unless
+    // loop.careful keeps them.
+    if (mask == w->alive && !w->loop.careful) {
         for (; op < end; ++op)
             op->run(w, r, op, mask);
     } else {
@@ -178,7 +179,7 @@ void run_block(struct warp *w, int index)
         merge_groups(w);
 }
 
-// Runs a warp until it has to wait or its turn is over; returns whether it moved.
+// Runs a warp until it has to wait or its turn is over; returns whether it has run a block.
 bool run_warp(struct warp *w)
 {
     bool moved = false;
@@ -192,7 +193,7 @@ bool run_warp(struct warp *w)
         run_block(w, index);
         moved = true;
         if (w->yields) {
-            if (w->group_count > 1) // it may wait for another group
+            if (w->group_count > 1) // the group may wait for another group
                 w->turns |= 0xf00;
             return true;
         }

@@ -26,10 +26,10 @@ struct run { // a launch
     unsigned shape[3]; // CTAs of a cluster
     uint64_t size;     // CTAs of a cluster, the product of `shape`; 1 without clusters
     uint32_t shared_bytes;
-    atomic_uint_fast64_t next;    // number of the next cluster to run
-    atomic_uint_fast64_t faulted; // the lowest CTA with a fault: CTAs with higher numbers need not
-                                  // run
-    pthread_mutex_t lock;         // guards fault and fault_cta
+    atomic_uint_fast64_t next; // number of the next cluster to run
+    // The lowest CTA with a fault: CTAs with higher numbers need not run.
+    atomic_uint_fast64_t faulted;
+    pthread_mutex_t lock; // guards fault and fault_cta
     struct fault fault;
     uint64_t fault_cta;
     struct worker *workers; // `lock` guards their stuck_at and finished
@@ -50,7 +50,7 @@ bool group_ready(const struct warp *w, const struct group *g);
 int pick_group(struct warp *w);
 // Runs one basic block of the group at `index`.
 void run_block(struct warp *w, int index);
-// Runs a warp until it has to wait or its turn is over; returns whether it moved.
+// Runs a warp until it has to wait or its turn is over; returns whether it has run a block.
 bool run_warp(struct warp *w);
 
 // ---- CTAs that are recorded (recorded.c) --------------------------------------------------------
@@ -67,9 +67,10 @@ void describe_matrices(const struct cta *cta);
 
 // ---- Endless loops and deadlocks (stuck.c) ------------------------------------------------------
 
-// The sum of all effects, by warps of the run, that other warps can see.
+// The sum of all effects of the run's warps: what they have done that other warps can see.
 uint64_t effects_of(const struct run *run);
-// Whether every warp of a CTA stays where it is while the sum of all effects is `effects`.
+// Whether every warp of a CTA is stuck: it waits, or loops, as long as the sum of all effects stays
+// `effects`.
 bool all_stuck(struct cta *cta, uint64_t effects);
 // Sets a warp's `polls` to the load by which it waits in its loop, with the address that it reads.
 void find_polled(struct warp *w);

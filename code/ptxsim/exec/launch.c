@@ -80,7 +80,7 @@ static void write_printed(struct run *run)
         qsort(run->printed, run->printed_count, sizeof *run->printed, by_cta);
     for (size_t i = 0; i < run->printed_count; ++i) {
         const struct text *text = &run->printed[i].text;
-        // it is chance whether CTAs above the faulted one ran: drop their text.
+        // It is chance whether CTAs above the faulted one ran: their text is dropped.
         if (run->printed[i].cta > run->fault_cta)
             ;
         else if (run->launch->print)
@@ -277,7 +277,7 @@ static uint64_t shared_bytes_of(const struct program *p, size_t dynamic)
         return dynamic;
     if (dynamic)
         bytes = (offset > p->dynamic_offset ? offset : p->dynamic_offset) + dynamic;
-    if (p->asks_reserved) // the system's part is after the CTA's own (ops/special.c)
+    if (p->asks_reserved) // the system's part comes after the CTA's own (ops/special.c)
         bytes = ((bytes + 127) & ~(size_t)127) + RESERVED_SHARED_BYTES;
     return bytes;
 }
@@ -328,7 +328,7 @@ static void prepare_workers(struct run *run)
     const struct program *p = run->program;
     long cores = launch->threads > 0 ? launch->threads : sysconf(_SC_NPROCESSORS_ONLN);
     run->worker_count = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
-    // several threads would make the order of executions depend on the machine.
+    // Several threads would make the order of executions depend on the machine.
     if (launch->ablation)
         run->worker_count = 1;
     if (run->worker_count > run->ctas / run->size)

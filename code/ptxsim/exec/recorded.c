@@ -15,8 +15,8 @@
 
 // ---- Addresses ----------------------------------------------------------------------------------
 
-// Lanes whose address is in global memory; or lanes whose address is in shared memory, with the
-// offsets there.
+// global_lanes: those of `mask` whose address is in global memory. shared_lanes: those whose
+// address is in shared memory; in `at`, their addresses become offsets there.
 static uint32_t global_lanes(const struct op *op, const uint64_t at[WARP], uint32_t mask)
 {
     uint32_t lanes = 0;
@@ -104,7 +104,8 @@ static void film_before(struct film *film, const struct warp *w, const char *r, 
 
 // ---- Blocks -------------------------------------------------------------------------------------
 
-// The counters of copies and stores that end with a wait: these are counted at the issue.
+// A copy of all instructions' counters, made before a wait: the stores that it completes are
+// counted at the instructions that issued them.
 static struct insn_counts *copy_counts(const struct warp *w)
 {
     size_t bytes = w->cta->program->insn_count * sizeof(struct insn_counts);

@@ -18,8 +18,8 @@
 enum {
     LOOP_TURN = 64,       // basic blocks in a turn while a warp's loop is searched
     MOST_STEPS = 1 << 26, // basic blocks without an effect after which a loop is called endless
-    CAREFUL_FROM =
-        16, // rounds of a loop after which registers of ended lanes are no longer changed
+    // Rounds of a loop after which registers of ended lanes are no longer changed.
+    CAREFUL_FROM = 16,
     MOST_LOOP = 1 << 16, // basic blocks within which a loop is expected to come round
 };
 
@@ -37,8 +37,9 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
 {
     const char *at = bytes;
     uint64_t word, other = hash ^ UINT64_C(0x9e3779b97f4a7c15);
-    for (; size >= 16;
-         size -= 16, at += 16) { // two chains, since a multiplication waits for the one before
+    // Two chains of multiplications, since each multiplication waits for the one before in its
+    // chain.
+    for (; size >= 16; size -= 16, at += 16) {
         memcpy(&word, at, 8);
         hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
         hash ^= hash >> 29;
@@ -67,7 +68,7 @@ static uint64_t state_of(const struct warp *w)
     return hash;
 }
 
-// Whether a warp stays where it is while the sum of all effects is `effects`.
+// Whether a warp is stuck: it waits, or loops, as long as the sum of all effects stays `effects`.
 static bool is_stuck(struct warp *w, uint64_t effects)
 {
     uint64_t limit = w->cta->launch->spin ? w->cta->launch->spin : MOST_STEPS;
@@ -125,8 +126,8 @@ void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
     uint64_t start = state_of(w);
-    bool counts =
-        w->loop.endless; // the loop counts its rounds: the warp's state hardly ever comes back
+    // Whether the loop counts its rounds: then the warp's state hardly ever comes back.
+    bool counts = w->loop.endless;
     w->polls = w->waits = NULL;
     for (int step = 0; step < MOST_LOOP; ++step) {
         int index = pick_group(w);
@@ -337,9 +338,9 @@ static struct warp *busiest(struct cta *cta)
     return best;
 }
 
-struct loop {                    // a warp's loop in its outermost function, as seen lately
+struct loop {                    // a warp's loop in its outermost function, as far as it was seen
     uint32_t frame, first, from; // its lowest block, and the block that jumped back to that one
-    uint32_t last;               // the block that the warp ran before this one
+    uint32_t last;               // the block that the warp ran last
     bool any, closed;
 };
 
@@ -357,7 +358,7 @@ static void note_block(struct loop *loop, const struct group *g)
 }
 
 // Lets the warps of a CTA take turns, and watches one of them until even its outermost loop must
-// have come round. False: the warp has ended, or is in no loop.
+// have come round. Returns false if the warp has ended, or is in no loop.
 static bool find_loop(struct warp *watched, struct loop *loop)
 {
     struct cta *cta = watched->cta;

@@ -14,7 +14,8 @@ const char *const op_class_names[CLASSES] = {
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// Whether no two lanes want different elements that lie in the same of `places` places.
+// Whether no two lanes access different elements in the same banks. places: how many elements the
+// 32 banks hold side by side.
 static bool all_apart(const uint32_t address[WARP], int shift, uint32_t places, uint32_t mask)
 {
     uint32_t last[WARP], others = 0;

@@ -42,10 +42,11 @@ struct film_pattern {
 struct film_report {
     enum fault_kind kind;
     uint32_t warp, lane, insn, other, event;
-    bool party, wrote, pending; // party: the other access's thread and address are known; wrote,
-                                // pending: of that access
-    bool global;                // the accesses are to global memory: `at` is a byte of `allocation`
-    unsigned cta[3];            // of the other access
+    // party: the other access's thread and address are known; wrote, pending: that access is a
+    // write, and a copy under way.
+    bool party, wrote, pending;
+    bool global;     // the accesses are to global memory: `at` is a byte of `allocation`
+    unsigned cta[3]; // of the other access
     uint32_t thread, bytes;
     uint64_t at;
     int64_t allocation;
@@ -69,7 +70,7 @@ struct film {
     struct film_pattern *patterns;
     size_t pattern_count, pattern_capacity, pattern_words;
     uint32_t slots[SLOTS]; // 1 + the first pattern with this hash
-    uint64_t *allocations; // base addresses of the accessed ones
+    uint64_t *allocations; // base addresses of the accessed allocations
     size_t allocation_count, allocation_capacity;
     struct film_report faults[FAULTS_MAX];
     int fault_count;
@@ -166,8 +167,8 @@ static void add(struct film *f, enum film_event type, const int64_t *numbers, in
 {
     if (f->cut)
         return;
-    if (f->word_count + f->pattern_words + (size_t)count + 2 >
-        WORDS_MAX) { // full: drops the last block, which would be cut, and ends the film
+    // If the film is full, drops the last block, which would be cut, and ends the film.
+    if (f->word_count + f->pattern_words + (size_t)count + 2 > WORDS_MAX) {
         f->cut = true;
         f->word_count = f->last_block;
         return;

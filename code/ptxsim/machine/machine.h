@@ -10,7 +10,7 @@
 
 // ---- Warps, CTAs and host threads ---------------------------------------------------------------
 
-struct insn_counts { // for each instruction and host thread: what the blocks' counts do not tell
+struct insn_counts { // for each instruction and host thread: what block_counts lack
     uint64_t wavefronts, conflicts, shared_bytes, sectors, global_bytes, lanes_off, divergent;
 };
 struct block_counts {
@@ -24,7 +24,7 @@ struct pattern {
     int wavefronts, least;
 };
 
-struct group { // lanes of a warp at the same place
+struct group { // lanes of a warp that are at the same block
     uint32_t mask;
     uint32_t block;
     uint32_t frame; // byte offset of its frame in the register file
@@ -40,30 +40,31 @@ struct warp {
     uint32_t here; // lanes of the last memory access that was made lane by lane
     int index, group_count;
     struct group groups[WARP];
-    uint32_t next, next_frame; // the block that the running group goes to; set by control
-                               // operations
-    uint32_t taken;            // lanes that go to next; the others fall through
-    uint32_t gone;             // lanes that have left the group in another way
-    uint32_t passed;           // lanes that run on past a barrier at which others of the warp wait
-                               // (ops/barrier.c)
-    uint32_t passed_block;     // the block of that barrier
+    // The block that the running group goes to; set by control operations.
+    uint32_t next, next_frame;
+    uint32_t taken; // lanes that go to next; the others fall through
+    uint32_t gone;  // lanes that have left the group in another way
+    // Lanes that run on past a barrier at which others of the warp wait (ops/barrier.c).
+    uint32_t passed;
+    uint32_t passed_block; // the block of that barrier
     uint32_t tid[3][WARP];
-    uint64_t stack[WARP]; // alloca: each lane's lowest byte in use, growing down from the end of
-                          // its local memory
-    struct text printed;  // what printf has printed
+    // alloca: each lane's lowest byte in use, growing down from the end of its local memory.
+    uint64_t stack[WARP];
+    struct text printed; // what printf has printed
     uint64_t turns;
-    uint64_t instructions;     // run by the warp, without those of the block under way
+    uint64_t instructions;     // that the warp has run, without the block under way
     struct warp_clock *clock;  // NULL: races are not checked
-    struct copies *copies;     // cp.async on their way; NULL until the first
-    struct products *products; // wgmma on their way; NULL until the first
-    uint32_t bulk_open[WARP];  // for each lane, the number of the group of bulk stores that it
-                               // fills
-    uint32_t came, through;    // lanes that have arrived at the cluster's barrier; that may pass it
-                               // (ops/cluster.c)
-    uint32_t error[WARP];      // what cudaGetLastError gives in device code
-    bool yields;               // ends its turn after a failed wait, a nanosleep or a load of a flag
-    const struct op *waits;    // the failed wait for an mbarrier's phase that the warp repeats, or
-                               // NULL
+    struct copies *copies;     // cp.async operations under way; NULL until the first
+    struct products *products; // wgmma operations under way; NULL until the first
+    // For each lane, the number of the group of bulk stores that it fills.
+    uint32_t bulk_open[WARP];
+    // came: lanes that have arrived at the cluster's barrier; through: those that may pass it
+    // (ops/cluster.c).
+    uint32_t came, through;
+    uint32_t error[WARP]; // what cudaGetLastError gives in device code
+    bool yields; // the warp ends its turn after a failed wait, a nanosleep or a load of a flag
+    // The failed wait for an mbarrier's phase that the warp repeats, or NULL.
+    const struct op *waits;
     uint32_t waits_at;
     struct {                   // a loop that changes only registers (exec/stuck.c)
         uint64_t effects;      // the run's effects when the loop may have begun
@@ -73,15 +74,15 @@ struct warp {
         bool careful;                 // registers of lanes that have ended are kept
     } loop;
     struct {
-        uint64_t effects, count, since, ahead; // ahead: cycles on the clock beyond its instructions
-                                               // (ops/special.c)
-    } look;                                    // reads of the clock
+        // ahead: cycles by which the clock is ahead of the warp's instructions (ops/special.c).
+        uint64_t effects, count, since, ahead;
+    } look; // reads of the clock
     // In a launch with an ablation: sectors of global memory that the warp has loaded before its
     // first product; instructions that it has run.
     uint64_t loaded, ran;
     bool multiplies;
-    uint64_t steps;         // basic blocks that it ran
-    const struct op *polls; // the load by which the warp waits for a value in such a loop, or NULL
+    uint64_t steps;         // basic blocks that the warp has run
+    const struct op *polls; // the load by which the warp waits for a value in its loop, or NULL
     uint64_t polls_at;
     int polls_lane;
 };
@@ -96,8 +97,8 @@ struct cluster {
     int size;
     unsigned shape[3];
     struct cta *cta[MOST_CLUSTER]; // by rank
-    // For race checks, what threads know that have arrived at the cluster's barrier: in this phase
-    // (pending), and in all phases before (complete).
+    // For race checks, what the threads know that have arrived at the cluster's barrier: in this
+    // phase (pending), and in all earlier phases (complete).
     struct world *pending, *complete;
 };
 
@@ -107,7 +108,7 @@ struct cta {
     const struct program *program;
     unsigned index[3];
     uint64_t number;
-    struct cluster *cluster; // NULL: it is in none
+    struct cluster *cluster; // NULL: the CTA is in none
     int rank;                // in the cluster
     bool left;               // all of its threads have ended
     // Whether one of its threads has waited (griddepcontrol.wait) for the kernel before.
@@ -118,14 +119,14 @@ struct cta {
     uint32_t shared_bytes;
     struct {
         uint32_t arrived, expected; // in threads, whole warps; expected 0: all warps
-        uint32_t lanes, yes;        // bar.red: lanes that have arrived, and those whose predicate
-                                    // is true
-        struct clock *clock;        // what the threads that have arrived have done
+        // bar.red: lanes that have arrived, and those whose predicate is true.
+        uint32_t lanes, yes;
+        struct clock *clock; // what the threads that have arrived have done
     } barrier[NAMED_BARRIERS];
     struct races *races;      // NULL: not checked
     struct meeting *meetings; // mbarriers with a clock or with copies; NULL until the first
     size_t meeting_count, meeting_capacity;
-    struct bulk *bulk; // bulk copies and stores on their way
+    struct bulk *bulk; // bulk copies and stores under way
     size_t bulk_count, bulk_capacity;
     uint64_t progress; // arrivals at mbarriers, and phases seen complete
     uint64_t idle;     // rounds in which every warp only waited
@@ -134,13 +135,14 @@ struct cta {
     bool singly;  // operations run one by one: traced, or some of them spoiled
     // In a launch with an ablation: the CTA's number, and how many executions it has had.
     uint64_t place, executions;
-    uint64_t loaded;    // in a launch with an ablation: sectors of K and V that it has loaded
-    uint8_t *stored_by; // in a launch with an ablation: for each byte of `shared` the thread that
-                        // stored it; NULL: not asked
+    uint64_t loaded; // in a launch with an ablation: sectors of K and V that it has loaded
+    // In a launch with an ablation: for each byte of `shared` the thread that stored it; NULL: not
+    // asked for.
+    uint8_t *stored_by;
     struct fault fault;
     uint64_t rounds;
     uint64_t clock;      // the latest clock value that one of its warps has read
-    uint64_t stuck_at;   // all its warps are stuck while the sum of the run's effects is this
+    uint64_t stuck_at;   // all its warps are stuck as long as the run's effects have this sum
     struct trace *trace; // NULL: not traced
     struct film *film;   // NULL: not filmed
     struct cta *next;
@@ -158,13 +160,13 @@ static inline struct cta *cta_at(struct cta *cta, int rank)
 }
 
 // What the checks have found (races/report.c): the kernel goes on, and a fault is reported at its
-// end. Each pair of lines is one entry.
+// end. Each pair of source lines is one entry.
 struct race_log {
     uint64_t total; // reported accesses
     struct race_entry {
-        uint32_t insn, other; // instructions: the one whose line the fault names, and the other
-                              // access's
-        uint64_t cta, count;  // cta: the lowest CTA with this fault; count: accesses
+        // Instructions: the one whose line the fault names, and the other access's.
+        uint32_t insn, other;
+        uint64_t cta, count; // cta: the lowest CTA with this fault; count: accesses
         struct fault fault;
     } * entries;
     size_t count, capacity;
@@ -180,7 +182,7 @@ enum { LAST_PAGES = 8 };
 struct worker { // one host thread
     struct run *run;
     _Atomic uint64_t effects; // what its warps have done that other warps can see
-    uint64_t stuck_at;        // all its CTAs are stuck while the sum of the run's effects is this
+    uint64_t stuck_at;        // all its CTAs are stuck as long as the run's effects have this sum
     uint64_t instructions;    // run, and not yet added to the launch's
     unsigned rounds;          // turns that the warps of its CTAs have had
     bool finished;
@@ -192,10 +194,10 @@ struct worker { // one host thread
     bool starts_dependents;     // one of its threads has executed griddepcontrol.launch_dependents
     struct race_log races;
     struct global_races *global_races; // of the launch
-    struct page *pages[LAST_PAGES];    // recently used pages of global memory, each at index: its
-                                       // number % LAST_PAGES
-    struct series_log *series;         // its series of reads (races/cells.h)
-    struct global_place *place;        // the place of the last atomic operation
+    // Recently used pages of global memory, each at the index: its number % LAST_PAGES.
+    struct page *pages[LAST_PAGES];
+    struct series_log *series;  // its series of reads (races/cells.h)
+    struct global_place *place; // where the last atomic operation was, with what is released there
     struct snapshot *free_snapshots;
     struct child_entry *children; // what device code has launched (ops/extra/children.c)
     size_t child_count, child_capacity;

@@ -21,19 +21,19 @@ typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
 // The family of an instruction: which operands its operation takes, and how the film, the race
 // checks and the reports treat it. A column of decode/opcodes.def.
 enum family {
-    FAMILY_PLAIN,      // computes from its operands, or has no result that matters
-    FAMILY_LOGIC,      // a plain result that may carry a loaded flag's value to the branch that it
-                       // decides
-    FAMILY_SHUFFLE,    // shfl: a register of another lane
-    FAMILY_ACCESS,     // ld, st
-    FAMILY_ATOMIC,     // atom, red
-    FAMILY_COPY,       // cp.async
-    FAMILY_COPY_GROUP, // cp.async: a group committed or waited for
-    FAMILY_BULK,       // cp.async.bulk: a copy by the asynchronous proxy
-    FAMILY_BULK_GROUP, // cp.async.bulk: a group of stores committed or waited for
-    FAMILY_FRAGMENT,   // wmma.load, wmma.store: a fragment and memory
-    FAMILY_TILES,      // ldmatrix, stmatrix: 8x8 tiles and memory
-    FAMILY_PRODUCT,    // mma, wmma.mma: by one warp
+    FAMILY_PLAIN, // computes from its operands, or has no result that matters
+    // A plain result that may carry the value of a loaded flag to the branch that the flag decides.
+    FAMILY_LOGIC,
+    FAMILY_SHUFFLE,        // shfl: a register of another lane
+    FAMILY_ACCESS,         // ld, st
+    FAMILY_ATOMIC,         // atom, red
+    FAMILY_COPY,           // cp.async
+    FAMILY_COPY_GROUP,     // cp.async: a group committed or waited for
+    FAMILY_BULK,           // cp.async.bulk: a copy by the asynchronous proxy
+    FAMILY_BULK_GROUP,     // cp.async.bulk: a group of stores committed or waited for
+    FAMILY_FRAGMENT,       // wmma.load, wmma.store: a fragment and memory
+    FAMILY_TILES,          // ldmatrix, stmatrix: 8x8 tiles and memory
+    FAMILY_PRODUCT,        // mma, wmma.mma: by one warp
     FAMILY_SPARSE_PRODUCT, // mma.sp: not drawn in the film
     FAMILY_WGMMA,          // wgmma.mma_async: by a warpgroup
     FAMILY_WGMMA_GROUP,    // wgmma: a group committed or waited for
@@ -92,8 +92,8 @@ struct op {
     int64_t imm;         // an address offset, or a constant that the operation takes
     // Further operands. ops.h says which member an operation uses.
     union {
-        const uint32_t *regs; // vectors and fragments: registers' offsets, in the order of the
-                              // operands
+        // Vectors and fragments: the offsets of their registers, in the order of the operands.
+        const uint32_t *regs;
         const void *operands; // a structure of its own, declared in ops.h
     };
     uint32_t guard;
@@ -113,9 +113,9 @@ struct op {
         };
         uint8_t mbarrier; // enum mbarrier_kind
         uint8_t rounding; // enum rounding
-        bool relaxed;     // an arrival that releases nothing
-        bool open_group;  // a wait that includes the group that is still open
-        bool of_inits;    // a fence for initialised mbarriers, and nothing else
+        bool relaxed;     // of an arrival: it releases nothing
+        bool open_group;  // of a wait: it includes the group that is still open
+        bool of_inits;    // of a fence: it is for initialised mbarriers, and nothing else
         bool takes;       // setmaxnreg: takes registers, instead of giving them back
         uint32_t locals;  // bytes of local memory of a called function's frame
     };
@@ -150,8 +150,8 @@ struct program {
         struct source_line at;
         uint8_t op_class;
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
-        uint8_t mufu; // values that a thread asks of the special function unit: two for a pair of
-                      // halves
+        // Values that a thread asks of the special function unit: two for a pair of halves.
+        uint8_t mufu;
         bool barrier, store;
         bool substitutes, signals; // counts.mufu_substitutes, counts.signals
         bool multiplies;           // adds to counts.integer_products
@@ -163,8 +163,8 @@ struct program {
         bool polls;      // a volatile load in a loop that ends by the loaded value
         const char *opcode;
         int ptx_line;
-        uint8_t name_length; // of the part of `opcode` that is its row's name, such as
-                             // "cp.async.bulk"
+        // The length of the part of `opcode` that is its row's name, such as "cp.async.bulk".
+        uint8_t name_length;
     } * insns;
     size_t insn_count;
     size_t shared_bytes;    // static shared memory, including variables of called functions
@@ -173,14 +173,15 @@ struct program {
     size_t dynamic_offset;  // where dynamic shared memory begins, after padding for its alignment
     bool tells_mbarriers;   // has copies that complete on an mbarrier
     bool narrow;            // orders accesses to global memory, somewhere, only within a CTA
-    uint8_t cell_shift;     // log2 of the bytes of the smallest access to memory, at most 4
-                            // (races/)
-    // Of a thread's local memory: what holds each frame once and the stack that the launch gives
-    // (recursion, alloca), and what the frames alone take.
-    size_t local_bytes, frames_local_bytes; // a thread's local memory
+    // log2 of the bytes of the smallest access to memory, at most 4 (races/).
+    uint8_t cell_shift;
+    // local_bytes: each function's frame once, and the stack that the launch gives (recursion,
+    // alloca). frames_local_bytes: the frames alone.
+    size_t local_bytes, frames_local_bytes; // of a thread's local memory
     bool has_alloca;
-    size_t file_bytes, frames_file_bytes; // of a warp's register file, whole and frames only
-    size_t largest_frame;                 // bytes, of a called function
+    size_t file_bytes,
+        frames_file_bytes; // bytes of a warp's register file: of all of it; of the frames alone
+    size_t largest_frame;  // bytes of the largest frame of a called function
     struct callee {
         struct function *function;
         uint32_t block; // its first block

@@ -30,8 +30,8 @@ struct trace_run { // a warp runs instructions [first, first + count), or waits 
 
 struct trace_access {
     uint32_t insn, warp, mask, bytes;
-    uint64_t run; // number of the run of its basic block: the parts of one matrix load have the
-                  // same
+    // The number of the run of its basic block: the parts of one matrix load have the same.
+    uint64_t run;
     int wavefronts, least;
     bool store;
     uint32_t at[WARP];
@@ -39,8 +39,9 @@ struct trace_access {
 
 struct trace_meeting { // an mbarrier
     uint32_t at;
-    uint64_t reached, complete; // reached: the furthest place of an arrival in this phase;
-                                // complete: the same for the phase before
+    // reached: the furthest place of an arrival in this phase; complete: the same for the phase
+    // before.
+    uint64_t reached, complete;
 };
 
 struct trace {
@@ -48,12 +49,13 @@ struct trace {
     const struct program *program;
     unsigned block[3];
     int warps;
-    uint64_t *place;   // for each warp
-    uint64_t *arrived; // for each warp, its place when it began to wait; UINT64_MAX: it does not
-                       // wait
-    uint32_t *stands;  // for each warp, the instruction that it waits at
-    uint64_t *asked;   // for each warp, its place at its first failed test of an mbarrier;
-                       // UINT64_MAX: none has failed
+    uint64_t *place; // for each warp
+    // For each warp, its place when it began to wait; UINT64_MAX: it does not wait.
+    uint64_t *arrived;
+    uint32_t *stands; // for each warp, the instruction that it waits at
+    // For each warp, its place at its first failed test of an mbarrier; UINT64_MAX: none has
+    // failed.
+    uint64_t *asked;
     struct trace_meeting *meetings;
     size_t meeting_count, meeting_capacity;
     uint64_t blocks_run;
@@ -204,8 +206,8 @@ void trace_release(struct trace *t, const struct cta *cta, unsigned id)
                 place = place > t->place[i] ? place : t->place[i];
                 continue;
             }
-            add_run(t, (struct trace_run){.from = t->arrived[i], // nothing to wait for: an empty
-                                                                 // run
+            // If the warp had nothing to wait for, its run is empty.
+            add_run(t, (struct trace_run){.from = t->arrived[i],
                                           .to = place,
                                           .warp = (uint32_t)i,
                                           .first = t->stands[i],

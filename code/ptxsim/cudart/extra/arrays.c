@@ -123,7 +123,7 @@ cudaError_t cudaFreeArray(cudaArray_t handle)
     for (struct cudaArray **a = &arrays; *a; a = &(*a)->next)
         if (*a == handle) {
             *a = handle->next;
-            // a texture of the array that is read later finds it freed.
+            // A texture of the array that is read later finds its memory freed.
             memory_free(handle->texels.data);
             free(handle);
             return cudaSuccess;

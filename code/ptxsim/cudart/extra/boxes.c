@@ -34,7 +34,7 @@ cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *p, struct task *task)
     size_t width = p->extent.width * (array ? array_element(array) : 1), depth = p->extent.depth;
     if (depth == 0)
         return cudaSuccess;
-    // If the first and the last slice are right, those between are, too.
+    // If the first and the last slice are valid, those between are, too.
     struct task last;
     error = copy_task(to.at, to.pitch, from.at, from.pitch, width, p->extent.height, p->kind, task);
     if (error == cudaSuccess)

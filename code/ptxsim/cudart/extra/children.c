@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct child *asked; // by threads of the current launch
+static struct child *asked; // requests of the threads of the current launch
 static size_t asked_count, asked_capacity;
 
 static void take_child(const struct child *child)
@@ -24,7 +24,7 @@ static cudaError_t run_child(const struct CUkern_st *parent, const struct child 
     }
     const char *name = kernel_info(child->kernel)->name;
     struct CUkern_st *kernel = kernel_named(name);
-    if (!kernel) // the host has never named this kernel, of a module that it has loaded
+    if (!kernel) // the host has never asked for this kernel of a module that it has loaded
         kernel = kernel_of(parent->binary, name);
     if (!kernel)
         return cudaErrorInvalidDeviceFunction;

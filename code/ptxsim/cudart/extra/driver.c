@@ -95,8 +95,8 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     return known;
 }
 
-// An error of the driver for one of the runtime. The errors named here (a launch's configuration,
-// for example) are none of the driver's.
+// The driver's error for an error of the runtime. Errors between the two that are named here (of a
+// launch's configuration, for example) do not exist in the driver.
 static CUresult result(cudaError_t error)
 {
     if (error < cudaErrorNoDevice && error > cudaErrorInitializationError)
@@ -375,7 +375,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 
 // ---- Modules and their functions ----------------------------------------------------------------
 
-// A module is a library; a function is one of its kernels.
+// A CUmodule is a cudaLibrary_t here, a CUfunction one of its kernels.
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                             CUjit_option *options, void **values)
 {

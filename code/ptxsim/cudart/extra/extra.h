@@ -4,7 +4,7 @@
 //   libraries.c     modules that the program loads itself
 //   arrays.c        arrays, textures, surfaces
 //   boxes.c         three-dimensional copies, also of arrays; copies between devices
-//   pools.c         memory allocated and freed in the order of a stream
+//   pools.c         memory allocated and freed in stream order
 //   children.c      kernels that kernels launch
 //   nodes.c         graphs that are built node by node
 //   driver.c        libcuda.so.1, the driver's library, as far as ordinary programs call it

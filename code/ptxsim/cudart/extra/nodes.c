@@ -450,8 +450,8 @@ compare(const struct CUgraph_st *from, const struct CUgraph_st *to, struct CUgra
     return cudaGraphExecUpdateSuccess;
 }
 
-// Takes over the tasks of a graph of the same shape: a node at one place then stands for the task
-// at that place in the other graph.
+// Takes over the tasks of a graph of the same shape: each node then stands for the task of the
+// other graph's node with the same index.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo *info)
 {

@@ -1,4 +1,4 @@
-// pools.c: memory from pools, allocated and freed in the order of a stream. Work is done when it is
+// pools.c: memory from pools, allocated and freed in stream order. Work is done when it is
 // submitted, so memory is allocated and freed at once. A pool keeps no memory in reserve; it counts
 // what is in use.
 #include "extra.h"
@@ -101,7 +101,7 @@ cudaError_t cudaFreeAsync(void *address, cudaStream_t stream)
     struct task task = {.kind = TASK_FREE};
     if (stream_captures(stream) && graph_keeps(address))
         return api_result(stream_submit(stream, &task));
-    if (!pool_owns(address)) // such memory has no order in a stream
+    if (!pool_owns(address)) // memory of no pool is not freed in stream order
         return cudaFree(address);
     if (stream_next(stream))
         order_allocation(address, true);
