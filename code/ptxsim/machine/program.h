@@ -179,9 +179,9 @@ struct program {
     // alloca). frames_local_bytes: the frames alone.
     size_t local_bytes, frames_local_bytes; // of a thread's local memory
     bool has_alloca;
-    size_t file_bytes,
-        frames_file_bytes; // bytes of a warp's register file: of all of it; of the frames alone
-    size_t largest_frame;  // bytes of the largest frame of a called function
+    // Bytes of a warp's register file: all of it; the frames alone.
+    size_t file_bytes, frames_file_bytes;
+    size_t largest_frame; // bytes of the largest frame of a called function
     struct callee {
         struct function *function;
         uint32_t block; // its first block

@@ -26,9 +26,8 @@ void global_note(struct warp *w, const struct op *op, uint64_t address, uint32_t
     const struct allocation *a = &worker->last;
     bool strong = op->order & ORDER_STRONG || op->family == FAMILY_ATOMIC;
     unsigned kind = (strong ? NOTE_STRONG_READ : NOTE_READ) + store;
-    bool early =
-        w->cta->launch->early && !w->cta->waited && !strong; // a strong access may be a message
-                                                             // between the kernels
+    // A strong access may be a message between the kernels.
+    bool early = w->cta->launch->early && !w->cta->waited && !strong;
     uint64_t at = address - a->base;
 
     memset(a->notes + kind * a->size + at, 1, bytes);
@@ -85,8 +84,8 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     unsigned long long address = at;
     const struct allocation *found = memory_find(at, bytes, &nearest);
     struct allocation block;
-    if (at >> WINDOW_SHIFT == LOCAL_WINDOW >> WINDOW_SHIFT) { // loads and stores to local memory do
-                                                              // not come here
+    // Loads and stores to local memory do not come here.
+    if (at >> WINDOW_SHIFT == LOCAL_WINDOW >> WINDOW_SHIFT) {
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
                  "%s %u bytes at offset %llu of local memory, where %s cannot go", verb, bytes,
                  address - (unsigned long long)LOCAL_WINDOW,

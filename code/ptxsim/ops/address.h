@@ -24,7 +24,7 @@ static inline bool global_span(struct warp *w, uint64_t address, uint64_t bytes)
 // Notes an access, byte by byte, in an allocation that has notes (base/notes.c).
 void global_note(struct warp *w, const struct op *op, uint64_t address, uint32_t bytes, bool store);
 
-// Notes the sectors touched by an access that global_span has just found good.
+// Notes the sectors touched by an access that global_span has just found within an allocation.
 static inline void global_touch(struct warp *w, const struct op *op, uint64_t address,
                                 uint32_t bytes, bool store)
 {

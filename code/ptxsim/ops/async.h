@@ -12,13 +12,14 @@ void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase);
 // are bound to them.
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
 // copies_open: how many copies a warp has under way. copies_spoil: spoils the copies from number
-// `first` on (struct ablation). copies_note: the copies from number `first` on are execution
-// `execution` of the ablation's log; when they arrive, it is noted there.
+// `first` on (struct ablation). copies_note: records that the copies from number `first` on are
+// execution `execution` of the ablation's log, which receives how long they were under way when
+// they arrive.
 size_t copies_open(const struct warp *w);
 void copies_spoil(struct warp *w, size_t first);
 void copies_note(struct warp *w, size_t first, size_t execution);
-// A hash of the bytes that a warp's copies from number `first` on bring; *bytes: how many bytes
-// they are.
+// A hash of the bytes that a warp's copies from number `first` on bring; *bytes gets the number of
+// these bytes.
 uint64_t copies_hash(const struct warp *w, size_t first, uint32_t *bytes);
 void copies_start(struct cta *cta);
 void copies_destroy(struct cta *cta);
@@ -40,9 +41,8 @@ void bulk_spoil(struct warp *w, const size_t open[CLUSTER_MOST]);
 size_t wgmma_open(const struct warp *w);
 void wgmma_spoil(struct warp *w, size_t first);
 void wgmma_start(struct cta *cta);
-void wgmma_finish(
-    struct cta *cta); // the CTA has ended: a fault if the warps of a warpgroup issued different
-                      // products
+// Called when the CTA has ended: a fault if the warps of a warpgroup issued different products.
+void wgmma_finish(struct cta *cta);
 void wgmma_destroy(struct cta *cta);
 
 #endif

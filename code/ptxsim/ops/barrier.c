@@ -24,8 +24,8 @@ static uint32_t waiting_at(const struct warp *w, unsigned id)
     return lanes;
 }
 
-// For race checks: the threads that waited at a barrier now know what all threads that arrived at
-// it have done.
+// For race checks: from now on, what all threads that arrived at a barrier have done is ordered
+// before what the threads that waited there do.
 static void barrier_orders(struct cta *cta, unsigned id)
 {
     struct clock **clock = &cta->barrier[id].clock;
@@ -117,8 +117,8 @@ static bool reaches(const struct program *p, uint32_t from, uint32_t to)
 void barrier_note_passing(struct warp *w, const struct group *g)
 {
     const struct program *p = w->cta->program;
-    if (!(g->mask & ~w->passed) || p->blocks[g->block].count < 2) // the block is only a branch, or
-                                                                  // the end
+    // A block with a single operation is only a branch, or the end.
+    if (!(g->mask & ~w->passed) || p->blocks[g->block].count < 2)
         return;
     for (int i = 0; i < w->group_count; ++i) {
         const struct group *o = &w->groups[i];

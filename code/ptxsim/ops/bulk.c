@@ -27,18 +27,18 @@ struct piece {
     uint8_t data[PIECE];
 };
 
-struct bulk { // a load or a store on its way
+struct bulk { // a load or a store under way
     uint8_t lane;
     struct warp *warp;
     const struct op *op;
     // A load: it is in the list of the CTA whose memory it goes to.
     uint32_t meeting, phase, count, piece_bytes;
     struct piece *pieces;
-    uint32_t issued;  // for race_issue: what reads shared memory
-    bool from_shared; // from shared memory of the CTA that issued it: the pieces are read there
-                      // when they arrive
+    uint32_t issued; // the result of race_issue, for what reads shared memory
+    // The copy is from the shared memory of the CTA that issued it: the pieces are read there when they arrive.
+    bool from_shared;
     // A store
-    uint32_t group; // the group of its thread's stores
+    uint32_t group; // its group among the stores of its thread
     uint32_t at, bytes;
     uint64_t to;
     // A copy made at the issue, since the kernel may overwrite the map; rank 0: no tensor, but bytes.
@@ -97,8 +97,8 @@ struct box {
     const struct tensor_map *map;
     int32_t from[TENSOR_RANK];
     uint32_t count[TENSOR_RANK]; // elements copied
-    uint32_t row, pitch, rows;   // row: bytes; pitch: bytes from one row to the next in shared
-                                 // memory; rows: how many
+    // row: bytes; pitch: bytes from one row to the next in shared memory; rows: how many.
+    uint32_t row, pitch, rows;
 };
 
 static struct box box_of(const struct tensor_map *map, const int32_t *from)
@@ -159,9 +159,8 @@ static void fill_outside(const struct tensor_map *m, uint8_t *row, uint32_t byte
 
 static struct piece *need_pieces(struct bulk *b, uint32_t count)
 {
-    b->pieces =
-        malloc((count ? count : 1) * sizeof *b->pieces); // never NULL, even for 0 pieces: it marks
-                                                         // a load
+    // Never NULL, even for 0 pieces: `pieces` marks a load.
+    b->pieces = malloc((count ? count : 1) * sizeof *b->pieces);
     if (!b->pieces)
         abort();
     return b->pieces;
@@ -269,7 +268,7 @@ static bool find_map(struct warp *w, char *r, const struct op *op, const struct 
     uint64_t at = lane_address(r, &o->global, lane);
     const void *from = (const void *)(uintptr_t)at;
     if (at >> WINDOW_SHIFT == PARAM_WINDOW >> WINDOW_SHIFT) {
-        from = private_memory(w, op, lane, at, 64, false); // aligned
+        from = private_memory(w, op, lane, at, 64, false); // a map is aligned to 64 bytes
         if (from &&
             !within(at - PARAM_WINDOW, sizeof *map, w->cta->program->kernel->info.param_bytes))
             from = private_memory(w, op, lane, at, sizeof *map, false);

@@ -19,8 +19,8 @@ static inline struct cta *cluster_home(struct warp *w, const struct op *op, int 
 struct cta *cluster_home_wide(struct warp *w, const struct op *op, int lane, uint64_t wide,
                               uint32_t *at);
 
-// Race checks of one lane's access to the shared memory of `home`; calls race_shared if `home` is
-// the lane's own CTA.
+// Makes the race checks of one lane's access to the shared memory of `home`; calls race_shared if
+// `home` is the lane's own CTA.
 void cluster_race(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                   uint32_t bytes, enum race_access access, const void *value);
 

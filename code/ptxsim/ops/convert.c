@@ -14,7 +14,7 @@ static int number_bytes(enum number number)
     return bytes[number];
 }
 
-// Rounds an f64 to a float with `fraction` bits and the least normal exponent `least`.
+// Rounds an f64 to a float with `fraction` bits whose least normal exponent is `least`.
 static double round_to(double a, int fraction, int least, double most, enum rounding rounding)
 {
     if (!(fabs(a) < INFINITY) || a == 0)

@@ -11,16 +11,17 @@
 
 #include <stdlib.h>
 
-struct copies {              // the copies of a warp
-    uint32_t open[WARP];     // for each lane, the number of the group that it fills
-    uint32_t bound_to[WARP]; // for each lane, a bit for each source (races/) of its copies that are
-                             // bound to mbarriers
+struct copies {          // the copies of a warp
+    uint32_t open[WARP]; // for each lane, the number of the group that it fills
+    // For each lane, a bit for each source (races/) of its copies that are bound to mbarriers.
+    uint32_t bound_to[WARP];
     size_t count, capacity;
     struct copy {
         uint32_t at, bytes, insn, group;
         uint32_t meeting; // 1 + the number of its mbarrier; 0: bound to none
-        uint32_t phase;   // its phase: complete when the mbarrier has completed more phases than
-                          // this
+        // The phase to which it is bound: complete when the mbarrier has completed more phases than
+        // this.
+        uint32_t phase;
         uint8_t lane, data[16];
         size_t execution; // 1 + its execution in an ablation's log; 0: none
         uint64_t issued;  // instructions that its warp had run at the issue
@@ -72,9 +73,9 @@ static void copy_places_of(const char *r, const struct op *op, struct copy_place
     }
 }
 
-// Whether all lanes copy whole pieces, read from consecutive addresses, and the warp knows of every
-// write to them. Most copies do: their reads are then checked and noted at once. False: each lane
-// must be checked by itself.
+// Whether all lanes copy whole pieces, read from consecutive addresses, and every earlier write to
+// them is ordered before. Most copies are so: their reads are then checked and noted at once.
+// Returns false if each lane must be checked by itself.
 static bool copy_reads_run(struct warp *w, const struct op *op, const struct copy_places *p)
 {
     const struct copy_operands *o = op->operands;
@@ -136,8 +137,8 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             reads |= 1u << i;
         }
         race_shared(w, op, 1u << i, c.at, size, RACE_ASYNC, NULL);
-        if (cta->written) // a read before the bytes arrive is reported as a race, not as
-                          // uninitialised
+        // A read before the bytes arrive is reported as a race, not as uninitialised.
+        if (cta->written)
             written_mark(cta->written, c.at, size);
         copies->list =
             array_grow(copies->list, copies->count, &copies->capacity, sizeof *copies->list);
@@ -161,8 +162,8 @@ static struct clock **clock_of_copies(struct cta *cta, const struct copy *c)
     return c->phase < m->phases ? &m->complete : &m->pending;
 }
 
-// An mbarrier that learns of a thread's copies learns of all copies that the thread has issued
-// before. So whoever sees the phase to which a lane's later copies are bound knows, too, that its
+// A phase to which a thread's copies are bound waits for all copies that the thread issued before
+// them, too. So whoever sees the phase to which a lane's later copies are bound knows that its
 // earlier copies have arrived.
 static void tell_later(struct warp *w, size_t from, int lane, uint32_t source, uint32_t stamp)
 {
@@ -228,7 +229,7 @@ void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase)
     }
 }
 
-// Lets the copies of a warp arrive that are bound to a complete phase, and those that the same
+// Makes those copies of a warp arrive that are bound to a complete phase, and those that the same
 // threads issued before them.
 static void arrive_bound(struct warp *w, uint32_t meeting, uint32_t phases, uint32_t stamp[2])
 {

@@ -31,9 +31,9 @@ struct meeting { // what is known of an mbarrier beyond its object
     // For race checks, the sources of what completes on the mbarrier: bulk loads and st.async; and
     // cp.async, a source for either parity, since a copy of the current phase may arrive before
     // those of the phase before. 0: none yet.
-    uint32_t loads, copies[2];        // copies: indexed by the phase's parity
-    struct clock *pending, *complete; // what threads know that arrived: in this phase, and in all
-                                      // phases before
+    uint32_t loads, copies[2]; // copies: indexed by the phase's parity
+    // What the threads know that have arrived: in this phase, and in all earlier phases.
+    struct clock *pending, *complete;
 };
 
 // The meeting of the mbarrier at a shared address. The pointer is valid until the next call.
@@ -43,8 +43,8 @@ struct meeting *meeting_at(struct cta *cta, uint32_t at);
 struct cta *mbarrier_home(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
                           uint32_t *at);
 
-// Adds `more` to the bytes that the phase still lacks. False after a fault: they would be more than
-// 2^20 - 1 (PTX ISA, "Tracking asynchronous operations by the mbarrier object").
+// Adds `more` to the bytes that the phase still lacks. Returns false after a fault: they would be
+// more than 2^20 - 1 (PTX ISA, "Tracking asynchronous operations by the mbarrier object").
 bool mbarrier_expect(struct warp *w, const struct op *op, int lane, uint32_t at,
                      struct mbarrier_state *s, int64_t more);
 

@@ -25,7 +25,8 @@ enum op_id {
 struct wgmma;
 // Checks and notes an access to global memory by all lanes, at consecutive addresses from `at` on,
 // `size` bytes each; stores the bytes of `lanes` there, as race_global does; lanes NULL: a read.
-// False: the access must be checked lane by lane, which notes again what has been noted by then.
+// Returns false if the access must be checked lane by lane, which notes again what has been noted
+// by then.
 typedef bool race_run_fn(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
                          const uint8_t *lanes);
 struct op_set {
@@ -35,8 +36,8 @@ struct op_set {
     op_fn *run[OP_COUNT];
 };
 extern const struct op_set ops_base, ops_avx2, ops_avx512;
-const struct op_set *
-ops_choose(void); // the best set of this CPU, or the one that PTXSIM_ISA=base|avx2|avx512 names
+// The best set for this CPU, or the one that PTXSIM_ISA=base|avx2|avx512 names.
+const struct op_set *ops_choose(void);
 
 // ---- Matrices -----------------------------------------------------------------------------------
 
@@ -87,9 +88,9 @@ struct tiles { // ldmatrix, stmatrix: 8x8 tiles of 16-bit elements
     bool store, transposed;
 };
 
-// operands: a struct matrix_memory; a struct tiles.
+// operands: of wmma_move a struct matrix_memory; of tiles_move a struct tiles.
 op_fn wmma_move, tiles_move;
-op_fn movmatrix_op; // OP_mma: operands: a struct mma
+op_fn movmatrix_op; // and OP_mma; operands: a struct mma
 
 // ---- Conversions --------------------------------------------------------------------------------
 
@@ -128,11 +129,11 @@ op_fn rounded_op; // rounds as `rounding` says; operands: an op_fn *, the operat
 
 // atomic, number, is_signed, bytes; regs: destination or NO_REGISTER, operand, second operand.
 op_fn atomic_op;
-// Applies an atomic operation to one value in memory; returns the value before. shared: it is
-// shared memory.
+// Applies an atomic operation to one value in memory; returns the value before. shared: the value
+// is in shared memory.
 uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_t b, uint64_t c,
                       bool shared);
-op_fn guarded_op; // runs `inner` for the lanes of the guard
+op_fn guarded_op; // runs `inner` for the lanes whose guard holds
 // Whether all 32 lanes take part, as they must in products and matrix accesses, whose addresses are
 // the first lane's. If not, a fault.
 bool whole_warp(struct warp *w, const struct op *op, uint32_t mask);
@@ -146,8 +147,8 @@ op_fn nothing_op;
 op_fn start_dependents_op, await_dependency_op;  // griddepcontrol
 op_fn mov_b128_op, pack_b128_op, unpack_b128_op; // regs: the two 64-bit halves, the lower first
 op_fn warp_sync_op;                              // bar.warp.sync; b: the mask of members
-op_fn vprintf_op, assert_op;                     // regs: offsets of the call's result and
-                                                 // parameters
+// regs: the offsets of the call's result and parameters.
+op_fn vprintf_op, assert_op;
 
 enum vote { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };
 
@@ -234,8 +235,8 @@ void release_barrier(struct cta *cta, unsigned id);
 void barrier_left(struct warp *w);
 
 // The barrier of a cluster, and addresses in a cluster (cluster.c). An arrival may be `relaxed`.
-// The operands of the wait are a struct barrier_operands: a CTA alone waits at that barrier of its
-// own.
+// The operands of the wait are a struct barrier_operands: a barrier of the CTA, at which a CTA
+// without a cluster waits instead.
 op_fn cluster_arrive_op, cluster_wait_op;
 op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: of the address; mapa: b is the rank
 
@@ -251,7 +252,7 @@ struct call_operands {
     uint32_t address;
     const struct callee *caller; // the callee's frame begins after this function's frame
     uint64_t local_bytes;        // of the caller: the callee's local memory begins after them
-    int moves;                   // the arguments (call_op), or the returned value (call_end_op)
+    int moves; // how many moves: of arguments (call_op), or of the returned value (call_end_op)
     struct call_move {
         uint64_t mine, its; // offsets in the caller's and the callee's local memory
         uint64_t bytes;
@@ -348,8 +349,9 @@ struct wgmma {
 // Sets of bits: the decoder gave each register a number.
 struct watch {
     int words;
-    uint64_t *touched, *written; // accumulators that are read or written; registers of any operand
-                                 // that are written
+    // touched: accumulators that are read or written; written: registers of any operand that are
+    // written.
+    uint64_t *touched, *written;
     int count;
     struct watch_use {
         int number;

@@ -88,8 +88,9 @@ SCALAR uint64_t extract(uint64_t a, uint32_t position, uint32_t length, int widt
 
 SCALAR uint64_t insert(uint64_t from, uint64_t into, uint32_t position, uint32_t length, int width)
 {
-    if (width ==
-        32) { // a machine instruction; for 64 bits ptxas makes a routine, which takes all bits
+    // For 32 bits this is a machine instruction; for 64 bits ptxas makes a routine, which takes all
+    // bits.
+    if (width == 32) {
         position &= 0xff;
         length &= 0xff;
     }
@@ -194,7 +195,7 @@ SCALAR double fused_f64(double a, double b, double c)
     return __builtin_fma(a, b, c);
 }
 
-// If one operand is NaN, the other; -0 is less than +0.
+// If one operand is NaN, the result is the other one; -0 is less than +0.
 SCALAR float min_f32(float a, float b)
 {
     float least = a < b ? a : b;
@@ -297,15 +298,14 @@ SCALAR double sum_odd(double x, double y)
     return sum;
 }
 
-// ---- Narrow floats, rounded to nearest even
-// ---------------------------------------------------------
+// ---- Narrow floats, rounded to nearest even -----------------------------------------------------
 
 SCALAR uint32_t f16_of(float a)
 {
     uint32_t bits = bits_of(a), sign = bits >> 16 & 0x8000, mag = bits & 0x7fffffff;
     uint32_t normal = (mag + 0xfff + (mag >> 13 & 1) - (UINT32_C(112) << 23)) >> 13;
-    uint32_t tiny = bits_of(float_of(mag) + 0.5f) - 0x3f000000; // an ulp of 0.5f is f16's least
-                                                                // number
+    // An ulp of 0.5f is f16's least number.
+    uint32_t tiny = bits_of(float_of(mag) + 0.5f) - 0x3f000000;
     uint32_t half = mag >= 0x47800000 ? 0x7c00 : mag >= 0x38800000 ? normal : tiny;
     return mag > 0x7f800000 ? 0x7fff : sign | half;
 }
@@ -370,7 +370,7 @@ SCALAR uint32_t e4m3_tiny(uint32_t code)
     return half > 0 ? (uint32_t)half : 0;
 }
 
-// Converts two e4m3 codes to the halves of one word; like e4m3_to_f16.
+// Converts two e4m3 codes to the halves of one word, each as e4m3_to_f16 does.
 SCALAR uint32_t e4m3_pair(uint32_t codes)
 {
     uint32_t two = (codes & 0xff) | (codes & 0xff00) << 8, mag = two & 0x007f007f;

@@ -66,8 +66,8 @@ enum { CYCLES_INSTRUCTION = 16, PATIENT_LOOKS = 16, PART_OF_WAIT = 8 };
 
 static uint64_t read_clock(struct warp *w, const struct op *op)
 {
-    const struct basic_block *block = &w->cta->program->blocks[w->next - 1]; // the block that is
-                                                                             // running
+    // The block that is running.
+    const struct basic_block *block = &w->cta->program->blocks[w->next - 1];
     uint64_t ran = (w->instructions + op->insn - block->insn) * CYCLES_INSTRUCTION;
     uint64_t effects = atomic_load_explicit(&w->cta->worker->effects, memory_order_relaxed);
     if (w->look.effects != effects || !w->look.count) {

@@ -31,7 +31,7 @@ static struct cta *find_object(struct warp *w, char *r, const struct op *op, int
     return NULL;
 }
 
-// A thread has seen phases of an mbarrier complete: lets arrive what is bound to them.
+// A thread has seen phases of an mbarrier complete: makes the copies that are bound to them arrive.
 static void see_phases(struct cta *cta, uint32_t meeting, uint32_t phases)
 {
     copies_arrive(cta, meeting, phases);
@@ -226,8 +226,8 @@ void start_dependents_op(struct warp *w, char *r, const struct op *op, uint32_t 
     w->cta->worker->starts_dependents = true;
 }
 
-// One thread's wait for the kernel before counts for all threads of all CTAs that its barriers may
-// reach, since a barrier tells others what the thread knows.
+// One thread's wait for the previous kernel counts for all threads of all CTAs that its barriers
+// may reach, since a barrier orders what it has seen before what they do.
 void await_dependency_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r, (void)op, (void)mask;

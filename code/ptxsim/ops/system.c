@@ -265,8 +265,8 @@ void malloc_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 void free_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     note_effect(w);
-    w->cta->worker->last = (struct allocation){0}; // the allocation remembered there may be this
-                                                   // block
+    // The allocation remembered there may be this block.
+    w->cta->worker->last = (struct allocation){0};
     for (; mask; mask &= mask - 1) {
         uint64_t address;
         int lane = __builtin_ctz(mask);

@@ -51,9 +51,9 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
     return (uint8_t *)(uintptr_t)at;
 }
 
-// Like locate_checked, for the usual access: to shared memory that has been written, plainly in
-// order. NULL for any other. A store is by `lanes`: neighbouring lanes store equal parts of the
-// bytes, of a power of two each.
+// Like locate_checked, for the usual access: to shared memory that has been written, within one
+// line of cells, and ordered (race_in_line). NULL for any other. A store is by `lanes`:
+// neighbouring lanes store equal parts of the bytes, of a power of two each.
 static inline uint8_t *locate_quick(struct warp *w, const struct op *op, uint32_t lanes,
                                     uint64_t at, uint32_t bytes, bool store)
 {
@@ -93,17 +93,17 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     }
     count->shared_bytes += moved;
     uint32_t offset[WARP];
+    // A window begins at a multiple of the banks, so the low half of a generic address does as
+    // well.
     for (int i = 0; i < WARP; ++i)
-        offset[i] =
-            (uint32_t)at[i]; // a window begins at a multiple of the banks, so a generic address
-                             // does as well
+        offset[i] = (uint32_t)at[i];
     if (w->cta->trace)
         trace_access(w->cta->trace, w, op->insn, offset, (int)bytes, mask, store);
     count_wavefronts(w, op, offset, bytes, mask, store);
 }
 
 // Whether a load of eight rows of 16 bytes needs no further check: it reads shared memory that has
-// been written, and is plainly in order.
+// been written, by writes that are ordered before it (race_rows).
 static bool rows_good(struct warp *w, const struct op *op, const uint64_t row[8])
 {
     const struct cta *cta = w->cta;
@@ -125,10 +125,9 @@ static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg
     uint16_t element[8][8];
     u16 *lanes = (u16 *)(r + reg);
     bool shared = false;
+    // Masked off, but equal in every call, so that count_wavefronts recognises the pattern.
     for (int i = 8; i < WARP; ++i)
-        at[i] =
-            row[0]; // masked off, but equal in every call, so that count_wavefronts recognises the
-                    // pattern
+        at[i] = row[0];
     bool good = !store && rows_good(w, op, row);
     for (int i = 0; i < 8; ++i) {
         at[i] = row[i];

@@ -25,15 +25,16 @@
 
 enum { ROW_BYTES = 32 }; // bytes of one row of an operand along k, for every type
 
-struct products { // the products of a warp
+struct products { // a warp's wgmma operations
     uint32_t open, issued, resized;
-    uint32_t registers;                  // of a thread, as set by the last setmaxnreg; 0: there was
-                                         // none
+    // Of a thread, as set by the last setmaxnreg; 0: there was none.
+    uint32_t registers;
     const struct op *last, *last_resize; // the last wgmma and setmaxnreg, for messages
     uint32_t committed, waited;          // numbers of the last product committed, and waited for
     const struct op *waits; // the operation at which the warp waits for other warps, or NULL
-    struct reads { // for race checks: what the warp had done when it had issued, or read, products
-                   // up to `number`
+    // For race checks: what the warp had done when it had issued, or read, the products up to
+    // `number`.
+    struct reads {
         uint32_t number;
         struct clock *clock;
     } * reads; // only those that some warp of the warpgroup has not waited for yet
@@ -50,8 +51,8 @@ struct products { // the products of a warp
         bool add, taken; // taken: operands have been read, at the wait of another warp
         bool spoiled;    // by struct ablation: the sign of D is inverted
         uint32_t a[4][WARP];
-        uint8_t (*early)[ROW_BYTES]; // operands that were read at the issue: 16 rows of A, then B;
-                                     // or NULL
+        // Operands that were read at the issue: 16 rows of A, then B; or NULL.
+        uint8_t (*early)[ROW_BYTES];
     } * list;
 };
 
@@ -240,8 +241,8 @@ static bool take_piece(struct warp *w, const struct pending *p, uint32_t at, enu
         if (stage != ISSUE && written_since(cta->races, at, 16, p->issued))
             race_overwritten(w, op, 0, at, 16, p->issued);
         race_shared(w, op, ~0u, at, 16, stage == OTHERS_WAIT ? RACE_LOOK : RACE_READ, NULL);
-        *proxy = *proxy && !race_proxy(w, op, 0, cta, at, 16, false); // at most one report for each
-                                                                      // operand
+        // At most one report for each operand.
+        *proxy = *proxy && !race_proxy(w, op, 0, cta, at, 16, false);
     }
     if (to)
         memcpy(to, cta->shared + at, 16);
@@ -541,8 +542,8 @@ static void complete(struct warp *w, size_t done)
     }
     if (news) {
         note_reads(w, p->waited);
-        race_acquire(w, ~0u,
-                     w->clock ? p->reads[p->read_count - 1].clock : NULL); // of all lanes
+        // All lanes acquire the reads of these products.
+        race_acquire(w, ~0u, w->clock ? p->reads[p->read_count - 1].clock : NULL);
     }
     forget_reads(first, count);
     p->fenced = false;
@@ -624,8 +625,7 @@ void wgmma_fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         memset(products->dirty, 0, (size_t)products->words * sizeof *products->dirty);
 }
 
-// ---- Registers used between the issue and the wait
-// ---------------------------------------------------
+// ---- Registers used between the issue and the wait ----------------------------------------------
 
 static void report_uses(struct warp *w, const struct op *op, const struct watch *watch,
                         const struct pending *p)

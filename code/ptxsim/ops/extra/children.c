@@ -162,8 +162,8 @@ void device_malloc_op(struct warp *w, char *r, const struct op *op, uint32_t mas
 void device_free_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     note_effect(w);
-    w->cta->worker->last = (struct allocation){0}; // the allocation remembered there may be this
-                                                   // block
+    // The allocation remembered there may be this block.
+    w->cta->worker->last = (struct allocation){0};
     for (; mask; mask &= mask - 1) {
         int lane = __builtin_ctz(mask);
         uint64_t address = argument(w, r, op, lane, 1, 8);

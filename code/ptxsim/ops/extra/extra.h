@@ -20,8 +20,8 @@ struct texture_operands { // offsets of registers in the frame
 
 op_fn texture_op; // operands: a struct texture_operands
 op_fn gather_op;  // operands: a struct texture_operands
-op_fn surface_op; // operands: a struct texture_operands. bytes, vector: of the access; width: of a
-                  // register
+// operands: a struct texture_operands. bytes, vector: of the access; width: of a register.
+op_fn surface_op;
 
 // ---- Products with a sparse A (sparse.c) --------------------------------------------------------
 
@@ -34,8 +34,7 @@ struct sparse_mma { // mma.sp, whose A stores half of its columns
 };
 op_fn mma_sparse_op; // operands: a struct sparse_mma
 
-// ---- Requests of device code to the runtime (children.c), with the operands of system.h
-// -------------
+// ---- Requests of device code to the runtime (children.c), with the operands of system.h ---------
 
 op_fn child_params_op, child_launch_op, child_copy_op;
 op_fn device_malloc_op, device_free_op, stream_create_op, peek_error_op, get_error_op;

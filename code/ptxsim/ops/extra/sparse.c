@@ -69,7 +69,7 @@ static uint64_t metadata_of(const char *r, const struct sparse_mma *t, int g, in
     return bits;
 }
 
-// Finds the column of each stored element of a row. False if the metadata is not valid.
+// Finds the column of each stored element of a row. Returns false if the metadata is not valid.
 static bool find_places(const struct sparse_mma *t, uint64_t metadata, int stored,
                         int place[STORED])
 {

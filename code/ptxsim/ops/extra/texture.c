@@ -133,8 +133,8 @@ static bool read_texel(struct warp *w, const struct op *op, int lane, const stru
 
 // ---- tex, tld4 -----------------------------------------------------------------------------------
 
-static int64_t whole(double value) // NaN becomes 0; a value far outside of the texture remains
-                                   // outside
+// Rounds towards zero. NaN becomes 0; a value far outside of the texture remains outside.
+static int64_t whole(double value)
 {
     const double most = 1 << 30;
     return value != value ? 0 : (int64_t)fmin(fmax(value, -most), most);

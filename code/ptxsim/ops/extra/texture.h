@@ -19,11 +19,12 @@ struct texture { // or a surface
     bool is_surface;
     bool constant; // no kernel can write it, so its reads cannot race
     // Of a texture, not of a surface:
-    bool linear_memory;             // for tex1Dfetch: reads past its ends give 0
-    bool normalised_coordinates;    // coordinates run from 0 to 1, not from 0 to the size
-    bool normalised_values, filter; // normalised_values: integers are read as 0 to 1 or -1 to 1;
-                                    // filter: linear
-    uint8_t mode[3];                // enum address_mode
+    bool linear_memory;          // for tex1Dfetch: reads past its ends give 0
+    bool normalised_coordinates; // coordinates run from 0 to 1, not from 0 to the size
+    // normalised_values: integers are read as 0 to 1, or -1 to 1; filter: the linear filter is
+    // used.
+    bool normalised_values, filter;
+    uint8_t mode[3]; // enum address_mode
     float border[4];
 };
 

@@ -30,13 +30,14 @@ struct video {
     enum video_then then;
     int parts; // results in a word: 1, 2 or 4
     bool signed_d, signed_a, signed_b, saturate;
-    bool wrap;              // vshl, vshr: the amount is taken modulo 32; otherwise it is at most 32
-    int scale;              // vmad: how many bits the result is shifted right
-    uint8_t a[4], b[4];     // one result: the lowest bit of the part; several: the part's number,
-                            // where b's parts follow a's
+    bool wrap; // vshl, vshr: the amount is taken modulo 32; otherwise it is at most 32
+    int scale; // vmad: how many bits the result is shifted right
+    // One result: the lowest bit of the part; several: the part's number, where b's parts follow
+    // a's.
+    uint8_t a[4], b[4];
     uint8_t a_bits, b_bits; // 8, 16 or 32
-    uint8_t mask, d_at, d_bits; // mask: results that are kept; d_at, d_bits: where a single result
-                                // is merged into c
+    // mask: results that are kept; d_at, d_bits: where a single result is merged into c.
+    uint8_t mask, d_at, d_bits;
 };
 
 op_fn video_op; // operands: a struct video

@@ -177,8 +177,8 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// The checks of a regular access that is not traced. False: they do not prove the access right, and
-// each lane must be checked.
+// The checks of a regular access that is not traced: of written bytes, and of races. Returns false
+// if they do not prove the access right; each lane must then be checked.
 static inline __attribute__((always_inline)) bool
 FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size,
                 const enum shape shape, const bool store)
@@ -194,9 +194,9 @@ FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t
     return true;
 }
 
-// An access of a regular shape that is plainly in order and reads only written bytes: most accesses
-// of most kernels. Takes the addresses directly from their register. False for any other access,
-// with nothing done.
+// Makes an access of a regular shape that shared_good, where the CTA is checked, proves right: most
+// accesses of most kernels. Takes the addresses directly from their register. Returns false for any
+// other access, with nothing done.
 static inline __attribute__((always_inline)) bool
 FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t size,
                  const bool store)
@@ -216,9 +216,9 @@ FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, co
     count->wavefronts += shape == SHAPE_SAME && parts > 1 && !store ? parts / 2 : parts;
     uint8_t *shared = cta->shared + at, *lanes = (uint8_t *)r + op->d;
     if (store) {
+        // All lanes store to one address: the last lane's value stays.
         if (shape == SHAPE_SAME)
-            memcpy(shared, lanes + (WARP - 1) * size, size); // all lanes store to one address: the
-                                                             // last lane's value stays
+            memcpy(shared, lanes + (WARP - 1) * size, size);
         else
             memcpy(shared, lanes, WARP * size);
         note_effect(w);
@@ -230,7 +230,8 @@ FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, co
     return true;
 }
 
-// Whether a load by all lanes from arbitrary addresses is right in every lane; if so, notes it.
+// Whether a load by all lanes from arbitrary addresses is aligned, in bounds, of written bytes and
+// free of races; if so, notes it for the race checks.
 static inline __attribute__((always_inline)) bool
 FN(scattered_good)(struct warp *w, const struct op *op, const uint32_t at[WARP],
                    const uint32_t size)
@@ -246,10 +247,11 @@ FN(scattered_good)(struct warp *w, const struct op *op, const uint32_t at[WARP],
     }
     if (bad || !within(high, size, cta->shared_bytes))
         return false;
-    bool all = !cta->written || // an access within a few lines, as most that share a row are
+    // An access within 256 bytes, as by lanes that share a row, is checked as a whole.
+    bool all = !cta->written ||
                (high - low < 256 && written_all(cta->written, low, high - low + size));
-    for (int i = 0; !all && i < WARP; ++i) // each is aligned to its size: its bits are within 32
-                                           // bits of the map
+    // Each access is aligned to its size: its bits are within 32 bits of the map.
+    for (int i = 0; !all && i < WARP; ++i)
         unwritten |= ~(((const u32 *)cta->written)[at[i] >> 5] >> (at[i] & 31)) &
                      ((1u << size) - 1);
     return !unwritten && (!cta->races || FN(race_scattered)(w, op, at, size, low, high));
@@ -321,9 +323,9 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         if (cta->races && !FN(race_regular)(w, op, at[0], size, shape == SHAPE_SAME, store))
             FN(race_lanes)(w, op, at[0], size, shape == SHAPE_SAME, store, lanes);
         if (store) {
+            // All lanes store to one address: the last lane's value stays.
             if (shape == SHAPE_SAME)
-                memcpy(shared, lanes + (WARP - 1) * size, size); // all lanes store to one address:
-                                                                 // the last lane's value stays
+                memcpy(shared, lanes + (WARP - 1) * size, size);
             else
                 memcpy(shared, lanes, WARP * size);
             if (cta->written)
@@ -425,7 +427,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         race_observed(w, mask);
     if (store && changed)
         note_effect(w);
-    if (!store && op->order) // it may wait for a flag that another CTA sets
+    if (!store && op->order) // the warp may wait for a flag that another CTA sets
         w->yields = true;
     if (!store && !unpacked)
         FN(unpack)(r, op, mask, lanes);

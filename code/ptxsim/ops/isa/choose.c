@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// A library built together with a chapter has only the set of the machine that built it
-// (mk/simulator.mk): the other sets are NULL.
+// A library built together with a chapter has only the operations for the instruction set of the machine that built it
+// (mk/simulator.mk): the pointers to the other sets are NULL.
 #pragma weak ops_base
 #pragma weak ops_avx2
 #pragma weak ops_avx512

@@ -1,6 +1,6 @@
-// race_runs.h: race checks of whole-warp accesses. Each instruction set's file includes it before
-// access.h. An access that these loops cannot prove to be in order goes to race_shared or
-// race_global, lane by lane.
+// race_runs.h: race checks of whole-warp accesses. Each instruction set's file includes it before access.h. An access
+// that these loops cannot prove to be ordered after all earlier conflicting ones goes to race_shared or race_global,
+// lane by lane.
 #include "ptxsim/races/cells.h"
 
 // ---- Shared memory ------------------------------------------------------------------------------
@@ -12,7 +12,7 @@ static inline bool FN(writes_ordered)(struct races *s, const struct warp_clock *
     return latest_ordered(c, l) || (l->stamp >= RACE_FOREIGN && race_line_arrived(s, c, line));
 }
 
-// Whether all reads of a line by a warp later than `stamp` belong to one run.
+// Whether a warp's reads of a line after `stamp` all belong to the run `run`.
 static inline bool FN(only_run)(const struct read_plane *plane, uint32_t line, uint32_t run,
                                 uint32_t stamp)
 {
@@ -20,8 +20,8 @@ static inline bool FN(only_run)(const struct read_plane *plane, uint32_t line, u
     return r->older <= stamp && (!r->cells || (!r->lanes && r->run == run));
 }
 
-// Whether the cells prove an access by all lanes to be in order. Lane i accesses the 1 << per cells
-// from cell + (i << per) on.
+// Whether the cells prove every earlier conflicting access to be ordered before an access by all lanes. Lane i accesses
+// the 1 << per cells from cell + (i << per) on.
 static __attribute__((noinline)) bool
 FN(run_ordered)(const struct warp *w, uint32_t cell, uint32_t per, bool store)
 {
@@ -30,7 +30,7 @@ FN(run_ordered)(const struct warp *w, uint32_t cell, uint32_t per, bool store)
     uint32_t warp = (uint32_t)w->index, first = warp * WARP, bad = 0, n = WARP << per;
     uint32_t line = cell >> LINE_SHIFT, end = (cell + n - 1) >> LINE_SHIFT;
     const uint32_t *ws = s->write_stamp + cell, *wt = s->write_thread + cell;
-    bool written = true, read = true, own = true; // own: no other warp has written lately
+    bool written = true, read = true, own = true; // own: each line was last written by this warp
     for (uint32_t i = line; i <= end; ++i) {
         written &= FN(writes_ordered)(s, c, i);
         own &= s->writes[i].warp == warp;
@@ -65,8 +65,8 @@ FN(run_ordered)(const struct warp *w, uint32_t cell, uint32_t per, bool store)
     return !bad;
 }
 
-// Checks and notes an access by all lanes to consecutive addresses from `at` on, `size` bytes each.
-// False, with nothing done, if it is not plainly in order.
+// Checks and notes an access by all lanes to consecutive addresses from `at` on, `size` bytes each. Returns false, with
+// nothing done, if the lines and cells do not prove it to be ordered after all earlier conflicting accesses.
 static inline __attribute__((always_inline)) bool
 FN(race_run)(struct warp *w, const struct op *op, uint32_t at, uint32_t size, const bool store)
 {
@@ -83,7 +83,7 @@ FN(race_run)(struct warp *w, const struct op *op, uint32_t at, uint32_t size, co
         return false;
     for (uint32_t i = first_line; i <= last_line; ++i) {
         const struct latest *ws = &s->writes[i], *rs = &s->reads[i];
-        // In order, too, if the last accesses were this warp's, by each lane to the same cells.
+        // It is ordered, too, if the last accesses were this warp's, by each lane to the same cells.
         good &= latest_ordered(c, ws) || (ws->warp == warp && ws->run == run + 1);
         good &= !store || latest_ordered(c, rs) ||
                 (rs->warp == warp && FN(only_run)(plane, i, run, c->least[warp]));
@@ -122,8 +122,8 @@ static __attribute__((noinline)) bool FN(race_run_store)(struct warp *w, const s
     return FN(race_run)(w, op, at, size, true);
 }
 
-// An access of a regular shape. same: all lanes read at `at`; otherwise lane after lane from `at`
-// on.
+// Checks an access of a regular shape. same: all lanes read at `at`; otherwise each lane's bytes follow those of the
+// lane before, from `at` on.
 static inline __attribute__((always_inline)) bool
 FN(race_regular)(struct warp *w, const struct op *op, uint32_t at, uint32_t size,
                                     bool same, bool store)
@@ -133,7 +133,7 @@ FN(race_regular)(struct warp *w, const struct op *op, uint32_t at, uint32_t size
                    : FN(race_run_load)(w, op, at, size);
 }
 
-// Checks an access that is not plainly in order, lane by lane, and reports what is wrong.
+// Checks lane by lane an access that race_regular has not proven to be ordered, and reports what is wrong.
 static __attribute__((noinline)) void FN(race_lanes)(struct warp *w, const struct op *op,
                                                      uint32_t at, uint32_t size, bool same,
                                                      bool store, const uint8_t *lanes)
@@ -185,8 +185,8 @@ static __attribute__((noinline)) bool FN(race_near)(struct warp *w, const struct
     return true;
 }
 
-// A read by all lanes, each somewhere from `low` to `high`, aligned and within shared memory.
-// False, with nothing done, if the lines do not prove it to be in order.
+// Checks and notes a read by all lanes, each somewhere from `low` to `high`, aligned and within shared memory. Returns
+// false, with nothing done, if the lines do not prove all earlier writes to be ordered before it.
 static inline __attribute__((always_inline)) bool
 FN(race_scattered)(struct warp *w, const struct op *op, const uint32_t at[WARP],
                    const uint32_t size, uint32_t low, uint32_t high)
@@ -267,8 +267,8 @@ static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t c
     return !far;
 }
 
-// Like note_read of race_global, for n cells at once; the warp knows of no access to them by
-// another CTA. A reader that finds both parties of a cell taken is added to the crowd.
+// Like note_read (races/global.c), for n cells at once, where no access to them by another CTA is ordered before the
+// warp's. A reader that finds both parties of a cell taken is added to the crowd.
 static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
                            uint32_t skip, uint32_t per, uint32_t insn)
 {
@@ -402,8 +402,8 @@ static inline bool FN(all_open)(const struct series_log *log, const uint64_t at[
     return size <= PAGE;
 }
 
-// Notes a read of open pages as part of a series. False, with nothing noted, if the read does not
-// continue a series.
+// Notes a read of open pages: as part of the instruction's series, if it continues that, or as the first of a new one.
+// Returns false, with nothing noted, if the read cannot be part of a series.
 static __attribute__((noinline)) bool FN(race_series)(struct warp *w, const struct op *op,
                                                       const uint64_t at[WARP], uint32_t size,
                                                       uint32_t lanes)

@@ -67,8 +67,8 @@ static void FN(shfl)(ARGUMENTS)
 
 // ---- Matrix products ----------------------------------------------------------------------------
 
-enum { MATRIX_STRIDE = 32 }; // elements of a row of a matrix laid out in rows: m, n and k are at
-                             // most 32
+// Elements of a row of a matrix laid out in rows: m, n and k are at most 32.
+enum { MATRIX_STRIDE = 32 };
 
 // The bits of an e4m3 code, moved to where a half has its own, are the code's value divided by 2^8,
 // except for NaN.
@@ -172,8 +172,8 @@ static inline void FN(matrix_rows)(const char *r, const struct matrix *f, float 
         return;
     }
     for (int k = 0; k < f->distinct; ++k) {
-        _Alignas(64) float value[4 * WARP] = {0}; // zeroed, since GCC 14 cannot see how much is
-                                                  // filled in
+        // Zeroed, since GCC 14 cannot see how much is filled in.
+        _Alignas(64) float value[4 * WARP] = {0};
         float *to = rows + f->row[k] * MATRIX_STRIDE + f->column[k];
         FN(matrix_floats)(r + f->regs[k], f->type, value);
         if (f->per == 4)

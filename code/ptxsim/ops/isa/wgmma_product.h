@@ -9,8 +9,8 @@
 // Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.)
 
 enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT = 25, WGMMA_NONE = -16000 };
-enum { WGMMA_LOW = -100, WGMMA_HIGH = 126 }; // exponents between which all terms, scaled or not,
-                                             // are floats
+// Exponents between which all terms, scaled or not, are floats.
+enum { WGMMA_LOW = -100, WGMMA_HIGH = 126 };
 
 static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_type type,
                              bool negate, float *value)
@@ -107,8 +107,8 @@ FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b, const int16_t *
             most[j] = e > most[j] ? e : most[j];
         }
     for (int j = 0; j < WGMMA_WIDE; ++j) {
-        most[j] = most[j] < WGMMA_NONE / 2 ? WGMMA_LOW : most[j]; // each product has a factor of
-                                                                  // zero
+        // For columns where each product has a factor of zero.
+        most[j] = most[j] < WGMMA_NONE / 2 ? WGMMA_LOW : most[j];
         far |= most[j] < WGMMA_LOW || most[j] > WGMMA_HIGH;
     }
     for (int j = 0; far && j < WGMMA_WIDE; ++j)
@@ -156,8 +156,8 @@ static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw,
     _Alignas(64) float a[16 * WGMMA_K], columns[WGMMA_N * WGMMA_K], b[WGMMA_K * WGMMA_N];
     _Alignas(64) float c[16 * WGMMA_N];
     _Alignas(64) int16_t ae[16 * WGMMA_K], be[WGMMA_K * WGMMA_N];
-    int n = (t->n + WGMMA_WIDE - 1) / WGMMA_WIDE * WGMMA_WIDE; // rounded up: columns past the last
-                                                               // are zero
+    // Rounded up: columns past the last are zero.
+    int n = (t->n + WGMMA_WIDE - 1) / WGMMA_WIDE * WGMMA_WIDE;
     bool half = t->d_type == MATRIX_F16;
     FN(wgmma_values)(a_raw, 16, t->k, t->a_type, t->negate_a, a);
     FN(wgmma_values)(b_raw, t->n, t->k, t->b_type, t->negate_b, columns);
