@@ -230,8 +230,8 @@ static void decode_access(struct decoder *d, bool store)
     set_order(d, op);
     op->cluster = has(d, MOD_shared_cluster);
     this_insn(d)->element = op->bytes;
-    if (address.space != SPACE_LOCAL && address.space != SPACE_PARAM) // in memory of the thread
-                                                                      // itself there are no races
+    // In memory of the thread itself there are no races.
+    if (address.space != SPACE_LOCAL && address.space != SPACE_PARAM)
         note_size(d, element * count);
 }
 
@@ -295,8 +295,8 @@ static void decode_atomic(struct decoder *d, bool returns)
     bool swaps = need_atomic(d) == ATOMIC_CAS, exchanges = need_atomic(d) == ATOMIC_EXCHANGE;
     if (has(d, MOD_v2) || has(d, MOD_v4) || has(d, MOD_v8) || bytes < 2 || bytes > 8)
         unsupported(d);
-    policy_operand(d, at + 2 + swaps + has(d, MOD_complete_tx_bytes)); // red.async has an mbarrier
-                                                                       // as well
+    // red.async has an mbarrier as well.
+    policy_operand(d, at + 2 + swaps + has(d, MOD_complete_tx_bytes));
     uint32_t *regs = arena_alloc(&d->program->arena, 3 * sizeof *regs);
     regs[0] = NO_REGISTER;
     // An exchange whose result is unused is a store.

@@ -240,7 +240,7 @@ void decode_shift_right(struct decoder *d) // shr.b32 fills with zeros
 
 // ---- Comparison ---------------------------------------------------------------------------------
 
-// Widens to f32, where the comparison is exact, the operand of a comparison of halves at *place;
+// For a comparison of halves: widens the operand at *place to f32, where the comparison is exact.
 // part 1: the upper half of a pair.
 static void widen(struct decoder *d, enum modifier type, int part, uint32_t *place)
 {
@@ -333,8 +333,8 @@ void decode_setp(struct decoder *d)
     }
     uint32_t place = destination(d, to, 0);
     if (simple) {
-        d->program->ops[d->program->op_count - 1].d = place; // lets the operation write the
-                                                             // predicate itself
+        // Lets the operation write the predicate itself.
+        d->program->ops[d->program->op_count - 1].d = place;
         return;
     }
     emit_plain(d, OP_mov_pred, place, yes, 0, 0);

@@ -166,7 +166,7 @@ static void decode_block(struct decoder *d, const struct flow_block *block)
     this_block(d)->count = (uint32_t)(p->op_count - this_block(d)->first);
 }
 
-// The end of a function, which control or a label there may reach, returns.
+// Adds a return at the end of a function, which control may reach, or a jump to a label there.
 static void decode_end(struct decoder *d)
 {
     d->call_end = NULL;
@@ -205,8 +205,8 @@ static void decode_function(struct decoder *d, struct callee *callee)
     d->function = callee->function;
     d->frame = FRAME_FIXED;
     d->constant_count = 0;
-    d->scratch_at =
-        take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 4 * WARP, 64); // and the carry of add.cc
+    // The scratch slots, and the carry of add.cc.
+    d->scratch_at = take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 4 * WARP, 64);
     spell_function(d);
     struct flow_block *blocks = find_blocks(d, &count);
     number_watched(d);

@@ -97,7 +97,7 @@ enum modifier {
 extern const char *const modifier_names[MODIFIER_COUNT];
 
 enum { NUMBER_NONE = -1, MATRIX_NONE = -1 };
-struct type { // a modifier as a type; no type: bytes is -1, and the others are NONE
+struct type { // a modifier as a type; if it is no type, bytes is -1, and the others are NONE
     int8_t bytes;
     uint8_t op_class;
     int8_t number, pair, matrix; // enum number; enum number of a pair's halves; enum matrix_type
@@ -112,12 +112,12 @@ static inline bool is_pair(enum modifier type) // f16x2 and the like
 enum { NAME_SLOTS = 4096 }; // a power of two, much larger than the number of names
 struct names {
     const void *list; // rows, whose first member is a name
-    size_t row;       // bytes of one
+    size_t row;       // bytes of a row
     int count;
-    int16_t slots[NAME_SLOTS]; // hash table of 1 + the row's index; collisions use the next free
-                               // slot
-    bool ready;                // the table has been filled; protected by the runtime's lock, which
-                               // is held while decoding
+    // A hash table of 1 + the row's index; collisions use the next free slot.
+    int16_t slots[NAME_SLOTS];
+    // The table has been filled; protected by the runtime's lock, which is held while decoding.
+    bool ready;
 };
 // The index of the row with this name; -1: the list has none.
 int find_name(struct names *names, const char *text, size_t length);
@@ -136,9 +136,9 @@ struct spelling {
     int count;
     const char *word[MOST_MODIFIERS]; // "shared", "v2", "u32"
     enum modifier modifier[MOST_MODIFIERS];
-    uint64_t set[(MODIFIER_COUNT + 63) / 64]; // a bit for each modifier, other than MOD_NONE, that
-                                              // the opcode has
-    struct spelling *next;                    // the next spelling with the same hash
+    // A bit for each modifier, other than MOD_NONE, that the opcode has.
+    uint64_t set[(MODIFIER_COUNT + 63) / 64];
+    struct spelling *next; // the next spelling with the same hash
 };
 
 struct constant {
@@ -154,7 +154,7 @@ struct decoder {
     const struct op_set *ops;
     struct callee *callee;
     struct function *function;
-    const struct insn *insn; // being decoded
+    const struct insn *insn; // the instruction that is being decoded
     const struct spelling *spelling;
     struct spelling *spellings[SPELLINGS]; // hash table of all spellings so far
     const struct spelling **spelled;       // the spelling of each instruction of the function
@@ -167,8 +167,8 @@ struct decoder {
     int scratch_used;
     size_t op_capacity, block_capacity, place_capacity;
     const struct call_operands *call_end;
-    int *watched; // for each register, its number among those that wgmma uses, or -1; NULL: no
-                  // wgmma
+    // For each register, its number among those that wgmma uses, or -1; NULL: no wgmma.
+    int *watched;
     bool *accumulates;
     int watched_words;
     struct arena temporary; // memory for decoding a function, freed with the decoder
@@ -184,11 +184,10 @@ __attribute__((noreturn)) void unsupported(struct decoder *d); // names the inst
 // Fails unless the module's target is at least `arch`, as ptxas requires for this instruction.
 void needs_arch(struct decoder *d, int arch);
 
-// ---- The parts of an opcode as written (spelling.c)
-// ------------------------------------------------
+// ---- The parts of an opcode as written (spelling.c) ---------------------------------------------
 
-const struct spelling *spelling_of(const struct decoder *d,
-                                   const struct insn *insn); // from d->spelled
+// The spelling of an instruction, from d->spelled.
+const struct spelling *spelling_of(const struct decoder *d, const struct insn *insn);
 bool is_wgmma(const struct spelling *s);
 
 // The functions below read the instruction that is being decoded.
@@ -198,8 +197,8 @@ static inline bool has(const struct decoder *d, enum modifier m)
 }
 enum modifier modifier_at(const struct decoder *d, int index); // MOD_NONE past the ends
 enum modifier last_modifier(const struct decoder *d);          // in most opcodes, the type
-bool is_signed(const struct decoder *d);                       // of the type at the end of the
-                                                               // opcode
+// Whether the type at the end of the opcode is signed.
+bool is_signed(const struct decoder *d);
 bool is_store(const struct decoder *d);
 enum space memory_space(const struct decoder *d); // the space that the opcode names
 
@@ -210,8 +209,8 @@ const struct opcode *opcode_find(const char *text);
 // The spelling of an instruction, made when its opcode is first used; fails on too many modifiers.
 const struct spelling *spell(struct decoder *d, const struct insn *insn);
 void spell_function(struct decoder *d); // fills d->spelled for all instructions of d->function
-enum op_class classify(const struct decoder *d); // the class of the instruction that is being
-                                                 // decoded
+// The class of the instruction that is being decoded.
+enum op_class classify(const struct decoder *d);
 void decode_insn(struct decoder *d);
 
 // ---- Operands and operations (operands.c) -------------------------------------------------------
@@ -224,20 +223,20 @@ struct insn_info *this_insn(struct decoder *d);
 uint32_t take(struct decoder *d, size_t bytes, size_t align);
 uint32_t constant(struct decoder *d, uint64_t value, int bytes);
 uint32_t scratch(struct decoder *d);
-// Add an operation: emit by its function, emit_id by its enum op_id. It runs under the
+// These add an operation: emit by its function, emit_id by its enum op_id. It runs under the
 // instruction's guard, unless it is `plain`. The pointer is valid until the next operation is
 // added.
 struct op *emit(struct decoder *d, op_fn *run, int plain);
 struct op *emit_id(struct decoder *d, int id);
 struct op *emit_plain(struct decoder *d, int id, uint32_t to, uint32_t a, uint32_t b, uint32_t c);
-uint64_t immediate(struct decoder *d, const struct operand *o, int bytes); // the bits of a literal,
-                                                                           // `bytes` wide
+// The bits of a literal, `bytes` wide.
+uint64_t immediate(struct decoder *d, const struct operand *o, int bytes);
 int special_find(const char *name); // an enum special; -1: there is none
 bool is_local(const struct decoder *d, const struct variable *v);
 // An operand of the instruction by its index; fails if there is none.
 const struct operand *operand(struct decoder *d, int index);
-// The place in the frame of an operand of `bytes` for each lane (0: a predicate): one that is read,
-// one that is written.
+// The place in the frame of an operand of `bytes` bytes for each lane (0: a predicate). source: of
+// one that is read; destination: of one that is written.
 uint32_t source(struct decoder *d, const struct operand *o, int bytes);
 uint32_t destination(struct decoder *d, const struct operand *o, int bytes);
 // Like source, for an instruction that reads the low bytes of a register that may be wider than
@@ -265,14 +264,13 @@ void set_address(struct op *op, const struct address *address);
 enum atomic need_atomic(struct decoder *d);
 void set_atomic(struct decoder *d, struct op *op);
 
-static inline bool is_word(const struct decoder *d, int index,
-                           const char *word) // of the opcode, at
-                                             // `index`
+// Whether the opcode's word at `index` is `word`.
+static inline bool is_word(const struct decoder *d, int index, const char *word)
 {
     return index < d->spelling->count && !strcmp(d->spelling->word[index], word);
 }
-int need_type(struct decoder *d, enum modifier type); // a type's bytes; fails if the modifier is no
-                                                      // type
+// A type's bytes; fails if the modifier is not a type.
+int need_type(struct decoder *d, enum modifier type);
 // The operation whose name is these parts, for example OP_setp_lt_s32 for "setp", "lt", "s32";
 // empty parts are skipped. -1: there is none.
 int find_parts(const char *a, const char *b, const char *c);
@@ -323,21 +321,21 @@ struct flow_block {
     const struct label *many; // brx: the list of its targets
     bool exits;               // control never runs on into the next block
     enum sync_kind sync;
-    // sets of registers: used before they are defined, defined, live at the block's start
+    // Sets of registers: used before they are defined, defined, live at the block's start.
     uint64_t *use, *def, *in;
 };
 
 typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
 
 void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data);
-struct flow_block *find_blocks(struct decoder *d, size_t *count); // the blocks of d->function;
-                                                                  // fills d->block_of
+// The blocks of d->function; fills d->block_of.
+struct flow_block *find_blocks(struct decoder *d, size_t *count);
 // Whether some instruction of the function uses the register of an operand.
 bool is_used(struct decoder *d, const struct operand *o);
 // Whether a load is in a loop, and its value only decides branches, as that of a polled flag does.
 bool asks_again(struct decoder *d, const struct insn *load);
 void number_watched(struct decoder *d); // fills d->watched
-void allocate_registers(struct decoder *d, struct flow_block *blocks,
-                        size_t count); // fills d->slot
+// Fills d->slot.
+void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count);
 
 #endif

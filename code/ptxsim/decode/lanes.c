@@ -53,8 +53,8 @@ void decode_vote(struct decoder *d)
     emit_vote(d, true);
 }
 
-void decode_vote_here(struct decoder *d) // without .sync: among the lanes that happen to be
-                                         // together
+// Without .sync: among the lanes that happen to be together.
+void decode_vote_here(struct decoder *d)
 {
     emit_vote(d, false);
 }

@@ -17,7 +17,7 @@ static void visit_operand(struct decoder *d, const struct operand *o, bool defin
         visit(d, o->pair, defines, data);
 }
 
-// Calls `visit` for every register that an instruction names, those that it reads first.
+// Calls `visit` for every register that an instruction names: first for those that it reads.
 void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data)
 {
     enum result result = spelling_of(d, insn)->opcode->result;
@@ -27,8 +27,8 @@ void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit
     if (insn->guard >= 0)
         visit(d, insn->guard, false, data);
     if (defines && insn->count) {
-        if (insn->guard >= 0 || result == RESULT_UPDATES) // where the guard is off, the register
-                                                          // keeps its value
+        // Where the guard is off, the register keeps its value.
+        if (insn->guard >= 0 || result == RESULT_UPDATES)
             visit_operand(d, &insn->operands[0], false, visit, data);
         visit_operand(d, &insn->operands[0], true, visit, data);
     }
@@ -105,8 +105,8 @@ struct flow_block *find_blocks(struct decoder *d, size_t *count)
                                                                                      : SYNC_NONE;
             at++;
         }
-        d->block_of[i] =
-            i < n ? (int)at - 1 : (int)blocks; // a label at the very end leads to the last exit
+        // A label at the very end leads to the last exit.
+        d->block_of[i] = i < n ? (int)at - 1 : (int)blocks;
         if (at)
             list[at - 1].end = i < n ? i + 1 : n;
     }
@@ -269,9 +269,9 @@ static struct interval *find_intervals(struct decoder *d, struct flow_block *blo
             visit_registers(d, &f->insns[i], note_interval, &l);
         }
     }
+    // A product may write it until a later wait: it keeps its place for the whole function.
     for (size_t i = 0; i < f->reg_count && d->watched; ++i)
-        if (d->accumulates[i]) // a product may write it until a later wait: it keeps its place for
-                               // the whole function
+        if (d->accumulates[i])
             intervals[i] = (struct interval){(int)i, 0, f->insn_count};
     return intervals;
 }
@@ -330,7 +330,7 @@ void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t cou
     struct interval *intervals = find_intervals(d, blocks, count, words);
     d->slot = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->slot);
     for (size_t i = 0; i < f->reg_count; ++i)
-        d->slot[i] = d->scratch_at; // if the register is never used
+        d->slot[i] = d->scratch_at; // for registers that are never used
     qsort(intervals, f->reg_count, sizeof *intervals, by_start);
     // Lists of free places for each size: predicates, 2, 4, 8 and 16 bytes.
     struct place {

@@ -89,8 +89,8 @@ void decode_mov(struct decoder *d)
     } else {
         uint32_t place = destination(d, to, bytes);
         uint32_t value = source(d, from, bytes);
-        if (from->kind == OPERAND_NAME && d->scratch_used) // %tid.x and the like: the operation
-                                                           // writes the destination itself
+        // %tid.x and the like: the operation writes the destination itself.
+        if (from->kind == OPERAND_NAME && d->scratch_used)
             d->program->ops[d->program->op_count - 1].d = place;
         else
             emit_plain(d, move_id(d, bytes), place, value, 0, 0);

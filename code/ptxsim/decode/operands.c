@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- Errors, and the block and instruction being decoded
-// -----------------------------------------
+// ---- Errors, and the block and instruction being decoded ----------------------------------------
 
 __attribute__((noreturn, format(printf, 2, 3))) void fail(struct decoder *d, const char *format,
                                                           ...)

@@ -24,10 +24,10 @@ enum operand_kind {
     OPERAND_REGISTER,  // reg
     OPERAND_IMMEDIATE, // value; is_float: the bits of an f64, to be narrowed by decode/
     OPERAND_NAME,      // a variable, function, label or special register, + value
-    OPERAND_ADDRESS,   // [reg + value] or [name + value], reg < 0: without a register; `count`
-                       // coordinates
-    OPERAND_VECTOR,    // {…} or (…): `count` operands, from `elements` on
-    OPERAND_SINK,      // _
+    // [reg + value] or [name + value], reg < 0: without a register; `count` coordinates.
+    OPERAND_ADDRESS,
+    OPERAND_VECTOR, // {…} or (…): `count` operands, from `elements` on
+    OPERAND_SINK,   // _
 };
 
 struct operand {
@@ -45,9 +45,9 @@ struct operand {
 struct source_line {
     const char *file;
     int line;
-    const char *callers; // where the line's function is inlined, " (called at FILE:LINE, …)"; "":
-                         // it is not inlined
-    bool in_library;     // the instruction itself is in CUB, Thrust or CUTLASS
+    // Where the line's function is inlined, " (called at FILE:LINE, …)"; "": it is not inlined.
+    const char *callers;
+    bool in_library; // the instruction itself is in CUB, Thrust or CUTLASS
 };
 
 struct insn {

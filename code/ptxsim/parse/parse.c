@@ -33,8 +33,8 @@ struct scope_register {
     int vector;       // how many registers, in a row, the name stands for; 0: one
 };
 
-struct register_parameter { // a parameter that the body of a .func has in a register: its .param
-                            // variable
+// A parameter that the body of a .func has in a register: its .param variable.
+struct register_parameter {
     const char *param;
     int reg;
     bool returned;
@@ -60,7 +60,7 @@ struct parser {
     size_t register_count, register_capacity;
     struct location *locations;
     size_t location_count, location_capacity;
-    size_t function_locations; // the first of the current function
+    size_t function_locations; // the first location of the current function
     int location;
     int scope;
     int unit; // this text's number in the module
@@ -703,7 +703,8 @@ static void parse_value(struct parser *p, struct variable *v, size_t element, si
     *at += element;
 }
 
-// Parses what follows the state space: [.align n] .type name [dims] [= value]; neither ';' nor ','.
+// Parses what follows the state space: [.align n] .type name [dims] [= value]; leaves a ';' or ','
+// after it unread.
 static struct variable *parse_variable(struct parser *p, enum space space)
 {
     struct variable *v = arena_alloc(&p->module->arena, sizeof *v);
@@ -1005,8 +1006,8 @@ static const char *callers_of(struct parser *p, int location)
     return arena_text(&p->module->arena, text, used);
 }
 
-// Of a line and the lines at which its function is inlined, the innermost that is not in a header
-// of the toolkit.
+// Of a source line and the lines at which its function is inlined, the innermost that is not in a
+// header of the toolkit.
 static struct source_line user_line(struct parser *p, int location)
 {
     struct source_line found = {"", 0, "", false};
@@ -1051,7 +1052,7 @@ static void parse_pragma(struct parser *p)
     advance(p);
 }
 
-// `name: .branchtargets a, b;`, `.calltargets f, g;`, `.callprototype (…) _ (…);`
+// Parses `name: .branchtargets a, b;`, `.calltargets f, g;`, `.callprototype (…) _ (…);`
 static bool parse_label_directive(struct parser *p, const char *name)
 {
     if (accept(p, ".callprototype")) {
@@ -1455,7 +1456,7 @@ static bool operand_is_shared(struct module *m, const struct function *f, int sc
     return found || (v && v->space == SPACE_SHARED && !v->dynamic);
 }
 
-// Whether a function uses a shared variable of the module; calls: or calls any function.
+// Whether a function uses a shared variable of the module or, if `calls`, calls any function.
 static bool names_shared(struct module *m, const struct function *f, bool calls)
 {
     for (size_t i = 0; i < f->insn_count; ++i) {
