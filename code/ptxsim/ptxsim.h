@@ -128,7 +128,7 @@ struct counts {
 const uint64_t *counts_find(const struct counts *counts, const char *name);
 
 struct line_counts {  // one source line
-    const char *file; // as in the PTX's .file (the chapter, through #line)
+    const char *file; // the name in the PTX's .file (the chapter, through #line)
     int line;
     struct counts counts;
 };
@@ -147,7 +147,7 @@ enum fault_kind {
     FAULT_TRAP,
     FAULT_ASSERT,
     FAULT_INTERNAL,
-    FAULT_COPY, // this and the next two are made by the host (cudart/)
+    FAULT_COPY, // the host (cudart/) makes this kind and the next two
     FAULT_FREE,
     FAULT_ORDER
 };
@@ -204,7 +204,7 @@ struct touched_span {
     unsigned kinds; // bit k for enum note k; 0: no access
 };
 struct touched {                // the accesses of a launch
-    struct touched_span *spans; // for each instruction; freed by the caller of the launch
+    struct touched_span *spans; // a span for each instruction; freed by the caller of the launch
     size_t count;
     bool starts_dependents; // a thread has executed griddepcontrol.launch_dependents
 };
@@ -272,7 +272,7 @@ struct ablation {
     // loaded, each counted once. busiest: sectors loaded by the CTA that loads most.
     struct part_of_memory {
         uint64_t first, bytes;
-        uint8_t *seen; // for each sector, whether it was loaded
+        uint8_t *seen; // for each sector, whether it has been loaded
     } parts[2];
     uint64_t distinct, busiest;
     // SPOIL_PRODUCTS, if `logs`: sectors loaded from global memory by all warps, and by those warps
@@ -289,8 +289,8 @@ struct launch {
     // The barrier's memory of a cooperative launch, zeroed; 0: the launch is not cooperative.
     uint64_t grid_memory;
     const struct gpu *gpu; // the GPU that special registers describe (image/gpus.h); NULL: an L4
-    size_t stack_bytes;    // for each thread, for recursion and alloca; 0: a default
-    int registers;         // of a thread, in the machine code; 0: unknown
+    size_t stack_bytes;    // a thread's stack, for recursion and alloca; 0: a default
+    int registers;         // registers of a thread in the machine code; 0: unknown
     int threads;           // threads of the host; 0: one for each core
     unsigned schedule;     // seed of the order in which warps take turns; 0: round robin
     // Basic blocks without an effect after which a warp's loop is taken for endless; 0: a default.
@@ -302,12 +302,12 @@ struct launch {
     bool libraries;
     bool races;       // reports races in shared and global memory
     bool strict;      // an atomic operation without .acquire orders nothing before a fence
-    bool mine;        // of races, reports only those in the program's own files (races/)
+    bool mine;        // reports only those races that are in the program's own files (races/)
     uint64_t reports; // reports by a host thread after which the launch is stopped; 0: a million
     void (*note)(const struct fault *fault); // called with each further fault; may be NULL
     // Receives what the threads print, when the launch is over; NULL: it goes to stdout.
     void (*print)(const char *text, size_t bytes);
-    size_t print_bytes; // of printed text that are kept, like a GPU's buffer; 0: all
+    size_t print_bytes; // bytes of printed text that are kept, like a GPU's buffer; 0: all
     // Called now and then by each host thread with the number of ended CTAs. Returns true to stop
     // the launch. May be NULL.
     bool (*tick)(uint64_t ended, uint64_t ctas);

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct allocation **allocations; // by base, live and freed
+// Live and freed allocations, sorted by their base addresses.
+static struct allocation **allocations;
 static size_t allocation_count, allocation_capacity;
 
 size_t memory_rank(uint64_t address)

@@ -110,7 +110,7 @@ struct allocation {
     uint8_t *sectors_read, *sectors_written;
     // One flag for each byte: 0 until the host or a kernel writes that byte; NULL: not tracked.
     uint8_t *defined;
-    uint8_t *notes; // for each enum note, one flag for each byte; NULL: not noted (notes.c)
+    uint8_t *notes; // for each enum note, a flag for each byte; NULL: no notes are kept (notes.c)
 };
 
 // The live allocation that contains [address, address + bytes), else NULL. In the latter case
@@ -157,8 +157,9 @@ void memory_mark(void *to, const void *from, size_t bytes);
 // How many bytes of a copy's source in device memory come before the first byte that was never
 // written: all of them, if every byte was written or the allocation is not tracked.
 size_t memory_written(const void *from, size_t bytes);
-size_t memory_in_use(void);   // bytes of device and managed memory
-size_t memory_capacity(void); // of the simulated device, or less if the host cannot give so much
+size_t memory_in_use(void); // bytes of device and managed memory
+// Bytes of the simulated device's memory, or less if the host cannot give so much.
+size_t memory_capacity(void);
 
 // ---- What the host may not touch (host.c) -------------------------------------------------------
 
@@ -174,7 +175,7 @@ void memory_open(void);
 // them is passed to `touched`, with the address of the instruction that makes it; then the access is made, and the
 // program goes on.
 void memory_shut(uint64_t address, uint64_t bytes, bool reads);
-void memory_unshut(void); // also opens the pages
+void memory_unshut(void); // opens these pages, and forgets them
 void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruction));
 
 // ---- Notes of what is accessed (notes.c) --------------------------------------------------------

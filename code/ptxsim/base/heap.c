@@ -16,7 +16,7 @@ static struct {
     size_t limit, used, grains, cursor;
     uint64_t base;
     uint8_t *map;
-    uint64_t *size; // for the grain where a block begins: the block's bytes
+    uint64_t *size; // for each grain where a block begins, the block's bytes
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 8 << 20};
 
 bool heap_limit(size_t bytes)

@@ -20,7 +20,7 @@ static const size_t GAP = (size_t)1 << 20;
 // moves from run to run. So kernels see the same addresses in every run.
 static const uint64_t FIRST_ADDRESS = UINT64_C(0x200000000000),
                       LAST_ADDRESS = UINT64_C(0x300000000000);
-static const size_t L4_MEMORY = (size_t)23034 << 20; // as an L4 reports it
+static const size_t L4_MEMORY = (size_t)23034 << 20; // bytes of memory, as an L4 reports them
 
 static size_t device_bytes;
 static uint64_t freed[FREED_KEPT]; // ring of the base addresses of freed allocations

@@ -92,7 +92,8 @@ static void write_all(FILE *file)
         write_kernel(file, k);
         comma = ",";
     }
-    fprintf(file, "],\n\"fault_blocks\":["); // for each fault; null if it belongs to no block
+    // For each fault its block; null if it belongs to no block.
+    fprintf(file, "],\n\"fault_blocks\":[");
     for (int i = 0; i < fault_count; ++i)
         if (faults[i].has_block)
             fprintf(file, "%s[%u,%u,%u]", i ? "," : "", faults[i].block[0], faults[i].block[1],
@@ -156,7 +157,7 @@ void report_fault(const struct fault *fault)
         memcpy(faults[fault_count].block, fault->at.block, sizeof fault->at.block);
         ++fault_count;
     }
-    write_report(); // in case the program aborts
+    write_report(); // written now, in case the program aborts
 }
 
 void complain_of_host(enum fault_kind kind, bool reported, const struct host_line *line,

@@ -93,7 +93,7 @@ bool device_becomes(int arch)
     gpu_in_a_sentence(other, name, sizeof name);
     complain("the program loads PTX for sm_%d: the simulated GPU is %s from now on", arch, name);
     device = other;
-    properties.totalGlobalMem = 0; // to be filled in again
+    properties.totalGlobalMem = 0; // properties are filled in again
     return true;
 }
 

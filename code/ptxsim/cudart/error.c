@@ -26,7 +26,7 @@ int driver_enter(void)
 int api_enter(void)
 {
     driver_enter();
-    if (depth == 1) // not a call by the driver's library
+    if (depth == 1) // the call is the program's, not one by the driver's library
         runtime_called = runtime_called_here = true;
     return 1;
 }

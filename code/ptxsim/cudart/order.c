@@ -41,13 +41,14 @@ struct operation {
     const char *what;       // "a copy"; for a kernel, "kernel", and its name follows
     char stream[TIMELINE_NAME];
     unsigned timeline;
-    uint32_t count; // its number within its timeline
+    uint32_t count; // the operation's number within its timeline
     struct order_clock knows;
     struct callers callers; // the calls of the program that submitted it
     struct note_run *runs;  // bytes it has accessed, by address
     size_t run_count, run_capacity;
-    const void *stub;            // for a kernel: the function that the host calls
-    const struct kernel *kernel; // not NULL: `touched` has the accesses of each instruction
+    const void *stub; // for a kernel: the function that the host calls
+    // If not NULL, `touched` has the accesses of each of its instructions.
+    const struct kernel *kernel;
     struct touched touched;
     bool for_host; // the host may touch some of the bytes
 };

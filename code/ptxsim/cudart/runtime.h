@@ -113,8 +113,9 @@ struct binary { // a fat binary: usually one source file
     bool separate;         // compiled separately (-rdc=true), and linked to machine code only
     bool loaded, unloaded; // loaded at run time by the program itself (extra/libraries.c)
     struct module *module; // NULL until first needed
-    struct image cubin;    // of the arch closest below the device's; data NULL: there is none
-    cudaError_t error;     // why there is no module
+    // Machine code for the arch closest below the device's; data NULL: there is none.
+    struct image cubin;
+    cudaError_t error; // why there is no module
     struct binary *next;
 };
 // The module of a fat binary, parsed when first needed. An error is explained only once.
@@ -142,12 +143,12 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
     unsigned told;       // a bit for each limit (launches.c) whose excess was reported
     // Sums over all launches, for the report.
     uint64_t launches, dram_bytes;
-    unsigned grid[3], block[3]; // of the last launch
+    unsigned grid[3], block[3]; // shape of the last launch
     size_t dynamic_shared_bytes;
     struct counts counts;
     struct line_counts *lines;
     size_t line_count;
-    struct CUkern_st *next; // in the list of all kernels
+    struct CUkern_st *next; // the next in the list of all kernels
     struct CUkern_st *next_launched;
 };
 
@@ -157,7 +158,7 @@ struct CUkern_st *kernel_register(struct binary *binary, const void *host, const
 // kernel_launched: the list of the kernels that were launched, in the order of their first launches.
 // kernel_was_launched: adds one, at its first launch.
 struct CUkern_st *kernel_launched(void);
-void kernel_was_launched(struct CUkern_st *kernel); // for the first time
+void kernel_was_launched(struct CUkern_st *kernel); // called at its first launch
 // Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
 // Registers of a kernel without machine code, estimated from its PTX; the user is told once.
@@ -319,10 +320,10 @@ void order_drop(struct order_clock *clock);
 enum { TIMELINE_NAME = 32 };
 struct timeline { // does one operation after another: a stream, or a chain of a graph's nodes
     char name[TIMELINE_NAME];
-    unsigned index; // its index in clocks
+    unsigned index; // the timeline's index in clocks
     bool begun;
     bool starts_dependents;           // its last kernel lets the next one begin early
-    struct order_clock knows, before; // before: what that kernel knew when it began
+    struct order_clock knows, before; // before: what its last kernel knew when it began
 };
 void timeline_begin(struct timeline *t, const char *name);
 void timeline_end(struct timeline *t);
@@ -377,7 +378,7 @@ struct tips { // nodes of a graph, after which the next work of a stream comes
 struct CUevent_st {
     unsigned flags;
     bool recorded;
-    unsigned long long capture_id; // of the capture it was last recorded in, else 0
+    unsigned long long capture_id; // the capture that it was last recorded in; 0: none
     struct CUstream_st *stream;    // the stream in that capture
     struct tips tips;              // the stream's tips at that time
     struct order_clock knows;      // operations done before it, when it was last recorded
@@ -394,15 +395,16 @@ bool event_remove(const struct CUevent_st *event); // false: there was no such e
 struct CUgraphNode_st {
     struct task task;
     struct CUgraph_st *graph;
-    size_t index;                        // index in its graph
-    const struct CUgraphNode_st *source; // in a graph to be launched: the node it was made from
-    struct CUgraphNode_st **after;       // what it depends on
+    size_t index; // index in its graph
+    // In a graph to be launched, the node that this one was made from.
+    const struct CUgraphNode_st *source;
+    struct CUgraphNode_st **after; // what it depends on
     size_t after_count;
     size_t chain; // number of its chain of nodes that follow each other
     // While the graph is launched: all operations that are done when this node is.
     struct order_clock done;
-    struct CUgraphNode_st *copy; // while the graph is copied: this node's copy
-    void **arguments;            // as cudaGraphKernelNodeGetParams gave them; or NULL
+    struct CUgraphNode_st *copy; // this node's copy, while the graph is copied
+    void **arguments; // its arguments, as cudaGraphKernelNodeGetParams gave them; or NULL
 };
 struct CUgraph_st {
     struct CUgraphNode_st **nodes;
@@ -424,7 +426,7 @@ void graph_remove_last(struct CUgraph_st *graph);
 // order.
 cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st **copy);
 struct CUgraphExec_st {
-    struct CUgraph_st *graph; // with its nodes in launch order
+    struct CUgraph_st *graph; // the graph, with its nodes in launch order
 };
 cudaError_t graph_run(struct CUgraph_st *graph); // runs its tasks in that order
 void graph_free(cudaGraph_t graph);

@@ -18,14 +18,14 @@ struct CUstream_st {
     struct timeline time;
     // While capturing:
     struct CUgraph_st *capture; // NULL: not capturing; shared by all streams of the capture
-    bool into;                  // in the origin: the program gave a graph to capture into
+    bool into;                  // in the origin: whether the program gave a graph to capture into
     unsigned long long capture_id;
     struct tips tips;                // nodes after which its next work comes
     struct tips late;                // the same among the nodes of deferred work
     struct CUstream_st *origin;      // the stream that began the capture
     bool unjoined;                   // the stream has work that the origin does not depend on yet
-    bool invalid;                    // in the origin: a forbidden call has been made
-    enum cudaStreamCaptureMode mode; // in the origin
+    bool invalid;                    // in the origin: whether a forbidden call has been made
+    enum cudaStreamCaptureMode mode; // in the origin: the capture's mode
     pthread_t thread;                // in the origin: the thread that began the capture
     struct CUstream_st *next;
 };
@@ -144,7 +144,7 @@ cudaError_t capture_broken(cudaStream_t handle, cudaError_t error)
 // of it, these are run, with all nodes that they come after: those submitted last come first, as
 // far as the order allows.
 static struct CUgraph_st *late; // the graph; NULL: no work is deferred
-static bool *late_done;         // for each node, whether it has been run
+static bool *late_done;         // for each node of `late`, whether it has been run
 // The number of the graph, since an event may belong to a node of an earlier one.
 static unsigned late_round = 1;
 enum { MOST_LATE = 1024 }; // most nodes: a GPU's queues are finite, too
@@ -197,7 +197,7 @@ static void late_run(const struct tips *until)
             --i;
             continue;
         }
-        task_run(&late->nodes[i - 1]->task); // its fault, if any, is kept
+        task_run(&late->nodes[i - 1]->task); // the task's fault, if any, is kept
         late_done[i - 1] = true;
         i = late->count;
     }

@@ -97,7 +97,7 @@ static void write_shared(void)
             module_symbol(module, v->name, &found, &size))
             share(v->name, found, size);
     for (struct shared *s = shared; s < shared + shared_count; ++s) {
-        if (!memory_find((uint64_t)(uintptr_t)s->at, s->size, NULL) || // it has been freed
+        if (!memory_find((uint64_t)(uintptr_t)s->at, s->size, NULL) || // the memory has been freed
             (s->told ? !memcmp(s->told, s->at, s->size) : is_zeros(s->at, s->size)))
             continue;
         s->told = s->told ? s->told : checked_alloc(malloc(s->size));

@@ -107,7 +107,7 @@ void decode_rounded(struct decoder *d)
     decode_by_name(d, d->spelling->base, true);
 }
 
-void decode_mad(struct decoder *d) // for floats it is fma
+void decode_mad(struct decoder *d) // mad of floats is fma
 {
     decode_by_name(d, is_float(last_modifier(d)) ? "fma" : "mad", true);
 }

@@ -37,7 +37,7 @@ static void emit_mbarrier(struct decoder *d, enum mbarrier_kind kind)
     if (d->insn->count > returns + 1)
         o->operand = source(d, operand(d, returns + 1), waits && !o->parity ? 8 : 4);
     else if (kind == MBARRIER_INIT || waits || has(d, MOD_expect_tx) || kind == MBARRIER_COMPLETE)
-        operand(d, returns + 1); // there is no such operand: fails
+        operand(d, returns + 1); // the operand is missing: operand() fails
     struct address address = address_operand(d, operand(d, returns), memory_space(d));
     if (address.space != SPACE_SHARED && address.space != SPACE_GENERIC)
         unsupported(d);

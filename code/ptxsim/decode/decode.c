@@ -123,7 +123,7 @@ static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_
     size_t at = first;
     bool any = false;
     for (; at < end && !is_wgmma(d->spelled[at]); ++at, ++n.insn)
-        if (f->insns[at].guard < 0) // under a guard it may not execute
+        if (f->insns[at].guard < 0) // an instruction under a guard may not execute
             visit_registers(d, &f->insns[at], note_watched, &n);
     for (int i = 0; i < d->watched_words; ++i)
         any |= n.watch.touched[i] | n.watch.written[i];
@@ -135,7 +135,7 @@ static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_
         if (watch->count)
             memcpy(watch->uses, n.watch.uses, (size_t)watch->count * sizeof *watch->uses);
         struct op *op = emit(d, watch_op, 0);
-        op->run = watch_op; // not under this instruction's guard
+        op->run = watch_op; // the watch is not under this instruction's guard
         op->inner = NULL;
         op->family = FAMILY_PLAIN;
         op->operands = watch;
@@ -151,7 +151,7 @@ static void decode_block(struct decoder *d, const struct flow_block *block)
     struct program *p = d->program;
     add_block(d, block);
     if (d->call_end) {
-        d->insn = &leave; // not under the call's guard
+        d->insn = &leave; // the end of the call is not under the call's guard
         emit(d, call_end_op, 0)->operands = d->call_end;
         d->call_end = NULL;
     }

@@ -31,7 +31,7 @@ struct decoder;
 // ---- Tables (table.c) ---------------------------------------------------------------------------
 
 struct signature {          // the operands of an operation
-    uint8_t operands;       // their number; 0: the operation has a decoder of its own
+    uint8_t operands;       // how many operands; 0: the operation has a decoder of its own
     uint8_t plain, a, b, c; // bytes for each lane; plain: as in struct op
 };
 extern const struct signature signatures[OP_COUNT];
@@ -70,7 +70,7 @@ struct opcode { // a row of opcodes.def
 struct system_call {
     const char *name;
     op_fn *run;
-    uint8_t bytes[6]; // of the result, unless there is none, and of each argument
+    uint8_t bytes[6]; // bytes of the result, unless there is none, and of each argument
     bool heap;        // uses the heap of device code
 };
 
@@ -131,7 +131,7 @@ enum { SCRATCH_SLOTS = 16, SCRATCH_BYTES = 256, MOST_MODIFIERS = 16, SPELLINGS =
 // An opcode as written, for example "ld.shared.v2.u32", taken apart once and kept for all its uses.
 struct spelling {
     const char *text;
-    const struct opcode *opcode; // its row of opcodes.def
+    const struct opcode *opcode; // the opcode's row in opcodes.def
     const char *base;            // "ld"
     int count;
     const char *word[MOST_MODIFIERS]; // "shared", "v2", "u32"
@@ -143,7 +143,7 @@ struct spelling {
 
 struct constant {
     uint64_t value;
-    uint8_t bytes; // for each lane; 0: a predicate
+    uint8_t bytes; // bytes for each lane; 0: a predicate
     uint32_t at;
 };
 
@@ -196,7 +196,7 @@ static inline bool has(const struct decoder *d, enum modifier m)
     return d->spelling->set[m / 64] >> m % 64 & 1;
 }
 enum modifier modifier_at(const struct decoder *d, int index); // MOD_NONE past the ends
-enum modifier last_modifier(const struct decoder *d);          // in most opcodes, the type
+enum modifier last_modifier(const struct decoder *d); // the last modifier, in most opcodes the type
 // Whether the type at the end of the opcode is signed.
 bool is_signed(const struct decoder *d);
 bool is_store(const struct decoder *d);

@@ -161,7 +161,8 @@ void decode_isspacep(struct decoder *d)
 
 // ---- Conversions --------------------------------------------------------------------------------
 
-static enum modifier result_type(const struct decoder *d) // of cvt{.how}.to.from: the type `to`
+// The type `to` of cvt{.how}.to.from.
+static enum modifier result_type(const struct decoder *d)
 {
     return modifier_at(d, d->spelling->count - 2);
 }

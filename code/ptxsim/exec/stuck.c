@@ -73,7 +73,7 @@ static bool is_stuck(struct warp *w, uint64_t effects)
 {
     uint64_t limit = w->cta->launch->spin ? w->cta->launch->spin : MOST_STEPS;
     if (!w->group_count || pick_group(w) < 0)
-        return true;                   // it has ended, or waits at a barrier
+        return true;                   // the warp has ended, or waits at a barrier
     uint64_t turns = w->turns & 0xfff; // this part of `turns` decides which group runs (pick_group)
     if (!w->loop.watched || w->loop.effects != effects) {
         w->loop.watched = true;
@@ -338,16 +338,18 @@ static struct warp *busiest(struct cta *cta)
     return best;
 }
 
-struct loop {                    // a warp's loop in its outermost function, as far as it was seen
-    uint32_t frame, first, from; // its lowest block, and the block that jumped back to that one
-    uint32_t last;               // the block that the warp ran last
+struct loop { // a warp's loop in its outermost function, as far as it was seen
+    uint32_t frame, first,
+        // first: the loop's lowest block; from: the block that jumped back to it.
+        from;
+    uint32_t last; // the block that the warp ran last
     bool any, closed;
 };
 
 static void note_block(struct loop *loop, const struct group *g)
 {
     if (loop->any && g->frame > loop->frame)
-        return; // it is in a function that the loop calls
+        return; // the group is in a function that the loop calls
     if (!loop->any || g->frame < loop->frame || g->block < loop->first)
         *loop = (struct loop){.frame = g->frame, .first = g->block, .last = g->block, .any = true};
     else if (g->block == loop->first) {

@@ -29,7 +29,7 @@
 #include <string.h>
 
 enum {
-    WORDS_MAX = 6 << 20, // of events and patterns: a page must stay below 8 MB
+    WORDS_MAX = 6 << 20, // words of events and patterns: a page must stay below 8 MB
     FAULTS_MAX = 32,
     SLOTS = 1 << 14, // slots of the hash table of patterns
 };
@@ -46,7 +46,7 @@ struct film_report {
     // write, and a copy under way.
     bool party, wrote, pending;
     bool global;     // the accesses are to global memory: `at` is a byte of `allocation`
-    unsigned cta[3]; // of the other access
+    unsigned cta[3]; // the CTA of the other access
     uint32_t thread, bytes;
     uint64_t at;
     int64_t allocation;
@@ -63,7 +63,7 @@ struct film {
     uint32_t shared_bytes;
     int warps;
     bool cut;     // events were left out: more came than are kept
-    bool *wanted; // for each instruction, whether its values are asked for; NULL: for none
+    bool *wanted; // for each instruction, whether its values are shown; NULL: no values are
     int64_t *words;
     size_t word_count, word_capacity, last_block;
     uint32_t events;

@@ -52,7 +52,7 @@ struct warp {
     uint64_t stack[WARP];
     struct text printed; // what printf has printed
     uint64_t turns;
-    uint64_t instructions;     // that the warp has run, without the block under way
+    uint64_t instructions;     // how many the warp has run, without the block under way
     struct warp_clock *clock;  // NULL: races are not checked
     struct copies *copies;     // cp.async operations under way; NULL until the first
     struct products *products; // wgmma operations under way; NULL until the first
@@ -96,7 +96,7 @@ enum { CLUSTER_BARRIER = NAMED_BARRIERS, WARPGROUP_BARRIER };
 struct cluster {
     int size;
     unsigned shape[3];
-    struct cta *cta[MOST_CLUSTER]; // by rank
+    struct cta *cta[MOST_CLUSTER]; // the CTAs, by rank
     // For race checks, what the threads know that have arrived at the cluster's barrier: in this
     // phase (pending), and in all earlier phases (complete).
     struct world *pending, *complete;
@@ -109,7 +109,7 @@ struct cta {
     unsigned index[3];
     uint64_t number;
     struct cluster *cluster; // NULL: the CTA is in none
-    int rank;                // in the cluster
+    int rank;                // the CTA's rank in its cluster
     bool left;               // all of its threads have ended
     // Whether one of its threads has waited (griddepcontrol.wait) for the kernel before.
     bool waited;
@@ -118,7 +118,7 @@ struct cta {
     uint8_t *shared, *written; // written: a bit for each byte of `shared`; NULL: not checked
     uint32_t shared_bytes;
     struct {
-        uint32_t arrived, expected; // in threads, whole warps; expected 0: all warps
+        uint32_t arrived, expected; // how many threads, in whole warps; expected 0: all warps
         // bar.red: lanes that have arrived, and those whose predicate is true.
         uint32_t lanes, yes;
         struct clock *clock; // what the threads that have arrived have done
@@ -188,12 +188,12 @@ struct worker { // one host thread
     bool finished;
     struct insn_counts *insns;
     struct block_counts *blocks;
-    struct pattern *patterns;   // for each instruction
+    struct pattern *patterns;   // for each instruction, its last irregular shared access
     struct allocation last;     // the allocation that was accessed last
     struct touched_span *spans; // for each instruction; NULL: not asked for (launch.touched)
     bool starts_dependents;     // one of its threads has executed griddepcontrol.launch_dependents
     struct race_log races;
-    struct global_races *global_races; // of the launch
+    struct global_races *global_races; // the launch's
     // Recently used pages of global memory, each at the index: its number % LAST_PAGES.
     struct page *pages[LAST_PAGES];
     struct series_log *series;  // its series of reads (races/cells.h)

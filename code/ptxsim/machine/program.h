@@ -184,7 +184,7 @@ struct program {
     size_t largest_frame; // bytes of the largest frame of a called function
     struct callee {
         struct function *function;
-        uint32_t block; // its first block
+        uint32_t block; // the callee's first block
         size_t frame_bytes, constants_at, constant_bytes, local_bytes;
         int live_words;  // 4-byte words: the most that its registers hold at one point
         char *constants; // immediates, copied for each lane, at the end of the frame

@@ -49,10 +49,10 @@ struct trace {
     const struct program *program;
     unsigned block[3];
     int warps;
-    uint64_t *place; // for each warp
+    uint64_t *place; // each warp's place
     // For each warp, its place when it began to wait; UINT64_MAX: it does not wait.
     uint64_t *arrived;
-    uint32_t *stands; // for each warp, the instruction that it waits at
+    uint32_t *stands; // the instruction at which each warp waits
     // For each warp, its place at its first failed test of an mbarrier; UINT64_MAX: none has
     // failed.
     uint64_t *asked;

@@ -38,7 +38,7 @@ struct bulk { // a load or a store under way
     // The copy is from the shared memory of the CTA that issued it: the pieces are read there when they arrive.
     bool from_shared;
     // A store
-    uint32_t group; // its group among the stores of its thread
+    uint32_t group; // the store's group among the stores of its thread
     uint32_t at, bytes;
     uint64_t to;
     // A copy made at the issue, since the kernel may overwrite the map; rank 0: no tensor, but bytes.

@@ -159,7 +159,7 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
                           k);
     }
     if (k->to == NUMBER_TF32 && (raw & 0x7fffffff) > 0x7f800000)
-        return raw & 0xffffe000; // also cuts a NaN's payload
+        return raw & 0xffffe000; // the mask also cuts a NaN's payload
     double a;
     if (k->from == NUMBER_F16)
         a = f16_to_f32((uint32_t)raw & 0xffff);

@@ -54,7 +54,7 @@ static void arrive_copy(struct warp *w, const struct copy *c, uint32_t source, u
     race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, source, stamp);
 }
 
-struct copy_places { // for each lane
+struct copy_places { // the addresses of each lane's copy
     uint64_t to[WARP], from[WARP];
     uint32_t used[WARP]; // bytes read from the source; the rest is filled with zeros
 };

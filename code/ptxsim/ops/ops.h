@@ -52,7 +52,7 @@ enum matrix_type {
     MATRIX_F32,
     MATRIX_S32,
     MATRIX_F64,
-    MATRIX_S4, // for this and the next two, an element of struct matrix is a whole byte
+    MATRIX_S4, // in a struct matrix, an element of this type and the next two is a whole byte
     MATRIX_U4,
     MATRIX_B1
 };
@@ -71,7 +71,7 @@ struct matrix {
 struct mma {
     struct matrix a, b, c, d;
     int m, n, k;
-    bool differ;   // of single bits: counts bits that differ, instead of bits that are both set
+    bool differ;   // for single bits: counts bits that differ, instead of bits that are both set
     bool saturate; // integer sums stop at the ends of s32 instead of wrapping
 };
 
@@ -251,7 +251,7 @@ struct call_operands {
     int callee; // -1: the address of the function is in the register `address`
     uint32_t address;
     const struct callee *caller; // the callee's frame begins after this function's frame
-    uint64_t local_bytes;        // of the caller: the callee's local memory begins after them
+    uint64_t local_bytes;        // the caller's bytes: the callee's local memory begins after them
     int moves; // how many moves: of arguments (call_op), or of the returned value (call_end_op)
     struct call_move {
         uint64_t mine, its; // offsets in the caller's and the callee's local memory
@@ -303,9 +303,9 @@ struct mbarrier_operands {
 
 struct bulk_operands {
     bool tensor, store;
-    bool from_shared; // from shared memory to another CTA, whose address is in `global`
+    bool from_shared; // a copy from shared memory to another CTA, whose address is in `global`
     bool reduces; // cp.reduce: by `atomic` and `number` of the operation, in elements of its bytes
-    bool multicast; // to each CTA of the cluster whose bit is set in the register `ranks`
+    bool multicast; // a copy to each CTA of the cluster whose bit is set in the register `ranks`
     uint32_t ranks;
     int rank;
     struct bulk_address {
@@ -323,7 +323,9 @@ struct told_operands {
     uint32_t bytes;
     bool stores; // st.async
 };
-op_fn told_op; // after the store to `to`: subtracts its bytes from those that the mbarrier expects
+// Subtracts the bytes of the store to `to`, which has been made, from those that the mbarrier
+// expects.
+op_fn told_op;
 op_fn bulk_group_op; // imm: how many groups of stores a wait may leave, -1: commit
 
 // ---- Products of a warpgroup (wgmma.c) ----------------------------------------------------------
@@ -371,8 +373,8 @@ op_fn setmaxnreg_op; // imm: the count of registers; takes
 
 // ---- What a CTA has under way -------------------------------------------------------------------
 
-void sync_start(struct cta *cta);   // before a CTA begins
-void sync_finish(struct cta *cta);  // after its last warp has ended; may fault
+void sync_start(struct cta *cta);   // called before a CTA begins
+void sync_finish(struct cta *cta);  // called after its last warp has ended; may fault
 void sync_destroy(struct cta *cta); // frees the storage that the CTA keeps for them
 // Text "mbarrier at ADDRESS (name + offset), phase ...": which arrivals and bytes the mbarrier at a
 // shared address waits for.

@@ -110,7 +110,7 @@ SCALAR uint32_t bit_mask(uint32_t position, uint32_t length)
 
 SCALAR uint32_t find_nth_set(uint32_t mask, uint32_t base, int32_t offset)
 {
-    if (offset == INT32_MIN) // as measured on a GPU
+    if (offset == INT32_MIN) // this result was measured on a GPU
         return 0;
     if (base > 31)
         return ~0u;
@@ -252,8 +252,8 @@ SCALAR double angle_of(float a)
 SCALAR float exp2_f32(float x)
 {
     double clamped = x < -200.0f ? -200.0 : x > 200.0f ? 200.0 : x; // clamped; NaN stays
-    double shifted = clamped + 0x1.8p52;       // its low bits are the integer part
-    double f = clamped - (shifted - 0x1.8p52); // in [-0.5, 0.5]
+    double shifted = clamped + 0x1.8p52;       // the low bits are the integer part
+    double f = clamped - (shifted - 0x1.8p52); // the fraction, in [-0.5, 0.5]
     uint64_t bits;
     memcpy(&bits, &shifted, 8);
     bits = (bits + 1023) << 52;

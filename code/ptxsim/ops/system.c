@@ -156,7 +156,7 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
         put(w, "%", 1);
         return true;
     }
-    if (!kind || !strchr("diouxXcspfFeEgGaA", kind)) { // not a conversion: print it unchanged
+    if (!kind || !strchr("diouxXcspfFeEgGaA", kind)) { // no conversion: it is printed unchanged
         put(w, format, *length);
         return true;
     }

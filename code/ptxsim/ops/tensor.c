@@ -189,7 +189,8 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
         for (uint32_t part = 0; part < elements; part += together) {
             uint64_t at[WARP];
             bool shared = false;
-            uint8_t *quad = NULL; // where the elements of four lanes are contiguous in memory
+            // The host pointer, where the elements of four lanes are contiguous in memory.
+            uint8_t *quad = NULL;
             for (uint32_t i = 0; i < WARP; ++i) {
                 uint64_t row = i / 4 + f->row[first];
                 uint64_t column = i % 4 * f->step + f->column[first] + part;

@@ -23,9 +23,9 @@ struct tensor_map {
     uint8_t fill_nan;               // elements outside of the tensor are NaN instead of 0
     uint64_t spare; // CuTe clears a bit of this word, for the sake of drivers up to CUDA 13.1
     uint64_t address;
-    uint64_t dim[TENSOR_RANK];        // in elements, the innermost dimension first
-    uint64_t stride[TENSOR_RANK - 1]; // in bytes, from dimension 1 on
-    uint16_t box[TENSOR_RANK];        // in elements
+    uint64_t dim[TENSOR_RANK];        // sizes in elements, the innermost dimension first
+    uint64_t stride[TENSOR_RANK - 1]; // strides in bytes, of dimensions 1 and up
+    uint16_t box[TENSOR_RANK];        // sizes in elements
     uint8_t step[TENSOR_RANK];        // every step-th element is copied
     uint8_t kind;                     // a CUtensorMapDataType
     uint8_t unused[16];

@@ -37,7 +37,7 @@ struct products { // a warp's wgmma operations
     struct reads {
         uint32_t number;
         struct clock *clock;
-    } * reads; // only those that some warp of the warpgroup has not waited for yet
+    } * reads; // of products that some warp of the warpgroup has not waited for yet
     size_t read_count, read_capacity;
     bool fenced;     // there was a wgmma.fence after the last write of a result
     uint64_t *dirty; // registers written since the last wgmma.fence, as in struct watch
@@ -49,7 +49,7 @@ struct products { // a warp's wgmma operations
         uint32_t frame, group, number;
         uint32_t issued; // for race checks: the CTA's time at the issue
         bool add, taken; // taken: operands have been read, at the wait of another warp
-        bool spoiled;    // by struct ablation: the sign of D is inverted
+        bool spoiled;    // struct ablation asks for the sign of D to be inverted
         uint32_t a[4][WARP];
         // Operands that were read at the issue: 16 rows of A, then B; or NULL.
         uint8_t (*early)[ROW_BYTES];

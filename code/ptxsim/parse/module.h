@@ -51,7 +51,7 @@ struct source_line {
 };
 
 struct insn {
-    const char *opcode; // with all modifiers: "ld.shared.v2.u32"
+    const char *opcode; // the opcode with all modifiers: "ld.shared.v2.u32"
     int guard;          // predicate register; -1: none
     bool guard_negated;
     int count;
@@ -76,10 +76,10 @@ struct variable {
     const char *name;
     enum space space;
     size_t align, size;
-    size_t offset; // in shared memory, in the parameters, or in the frame's local memory
+    size_t offset; // offset in shared memory, in the parameters, or in the frame's local memory
     bool dynamic;  // extern .shared []
     bool is_param; // a parameter of the kernel or function
-    void *address; // of a .global or .const variable: its memory
+    void *address; // the memory of a .global or .const variable
     uint8_t *init; // `size` bytes; or NULL
     struct relocation *relocations;
     int scope; // the block { } that declares it
@@ -99,7 +99,7 @@ struct label {
     const char *name;
     size_t insn; // the instruction that follows it
     int scope;
-    const char **targets; // of .branchtargets or .calltargets; else NULL
+    const char **targets; // the names after .branchtargets or .calltargets; else NULL
     int target_count;
 };
 
@@ -119,8 +119,8 @@ struct function {
     size_t variable_count, variable_capacity;
     int *outer; // for each scope, the enclosing one; -1: the scope is the body
     size_t scope_count, scope_capacity;
-    struct function *alias; // for an .alias: the function that the name stands for; or NULL
-    int params, returns;    // of a .func; variables begin with its return values
+    struct function *alias; // the function that an .alias stands for; or NULL
+    int params, returns;    // how many a .func has; `variables` begins with the returned values
     int max_threads;
     bool bounded;          // max_threads is given by the PTX
     int most_registers;    // .maxnreg; 0: not given

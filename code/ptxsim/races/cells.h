@@ -298,12 +298,14 @@ struct stretch {
     uint32_t lanes, run; // lanes 0: each cell was read by lane ((cell + run / 8) >> run % 8) % 32
 };
 struct crowd {
-    uint32_t count, capacity; // of the hash table `readers`, whose key is the reader
+    uint32_t count, capacity; // entries and slots of the hash table `readers`, by reader
     struct reader {
         bool used;
         uint32_t cta, warp, kind;
-        uint32_t count, capacity, last; // of `of`; last: the stretch noted last
-        struct stretch *of;             // sorted by their cells
+        uint32_t count, capacity,
+            // Stretches, and room for them; last: the index of the one noted last.
+            last;
+        struct stretch *of; // sorted by their cells
     } * readers, *last;
     uint32_t cells[]; // a bit for each cell: whether the crowd has a reading of it
 };
@@ -408,7 +410,7 @@ unsigned global_races_shift(const struct global_races *races);
 // reads are not noted at the cells. Before the first write to an open page, all series are written to the crowds of
 // their pages (series.c).
 struct series {
-    uint32_t cta, warp, insn, stamp; // as in struct party
+    uint32_t cta, warp, insn, stamp; // the same as in struct party
     uint32_t lanes, bytes;           // bytes: for each lane
     uint32_t count;                  // how many reads
     uint64_t at, step;               // at: the first lane's address in the first read; step: modulo

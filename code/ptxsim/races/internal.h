@@ -224,7 +224,7 @@ struct snapshot {
         struct {
             uint32_t stamp, base;
         };
-        struct snapshot *next; // in a list of snapshots to be freed, or of free ones
+        struct snapshot *next; // the next in a list of snapshots to be freed, or of free ones
     };
     uint32_t wbase, cta;
     uint16_t thread, threads, depth;
@@ -233,7 +233,7 @@ struct snapshot {
     struct clock *known;
     struct snapshot *of[SNAPSHOTS_OF]; // snapshots that this one includes; or NULL
 };
-struct snapshots { // of a launch
+struct snapshots { // the snapshots of a launch
     struct snapshot_block *blocks;
     size_t block_count;
     int lock; // guards `flat` and `mark` of all snapshots, and what changes with them

@@ -184,7 +184,7 @@ struct warp_clock { // the clocks of a warp's lanes: the time of each, and what 
         uint32_t write_stamp, write_thread; // the last write
         struct fenced_reads {
             uint32_t stamp, lanes;
-        } reads[WARP]; // for each warp of home, its last reads of a cell
+        } reads[WARP]; // the last reads of a cell by each warp of home
     } fenced_for;
     struct series_place series[SERIES_PLACES];
 };
@@ -220,16 +220,16 @@ struct races {      // what the checker remembers of one CTA
     uint32_t of_copies;    // a bit for each source of loads by cp.async
     // For each source of loads, the time when its last loads arrived.
     uint32_t came[LOAD_SOURCES];
-    uint32_t *write_stamp, *write_thread, *write_insn; // for each cell, its last write
-    struct read_plane {                                // for each cell, a warp's last plain read
+    uint32_t *write_stamp, *write_thread, *write_insn; // each cell's last write
+    struct read_plane {                                // a warp's last plain read of each cell
         uint32_t *stamp, *lanes, *insn;
         // For each line, reads that have not yet been settled into stamp and lanes.
         struct reading *reading;
         // For strong reads of a kind: the stamps of all cells, then their lanes, then their
         // instructions; NULL: there were none.
         uint32_t *strong[RACE_KINDS];
-    } read[WARP];                  // for each warp
-    struct latest *writes, *reads; // for each line
+    } read[WARP];                  // one plane for each warp
+    struct latest *writes, *reads; // the latest of each line
     bool pending;                  // there may be stamps RACE_PENDING or RACE_FOREIGN
     bool fenced[FENCE_SCOPES];     // a thread of the CTA has executed a fence of this scope
     bool narrow;                   // a thread has executed a fence of CTA scope

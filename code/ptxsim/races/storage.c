@@ -136,10 +136,10 @@ void races_start(struct cta *cta)
         for (int i = 0; i < cta->warps; ++i) {
             memset(s->read[i].stamp, 0, s->cells * sizeof *s->read[i].stamp);
             memset(s->read[i].reading, 0, lines * sizeof *s->read[i].reading);
+            // Only the stamps.
             for (int kind = 0; kind < RACE_KINDS; ++kind)
                 if (s->read[i].strong[kind])
-                    memset(s->read[i].strong[kind], 0,
-                           s->cells * sizeof(uint32_t)); // only the stamps
+                    memset(s->read[i].strong[kind], 0, s->cells * sizeof(uint32_t));
         }
         s->time = 0;
         s->pending = false;

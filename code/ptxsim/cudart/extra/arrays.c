@@ -13,9 +13,9 @@ enum {
 
 struct cudaArray {
     struct cudaChannelFormatDesc format;
-    struct cudaExtent extent; // as the program gave it: 0 for a dimension that the array lacks
+    struct cudaExtent extent; // as the program gave it; 0: the array lacks that dimension
     unsigned flags;
-    struct texture texels; // where the elements are
+    struct texture texels; // the array's elements
     struct cudaArray *next;
 };
 
@@ -286,7 +286,7 @@ ALSO(cudaMemcpyFromArray, cudaMemcpyFromArray_ptds);
 
 // ---- Objects ------------------------------------------------------------------------------------
 
-struct object { // of a texture or a surface
+struct object { // a texture object or a surface object
     struct texture texture;
     struct cudaResourceDesc resource;
     uint64_t handle;

@@ -106,7 +106,7 @@ static CUresult result(cudaError_t error)
 
 struct CUctx_st {
     bool primary;
-    struct CUctx_st *next; // in the list of all contexts
+    struct CUctx_st *next; // the next in the list of all contexts
 };
 static struct CUctx_st primary = {.primary = true}, *contexts = &primary;
 static unsigned primary_retained;
@@ -868,5 +868,5 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
     *function = driver_function(name);
     if (found)
         *found = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return CUDA_SUCCESS; // also if there is no such function, which *found says
+    return CUDA_SUCCESS; // success also if there is no such function, which *found says
 }

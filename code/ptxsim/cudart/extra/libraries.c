@@ -10,7 +10,7 @@
 struct CUlib_st {
     struct binary binary;
     void *file;            // what the file contained, or a copy of the text
-    struct CUlib_st *next; // in the list of loaded libraries
+    struct CUlib_st *next; // the next in the list of loaded libraries
 };
 static struct CUlib_st *libraries;
 

@@ -376,7 +376,7 @@ static cudaError_t set_kernel(struct CUgraphNode_st *node,
         return error;
     task_free(&node->task);
     node->task = task;
-    free(node->arguments); // they belong to the earlier task
+    free(node->arguments); // the arguments belong to the earlier task
     node->arguments = NULL;
     return cudaSuccess;
 }

@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-enum { SUCCESS = 0, NO_MEMORY = 2, BAD_CONFIGURATION = 9, BAD_VALUE = 1 }; // of cudaError_t
+enum { SUCCESS = 0, NO_MEMORY = 2, BAD_CONFIGURATION = 9, BAD_VALUE = 1 }; // values of cudaError_t
 enum { THREADS_CTA = 1024 };
 
 static uint64_t argument(struct warp *w, const char *r, const struct op *op, int lane, int index,

@@ -12,7 +12,7 @@ enum surface_outside { SURFACE_TRAP, SURFACE_CLAMP, SURFACE_ZERO };
 struct texture_operands { // offsets of registers in the frame
     uint32_t handle, layer, coordinate[3];
     uint32_t value[4];
-    uint8_t dimensions;                  // of the coordinates: a cube has three
+    uint8_t dimensions;                  // how many coordinates; a cube has three
     bool cube, layered, integers, store; // integers: a fetch, whose coordinates are integers
     uint8_t component;                   // the channel that a gather returns
     enum surface_outside outside;

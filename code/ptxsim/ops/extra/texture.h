@@ -5,11 +5,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum address_mode { ADDRESS_WRAP, ADDRESS_CLAMP, ADDRESS_MIRROR, ADDRESS_BORDER }; // as in CUDA
+enum address_mode {
+    ADDRESS_WRAP,
+    ADDRESS_CLAMP,
+    ADDRESS_MIRROR,
+    // Numbered as in CUDA.
+    ADDRESS_BORDER
+};
 
-struct texture { // or a surface
+struct texture { // a texture or a surface
     uint8_t *data;
-    uint32_t size[3];      // in texels; 1 in a dimension that the texture lacks
+    uint32_t size[3];      // texels in each dimension; 1: the texture lacks that dimension
     uint32_t layers;       // 0: not layered; in a cube, a layer is six faces
     bool cube;             // square faces, read by a direction
     uint64_t pitch, slice; // bytes from a row to the next, from a slice or layer to the next
@@ -19,7 +25,7 @@ struct texture { // or a surface
     bool is_surface;
     bool constant; // no kernel can write it, so its reads cannot race
     // Of a texture, not of a surface:
-    bool linear_memory;          // for tex1Dfetch: reads past its ends give 0
+    bool linear_memory;          // linear memory, for tex1Dfetch: reads past its ends give 0
     bool normalised_coordinates; // coordinates run from 0 to 1, not from 0 to the size
     // normalised_values: integers are read as 0 to 1, or -1 to 1; filter: the linear filter is
     // used.

@@ -276,7 +276,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         (at[0] % size || !within(at[0], extent, cta->shared_bytes) ||
          (cta->races && (op->order || (store && shape == SHAPE_SAME))) || // checked lane by lane
          (!store && cta->written && !written_all(cta->written, at[0], extent))))
-        shape = SHAPE_ANY; // there may be a fault: find its lane
+        shape = SHAPE_ANY; // there may be a fault: its lane is to be found
     bool changed = !op->order; // a strong store of the value that is already there has no effect
     if (shape == SHAPE_ANY) {
         w->here = mask;
