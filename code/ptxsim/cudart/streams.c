@@ -33,10 +33,8 @@ struct CUstream_st {
 static struct CUstream_st legacy; // cudaStreamLegacy and cudaStreamPerThread are this stream, too
 static struct CUstream_st *streams = &legacy;
 static unsigned long long last_stream_id, last_capture_id;
-static size_t created,
-    // created: how many streams were created; apart: how many of them do not wait for the legacy
-    // stream.
-    apart;
+// created: how many streams were created; apart: how many of them do not wait for the legacy stream.
+static size_t created, apart;
 
 static struct CUstream_st *stream_find(cudaStream_t handle)
 {

@@ -339,9 +339,8 @@ static struct warp *busiest(struct cta *cta)
 }
 
 struct loop { // a warp's loop in its outermost function, as far as it was seen
-    uint32_t frame, first,
-        // first: the loop's lowest block; from: the block that jumped back to it.
-        from;
+    // first: the loop's lowest block; from: the block that jumped back to it.
+    uint32_t frame, first, from;
     uint32_t last; // the block that the warp ran last
     bool any, closed;
 };

@@ -302,9 +302,8 @@ struct crowd {
     struct reader {
         bool used;
         uint32_t cta, warp, kind;
-        uint32_t count, capacity,
-            // Stretches, and room for them; last: the index of the one noted last.
-            last;
+        // Stretches, and room for them; last: the index of the one noted last.
+        uint32_t count, capacity, last;
         struct stretch *of; // sorted by their cells
     } * readers, *last;
     uint32_t cells[]; // a bit for each cell: whether the crowd has a reading of it
@@ -413,8 +412,8 @@ struct series {
     uint32_t cta, warp, insn, stamp; // the same as in struct party
     uint32_t lanes, bytes;           // bytes: for each lane
     uint32_t count;                  // how many reads
-    uint64_t at, step;               // at: the first lane's address in the first read; step: modulo
-                                     // 2^64
+    // at: the first lane's address in the first read; step: from one read to the next, modulo 2^64.
+    uint64_t at, step;
     // The bytes from the first lane's address on among which every lane reads; 0: a lane reads before that address, or
     // a page or more after it.
     uint64_t span;

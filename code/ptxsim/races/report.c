@@ -137,9 +137,8 @@ void race_log_merge(struct race_log *into, struct race_log *from)
 static int by_place(const void *a, const void *b)
 {
     const struct race_entry *x = a, *y = b;
-    const uint64_t mine[] = {x->cta, x->fault.kind, x->insn,
-                             // Sorted by CTA; within a CTA, uninitialised reads come before races.
-                             x->other};
+    // Sorted by CTA; within a CTA, uninitialised reads come before races.
+    const uint64_t mine[] = {x->cta, x->fault.kind, x->insn, x->other};
     const uint64_t other[] = {y->cta, y->fault.kind, y->insn, y->other};
     for (int i = 0; i < 4; ++i)
         if (mine[i] != other[i])

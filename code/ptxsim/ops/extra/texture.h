@@ -5,13 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum address_mode {
-    ADDRESS_WRAP,
-    ADDRESS_CLAMP,
-    ADDRESS_MIRROR,
-    // Numbered as in CUDA.
-    ADDRESS_BORDER
-};
+// Numbered as in CUDA.
+enum address_mode { ADDRESS_WRAP, ADDRESS_CLAMP, ADDRESS_MIRROR, ADDRESS_BORDER };
 
 struct texture { // a texture or a surface
     uint8_t *data;
