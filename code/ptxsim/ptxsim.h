@@ -326,8 +326,8 @@ struct launch {
 bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
                 size_t *line_count, struct fault *fault);
 
-// The place of an instruction of a launched kernel; insn: its index in touched.spans. `text`
-// receives the place in words for the user.
+// The place of an instruction of a launched kernel; insn: its index in touched.spans. `text` receives the source line
+// in words for the user.
 struct fault_place kernel_line(const struct kernel *kernel, size_t insn, char *text, size_t size);
 
 // Writes the films that PTXSIM_FILM has asked for so far (machine/film.h), as JSON. If that

@@ -1,4 +1,4 @@
-// caller.c: the place in the program's own source of a call, or of an access by the host: addr2line
+// caller.c: the line in the program's own source of a call, or of an access by the host: addr2line
 // turns addresses of instructions into lines. Starting addr2line takes milliseconds, so lines are
 // looked up only for reports. A line is found if the host's code was compiled with -g.
 #include "base.h"

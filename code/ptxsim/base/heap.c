@@ -1,7 +1,7 @@
 // heap.c: the heap of device code. A map has one byte for each 16 bytes of the heap (a grain):
 // free, the first grain of a block, or inside a block. A new block is placed after the block made
-// last, and freed grains are used again only when the search has come round: until then, accesses
-// to a freed block are found.
+// last, and freed grains are used again only when the search for free grains begins again at the
+// front: until then, accesses to a freed block are found.
 #include "heap.h"
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
 //
 // An allocation is a mapping of its own, with unused addresses on either side: an access past the
 // end never hits a neighbour. A freed allocation gives its pages back but keeps its addresses for a
-// while, so that a late access can be named.
+// while, so that a later access to it can be named.
 #include "base.h"
 
 #include <stdio.h>

@@ -34,7 +34,7 @@ bool pool_owns(const void *address)
     return false;
 }
 
-// Frees memory of a pool; cudaFree may do so, too. False: the address is in no pool.
+// Frees memory of a pool; cudaFree may do so, too. Returns false if the address is in no pool.
 static bool pool_returned(const void *address)
 {
     for (struct loan **l = &loans; *l; l = &(*l)->next)

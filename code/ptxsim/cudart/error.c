@@ -94,7 +94,8 @@ void complain(const char *format, ...)
 }
 
 // Sends a message to ptxsim run through the socket whose file descriptor is in PTXSIM_FAULTS; the
-// socket keeps messages apart. False: there is no socket, or the message was not sent whole.
+// socket keeps messages apart. Returns false if there is no socket, or the message was not sent
+// whole.
 static bool send_to_run(const char *message, size_t size)
 {
     const char *fd = getenv("PTXSIM_FAULTS");

@@ -64,7 +64,7 @@ cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int thread
     if (threads <= 0)
         return cudaErrorInvalidValue;
     if (threads > GPU_THREADS_CTA || dynamic_shared > q.function.maxDynamicSharedSizeBytes)
-        return cudaSuccess; // occupancy 0: none fits
+        return cudaSuccess; // occupancy 0: no CTA fits
     cudaOccResult occupancy;
     if (cudaOccMaxActiveBlocksPerMultiprocessor(&occupancy, &q.device, &q.function, &q.state,
                                                 threads, dynamic_shared) != CUDA_OCC_SUCCESS)

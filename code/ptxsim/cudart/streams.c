@@ -136,7 +136,7 @@ cudaError_t capture_broken(cudaStream_t handle, cudaError_t error)
     return error;
 }
 
-// ---- Work that is put off -----------------------------------------------------------------------
+// ---- Deferred work ------------------------------------------------------------------------------
 
 // Deferred work: under PTXSIM_SCHEDULE=late, work goes into a graph. When the host waits for nodes
 // of it, these are run, with all nodes that they come after: those submitted last come first, as

@@ -1,4 +1,4 @@
-// exec.c: runs a warp. Its lanes run together as long as they are at the same place.
+// exec.c: runs a warp. Its lanes run together as long as they are at the same instruction.
 //
 // Divergence: a warp is a list of groups of lanes, and each group is at one basic block. The group
 // that is furthest behind (the deepest call, then the lowest block) runs, one block at a time. So

@@ -20,7 +20,7 @@ enum {
     MOST_STEPS = 1 << 26, // basic blocks without an effect after which a loop is called endless
     // Rounds of a loop after which registers of ended lanes are no longer changed.
     CAREFUL_FROM = 16,
-    MOST_LOOP = 1 << 16, // basic blocks within which a loop is expected to come round
+    MOST_LOOP = 1 << 16, // basic blocks within which a loop is expected to begin its next round
 };
 
 // ---- Loops --------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ static void note_block(struct loop *loop, const struct group *g)
 }
 
 // Lets the warps of a CTA take turns, and watches one of them until even its outermost loop must
-// have come round. Returns false if the warp has ended, or is in no loop.
+// have begun its next round. Returns false if the warp has ended, or is in no loop.
 static bool find_loop(struct warp *watched, struct loop *loop)
 {
     struct cta *cta = watched->cta;

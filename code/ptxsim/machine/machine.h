@@ -174,7 +174,7 @@ struct race_log {
 
 struct child_entry {
     struct child child;
-    uint64_t cta, order; // the CTA that asked, and the request's place among those of the worker
+    uint64_t cta, order; // the CTA that asked, and the request's number among those of the worker
     bool asked;          // false: the buffer of its parameters is being filled
 };
 

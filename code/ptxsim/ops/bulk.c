@@ -393,7 +393,8 @@ static bool load_shared(struct warp *w, char *r, const struct op *op, const stru
     return true;
 }
 
-// Sends a load to the shared memory of one CTA: claims the place, and binds it to the mbarrier there.
+// Sends a load to the shared memory of one CTA: notes that its bytes will arrive there, and binds it to that CTA's
+// mbarrier.
 static bool deliver(struct warp *w, const struct op *op, int lane, struct cta *home,
                     const struct bulk *load, uint64_t barrier, uint32_t to, uint32_t bytes)
 {
@@ -551,9 +552,8 @@ static bool reduce_global(const struct bulk *b, uint64_t at, uint32_t bytes, con
     return true;
 }
 
-// Reduces bytes of the CTA's own shared memory into a CTA of its cluster. It is done at once: other
-// CTAs may reduce to the same place at the same time, and a thread that reads without waiting for
-// the mbarrier has a race.
+// Reduces bytes of the CTA's own shared memory into a CTA of its cluster. It is done at once: other CTAs may reduce
+// into the same bytes at the same time, and a thread that reads without waiting for the mbarrier has a race.
 static void reduce_shared(struct warp *w, char *r, const struct op *op,
                           const struct bulk_operands *o, int lane)
 {

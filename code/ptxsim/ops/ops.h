@@ -75,7 +75,7 @@ struct mma {
     bool saturate; // integer sums stop at the ends of s32 instead of wrapping
 };
 
-struct matrix_memory { // a wmma fragment and its place in memory
+struct matrix_memory { // a wmma fragment, and where it is in memory
     struct matrix matrix;
     bool store, accumulator;
     bool transposed; // rows of the matrix are not contiguous in memory

@@ -33,7 +33,7 @@ static void raise_to(struct clock *clock, uint32_t thread, uint32_t stamp)
     clock->most = stamp > clock->most ? stamp : clock->most;
 }
 
-// The time up to which a lane knows what another thread of its CTA did.
+// The time up to which what another thread of the CTA did is ordered before the lane.
 static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
 {
     const struct warp_clock *c = w->clock;
@@ -45,9 +45,9 @@ static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
     return more > stamp ? more : stamp;
 }
 
-// Adds what other threads of the CTA did before fences of their own, as far as the lane knows of it: it is enough that
-// each thread executes a fence before a barrier, and one thread sets a flag after the barrier. Adds nothing if the lane
-// has learnt nothing since its own fence.
+// Adds what other threads of the CTA did before fences of their own, as far as it is ordered before the lane: it is
+// enough that each thread executes a fence before a barrier, and one thread sets a flag after the barrier. Adds nothing
+// if the lane has learnt nothing since its own fence.
 static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scope scope,
                                  struct clock *clock)
 {

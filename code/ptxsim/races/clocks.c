@@ -65,8 +65,7 @@ static __attribute__((target("avx2"))) bool any_later_avx2(const uint32_t *stamp
 }
 #endif
 
-// Whether clock a knows all that clock b knows. The latest stamp of b is compared first: mostly it is the one that a
-// lacks.
+// Whether clock a includes clock b. The latest stamp of b is compared first: mostly it is the one that a lacks.
 static bool clock_covers(const struct clock *a, const struct clock *b)
 {
     if (b->base > a->base || (b->most > a->most && b->most > a->base))
@@ -91,8 +90,8 @@ void clock_raise(struct clock *c, const struct clock *more)
         c->at[i] = more->at[i] > c->at[i] ? more->at[i] : c->at[i];
 }
 
-// If one of two clocks knows all that the other knows, no new clock is made: both holders share it. So threads that
-// synchronise again and again come to hold the same clock, and joining a clock with itself costs one comparison.
+// If one of two clocks includes the other, no new clock is made: both holders share it. So threads that synchronise
+// again and again come to hold the same clock, and joining a clock with itself costs one comparison.
 void clock_join(struct clock **into, struct clock *more)
 {
     if (!more || *into == more)
@@ -290,7 +289,7 @@ static void summarise_known(struct warp *w, uint32_t lanes)
         int lane = __builtin_ctz(lanes);
         const struct clock *known = c->known[lane];
         if (last >= 0 && known == c->known[last] && c->base[lane] == c->base[last])
-            continue; // like most, this lane knows the same as the one before
+            continue; // like most lanes, this one has the same clock as the one before
         last = lane;
         for (int p = 0; p < warps; ++p) {
             uint32_t least = known ? UINT32_MAX : 0;

@@ -37,7 +37,7 @@ RULE struct party party_by(const struct warp *w, int lane, const struct op *op)
                     (uint32_t)w->index * WARP + (uint32_t)lane, op->insn, race_kind(op));
 }
 
-// ---- In order, because the lane knows of the other access -------------------------------------------
+// ---- Ordered, because the lane knows of the other access ---------------------------------------------
 
 // Whether a write was made by a cp.async that its issuing thread has waited for by now.
 RULE bool issuer_has_waited(const struct cta *home, uint32_t writer, uint32_t stamp)
@@ -219,9 +219,9 @@ RULE bool is_fenced_global(const struct warp *w, int lane, const struct party *p
 
 // ---- A race, although the lane knows of the other access --------------------------------------------
 
-// An operation that goes on by itself (wgmma, a bulk copy from shared memory) may read at any time from its issue until
-// its completion is seen. So a write in between is a race, even with a barrier between issue and write: PTX treats such
-// an operation as another thread's, and only its own completion mechanism orders it (PTX ISA, "Program Order –
+// An asynchronous operation (wgmma, a bulk copy from shared memory) may read at any time from its issue until its
+// completion is seen. So a write in between is a race, even with a barrier between issue and write: PTX treats such an
+// operation as another thread's, and only its own completion mechanism orders it (PTX ISA, "Program Order –
 // Asynchronous Operations").
 RULE bool is_overwritten(const struct warp *w, int lane, uint32_t thread, uint32_t stamp,
                          uint32_t issued)

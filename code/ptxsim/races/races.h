@@ -42,7 +42,7 @@
 // - The bytes that a cp.async or a bulk copy writes are under way until a wait, or the phase of an mbarrier, shows that
 // they have arrived. Until then any access to them is a race, even by the thread that issued the copy.
 // - wgmma and bulk stores are checked as reads twice, at their issue and at the wait for them. So a thread that
-// overwrites an operand in between is found, even if its write is in order with the issue. A wgmma is one operation of
+// overwrites an operand in between is found, even if its write is ordered after the issue. A wgmma is one operation of
 // four warps: a wait by any of them shows that all four have read. wgmma, bulk stores and bulk loads go through the
 // asynchronous proxy. If a thread accesses a byte and the proxy accesses it later, and one of the two writes, a
 // fence.proxy.async must lie between them. The fence must be by a thread that knows of the first access, and the thread
@@ -301,8 +301,8 @@ static inline uint32_t race_source_bit(uint32_t source)
 // Lanes have waited for copies that they issued. Advances the lanes' time: copies that have arrived by then count as
 // waited for.
 void race_copies_awaited(struct warp *w, uint32_t lanes);
-// A warp issues an operation that goes on by itself, reading shared memory until it is waited for. Returns the CTA's
-// time at the issue; what the warp writes from now on has a later stamp.
+// A warp issues an asynchronous operation, which reads shared memory until it is waited for. Returns the CTA's time at
+// the issue; what the warp writes from now on has a later stamp.
 uint32_t race_issue(struct warp *w);
 // Called before race_shared when such an operation is waited for: reports bytes that were written since its issue
 // (`issued`), even if the write is ordered before the wait. Returns whether there are any.

@@ -3,7 +3,7 @@
 #include "order.h"
 #include "ptxsim/machine/film.h"
 
-// Whether two places are one source line. A line of a helper that is inlined at two places counts as two lines.
+// Whether two instructions have one source line. A line of a helper that is inlined at two calls counts as two lines.
 static bool same_line(const struct source_line *a, const struct source_line *b)
 {
     return a->line == b->line && a->file == b->file &&

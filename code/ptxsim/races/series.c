@@ -11,7 +11,7 @@ struct series_log *global_races_log(struct global_races *g)
 {
     struct series_log *log = need(calloc(1, sizeof *log));
     log->open = g->open;
-    log->round = 1; // a place that has had no series has round 0
+    log->round = 1; // a struct series_place that has had no series has round 0
     log->next = g->logs;
     return g->logs = log;
 }

@@ -42,7 +42,7 @@ void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **
     world_join(&to->world, c->world[lane]);
 }
 
-// Most lanes know the same as the lane before, and add only their own time.
+// Most lanes have the same clock as the lane before, and add only their own time.
 void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock)
 {
     const struct warp_clock *c = w->clock;
@@ -95,8 +95,8 @@ void race_acquire_lane(struct warp_clock *c, int lane, struct clock *clock)
 
 void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock)
 {
-    struct clock *old = NULL,
-                 *joined = NULL; // what the previous lane knew before, and what it knows now
+    // The clocks of the previous lane: before it acquired, and after.
+    struct clock *old = NULL, *joined = NULL;
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         if (joined && c->known[i] == old) {

@@ -37,7 +37,7 @@ struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
     return (struct cudaChannelFormatDesc){x, y, z, w, f};
 }
 
-// The channels of a format; false: there is no such format.
+// Sets in *t the channels of a format; returns false if there is no such format.
 static bool take_format(const struct cudaChannelFormatDesc *f, struct texture *t)
 {
     const int bits[] = {f->x, f->y, f->z, f->w};

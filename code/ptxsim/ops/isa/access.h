@@ -178,7 +178,7 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 // ---- Shared memory ------------------------------------------------------------------------------
 
 // The checks of a regular access that is not traced: of written bytes, and of races. Returns false
-// if they do not prove the access right; each lane must then be checked.
+// if there may be something to report; each lane must then be checked.
 static inline __attribute__((always_inline)) bool
 FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size,
                 const enum shape shape, const bool store)
@@ -194,9 +194,9 @@ FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t
     return true;
 }
 
-// Makes an access of a regular shape that shared_good, where the CTA is checked, proves right: most
-// accesses of most kernels. Takes the addresses directly from their register. Returns false for any
-// other access, with nothing done.
+// Makes an access of a regular shape, unless shared_good, where the CTA is checked, finds that
+// there may be something to report: most accesses of most kernels. Takes the addresses directly
+// from their register. Returns false for any other access, with nothing done.
 static inline __attribute__((always_inline)) bool
 FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t size,
                  const bool store)
