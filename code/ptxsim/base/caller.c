@@ -14,7 +14,8 @@
 
 extern char **environ;
 
-// Begin and end of this library, or of the program that it is linked into; the linker sets them.
+// Addresses at which this library begins and ends, or the program that it is linked into; the
+// linker sets them.
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 

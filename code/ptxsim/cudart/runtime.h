@@ -336,7 +336,7 @@ bool order_late(void);
 // From now on device memory is watched: accesses of kernels are compared with copies and, with
 // kernels, with those of other kernels.
 void order_watch(bool kernels);
-// The following operations belong to this timeline, and come after all that the host knows to be
+// Sets the timeline to which the following operations belong; they come after all operations that the host knows to be
 // done.
 void order_next(struct timeline *t);
 struct timeline *order_now(void); // the current timeline; NULL: order is not checked
@@ -358,7 +358,7 @@ void order_host_knows_all(void);
 // Notes an allocation: an operation before it and one after it never run at the same time.
 void order_fence(void);
 
-// The following operations belong to that stream; false: there is no such stream, or it is
+// Sets the stream to which the following operations belong; returns false if there is no such stream, or if it is
 // capturing.
 bool stream_next(cudaStream_t stream);
 // For functions that return when their copy is done: notes that the host has waited for it; returns `error`.

@@ -21,7 +21,7 @@ struct CUstream_st {
     bool into;                  // in the origin: whether the program gave a graph to capture into
     unsigned long long capture_id;
     struct tips tips;                // nodes after which its next work comes
-    struct tips late;                // the same among the nodes of deferred work
+    struct tips late;                // nodes of deferred work after which its next comes
     struct CUstream_st *origin;      // the stream that began the capture
     bool unjoined;                   // the stream has work that the origin does not depend on yet
     bool invalid;                    // in the origin: whether a forbidden call has been made

@@ -284,7 +284,8 @@ struct pressure {
 
 static int register_words(const struct decoder *d, int reg)
 {
-    return (d->function->regs[reg].bytes + 3) / 4; // 0 for a predicate, in registers of its own
+    return (d->function->regs[reg].bytes + 3) /
+           4; // 0 for a predicate: these have registers of their own
 }
 
 static void note_pressure(struct decoder *d, int reg, bool defines, void *data)

@@ -77,10 +77,10 @@ void film_product(struct film *film, uint32_t insn, const uint32_t from[2], cons
 
 // ---- What is wrong ------------------------------------------------------------------------------
 
-// The other access of the fault that is reported next.
+// Records the other access of the fault that is reported next.
 void film_party(struct film *film, uint32_t thread, uint32_t at, uint32_t bytes, bool wrote,
                 bool pending);
-// The other access, where both are to global memory: its CTA, and the address.
+// Records the other access where both are to global memory: its CTA, and the address.
 void film_global_party(struct film *film, const unsigned cta[3], uint32_t thread, uint64_t at,
                        uint32_t bytes, bool wrote);
 // A report of the checks, at the event of the film where it was made. insn, other: the instructions

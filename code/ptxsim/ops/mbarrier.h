@@ -28,10 +28,10 @@ static inline struct mbarrier_state mbarrier_unpack(uint64_t word)
 
 struct meeting { // what is known of an mbarrier beyond its object
     uint32_t at, phases;
-    // For race checks, the sources of what completes on the mbarrier: bulk loads and st.async; and
-    // cp.async, a source for either parity, since a copy of the current phase may arrive before
-    // those of the phase before. 0: none yet.
-    uint32_t loads, copies[2]; // copies: indexed by the phase's parity
+    // For race checks, the sources of writes that complete on the mbarrier; 0: none yet. loads: of
+    // bulk loads and st.async. copies: of cp.async, one for each parity of the phase, since a copy
+    // of the current phase may arrive before those of the previous phase.
+    uint32_t loads, copies[2]; // copies: by the phase's parity
     // What the threads know that have arrived: in this phase, and in all earlier phases.
     struct clock *pending, *complete;
 };

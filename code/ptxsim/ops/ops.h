@@ -127,7 +127,8 @@ op_fn rounded_op; // rounds as `rounding` says; operands: an op_fn *, the operat
 
 // ---- Everything else ----------------------------------------------------------------------------
 
-// atomic, number, is_signed, bytes; regs: destination or NO_REGISTER, operand, second operand.
+// Uses `atomic`, `number`, `is_signed` and `bytes`; regs: destination or NO_REGISTER, operand,
+// second operand.
 op_fn atomic_op;
 // Applies an atomic operation to one value in memory; returns the value before. shared: the value
 // is in shared memory.
@@ -278,9 +279,9 @@ enum {
 
 // ---- Asynchronous copies and mbarriers (sync.c) -------------------------------------------------
 
-op_fn copy_async_op; // operands: a struct copy_operands; bytes
+op_fn copy_async_op; // operands: a struct copy_operands; `bytes`
 op_fn copy_group_op; // imm: how many groups a wait may leave, -1: commit; open_group
-op_fn mbarrier_op;   // operands: a struct mbarrier_operands; mbarrier
+op_fn mbarrier_op;   // operands: a struct mbarrier_operands; `mbarrier`
 op_fn mbarrier_pending_op;
 op_fn fence_op, proxy_fence_op, nanosleep_op;
 // Bits of imm of the fence: for which memory it is.
@@ -369,7 +370,7 @@ void wgmma_left(struct warp *w); // a warp has ended: no warp of its warpgroup w
 // Another warp of the warpgroup of `w` that has not committed the products that `w` waits for; -1:
 // none.
 int wgmma_behind(const struct warp *w);
-op_fn setmaxnreg_op; // imm: the count of registers; takes
+op_fn setmaxnreg_op; // imm: the count of registers; `takes`
 
 // ---- What a CTA has under way -------------------------------------------------------------------
 

@@ -1489,7 +1489,7 @@ static void place_shared(struct module *m, size_t shared)
     }
 }
 
-enum { CONSTANT_MOST = 64 << 10 }; // in bytes (CUDA C++ Programming Guide, Compute Capabilities)
+enum { CONSTANT_MOST = 64 << 10 }; // bytes of constant memory (CUDA C++ Programming Guide)
 
 // Gives every .global and .const variable memory, and writes the initial values there.
 static bool place_variables(struct module *m, char *why, size_t size)
@@ -1563,7 +1563,7 @@ void module_drop(struct module *module)
     free(module);
 }
 
-// Parses one text into the module; on false, `why` says what is wrong.
+// Parses one text into the module; returns false, with what is wrong in `why`, on an error.
 static bool parse_text(struct parser *p, const char *ptx)
 {
     struct module *m = p->module;
@@ -1635,7 +1635,7 @@ struct kernel *module_kernel_at(struct module *module, size_t i)
 
 bool module_symbol(struct module *module, const char *name, void **address, size_t *size)
 {
-    const struct variable *v = NULL; // the one of the first text that defines it
+    const struct variable *v = NULL; // the variable in the first text that defines it
     for (int unit = 0; unit < module->units && !(v && v->address); ++unit)
         v = module_variable(module, unit, name);
     if (!v || !v->address)

@@ -33,7 +33,7 @@ static void raise_to(struct clock *clock, uint32_t thread, uint32_t stamp)
     clock->most = stamp > clock->most ? stamp : clock->most;
 }
 
-// The time up to which what another thread of the CTA did is ordered before the lane.
+// The stamp up to which another thread's actions are ordered before a lane of the same CTA.
 static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
 {
     const struct warp_clock *c = w->clock;

@@ -44,8 +44,8 @@ struct clock *clock_own(struct clock **clock, uint32_t threads)
 
 static bool world_covers(const struct world *a, const struct world *b);
 
-// Whether any of n stamps is later than both `base` and the stamp at its index in `than`: the base and the stamps of
-// another clock.
+// Whether any of n stamps is later than both `base` and the stamp at its index in `than`; base and than are another
+// clock's.
 static inline __attribute__((always_inline)) bool any_later(const uint32_t *stamps, uint32_t n,
                                                             const uint32_t *than, uint32_t base)
 {

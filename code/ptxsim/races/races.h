@@ -121,8 +121,8 @@ struct proxy_fences {
         struct clock *shown; // the lanes' clock at the fence: what the fence shows to the proxy
     } of[PROXY_FENCES];
     uint32_t count; // how many fences there have been; the last: of[(count - 1) % PROXY_FENCES]
-    uint32_t served,
-        served_by; // the fence, from 1, and its lane that the last is_shown_by found; 0: none
+    // The fence, numbered from 1, and its lane that is_shown_by found last; 0: it has found none.
+    uint32_t served, served_by;
     struct clock *old[PROXY_SPACES]; // what the older fences have shown, joined
 };
 
@@ -229,7 +229,7 @@ struct races {      // what the checker remembers of one CTA
         // instructions; NULL: there were none.
         uint32_t *strong[RACE_KINDS];
     } read[WARP];                  // one plane for each warp
-    struct latest *writes, *reads; // the latest of each line
+    struct latest *writes, *reads; // the latest writes, and the latest reads, of each line
     bool pending;                  // there may be stamps RACE_PENDING or RACE_FOREIGN
     bool fenced[FENCE_SCOPES];     // a thread of the CTA has executed a fence of this scope
     bool narrow;                   // a thread has executed a fence of CTA scope

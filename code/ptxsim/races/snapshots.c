@@ -6,7 +6,7 @@
 
 enum {
     MOST_DEPTH = 1 << 14, // the longest chain of snapshots whose worlds are not worked out
-    // with this many snapshots, a new one is worked out at once, unless a free one is found.
+    // If there are this many snapshots, a new one is worked out at once, unless a free one is found.
     MOST = 1 << 20,
     MOST_ASKED = 24, // how many snapshots snapshot_shows looks at
     BLOCK = 256      // snapshots allocated at a time
