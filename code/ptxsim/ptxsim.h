@@ -314,7 +314,7 @@ struct launch {
     // Called when the grid has ended, for each request of its threads, CTA by CTA, in order. NULL:
     // requests fail.
     void (*child)(const struct child *child);
-    bool early; // until griddepcontrol.wait, the grid may run beside the kernel before it
+    bool early; // until griddepcontrol.wait, the grid may run beside the previous kernel
     // NULL: nothing is spoiled. Otherwise one thread of the host runs all CTAs.
     struct ablation *ablation;
     struct touched *touched; // receives the accesses to memory with notes; NULL: not asked for

@@ -204,7 +204,8 @@ void notes_take(void (*take)(const struct note_run *run, void *data), void *data
 // Like notes_take, for allocations without notes: the runs are whole 32-byte sectors, those in
 // which the last launch has read or written some byte.
 void notes_take_sectors(void (*take)(const struct note_run *run, void *data), void *data);
-// For memory.c: an allocation was made, or is freed.
+// For memory.c. notes_of: gives a new allocation its notes, if it is to have any. notes_drop: frees the notes of an
+// allocation.
 void notes_of(struct allocation *a);
 void notes_drop(struct allocation *a);
 

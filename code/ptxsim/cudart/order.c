@@ -55,7 +55,8 @@ struct operation {
 
 static struct operation *operations;
 static size_t operation_count;
-// fence: work before an allocation is ordered before work after it.
+// host: what the host knows to be done; fence: work before an allocation is ordered before work
+// after it.
 static struct order_clock host, fence;
 static struct timeline *now;
 static bool watched; // accesses to device memory are noted, since kernels may run beside other work

@@ -183,7 +183,7 @@ void decode_nanosleep(struct decoder *d)
     emit(d, nanosleep_op, 0);
 }
 
-// Cache hints and events, which have no effect in the simulator.
+// Decodes cache hints and events, which have no effect in the simulator.
 void decode_nothing(struct decoder *d)
 {
     emit(d, nothing_op, 0);

@@ -284,8 +284,7 @@ struct pressure {
 
 static int register_words(const struct decoder *d, int reg)
 {
-    return (d->function->regs[reg].bytes + 3) /
-           4; // 0 for a predicate: these have registers of their own
+    return (d->function->regs[reg].bytes + 3) / 4; // 0 for predicates: they have other registers
 }
 
 static void note_pressure(struct decoder *d, int reg, bool defines, void *data)

@@ -111,7 +111,7 @@ struct cta {
     struct cluster *cluster; // NULL: the CTA is in none
     int rank;                // the CTA's rank in its cluster
     bool left;               // all of its threads have ended
-    // Whether one of its threads has waited (griddepcontrol.wait) for the kernel before.
+    // Whether one of its threads has waited (griddepcontrol.wait) for the previous kernel.
     bool waited;
     int warps;
     struct warp *warp;

@@ -132,12 +132,12 @@ enum sync_kind {
 // instruction waits for other lanes, `sync` says so, and the scheduler holds the lanes until the
 // others are there.
 struct basic_block {
-    uint32_t first, count;                  // ops
-    uint32_t insn, insns;                   // instructions
-    uint8_t sync;                           // enum sync_kind
-    bool ends_flow;                         // does not fall through
-    uint32_t members;                       // SYNC_MEMBERS: register of the mask, or NO_REGISTER
-    const struct barrier_operands *barrier; // SYNC_BARRIER
+    uint32_t first, count; // ops
+    uint32_t insn, insns;  // instructions
+    uint8_t sync;          // enum sync_kind
+    bool ends_flow;        // does not fall through
+    uint32_t members;      // for SYNC_MEMBERS: register of the mask, or NO_REGISTER
+    const struct barrier_operands *barrier; // for SYNC_BARRIER: the barrier
 };
 
 struct program {

@@ -61,7 +61,7 @@ void film_state(struct cta *cta, const struct op *op, enum mbarrier_kind kind, u
 bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *home,
                    uint64_t address, uint32_t bytes, uint32_t *meeting, uint32_t *phase);
 
-// meetings_start: forgets the mbarriers of the CTA before. meetings_destroy: frees the storage.
+// meetings_start: forgets the mbarriers of the previous CTA. meetings_destroy: frees the storage.
 void meetings_start(struct cta *cta);
 void meetings_destroy(struct cta *cta);
 

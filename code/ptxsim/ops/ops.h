@@ -280,7 +280,7 @@ enum {
 // ---- Asynchronous copies and mbarriers (sync.c) -------------------------------------------------
 
 op_fn copy_async_op; // operands: a struct copy_operands; `bytes`
-op_fn copy_group_op; // imm: how many groups a wait may leave, -1: commit; open_group
+op_fn copy_group_op; // imm: how many groups a wait may leave, -1: commit; `open_group`
 op_fn mbarrier_op;   // operands: a struct mbarrier_operands; `mbarrier`
 op_fn mbarrier_pending_op;
 op_fn fence_op, proxy_fence_op, nanosleep_op;
@@ -322,7 +322,7 @@ op_fn bulk_op; // operands: a struct bulk_operands
 struct told_operands {
     struct bulk_address to, barrier;
     uint32_t bytes;
-    bool stores; // st.async
+    bool stores; // the instruction is st.async, not red.async
 };
 // Subtracts the bytes of the store to `to`, which has been made, from those that the mbarrier
 // expects.
@@ -377,8 +377,8 @@ op_fn setmaxnreg_op; // imm: the count of registers; `takes`
 void sync_start(struct cta *cta);   // called before a CTA begins
 void sync_finish(struct cta *cta);  // called after its last warp has ended; may fault
 void sync_destroy(struct cta *cta); // frees the storage that the CTA keeps for them
-// Text "mbarrier at ADDRESS (name + offset), phase ...": which arrivals and bytes the mbarrier at a
-// shared address waits for.
+// Writes the text "mbarrier at ADDRESS (name + offset), phase ...": which arrivals and bytes the
+// mbarrier at a shared address waits for.
 void mbarrier_describe(const struct cta *cta, uint32_t at, char *text, size_t size);
 
 #endif

@@ -12,7 +12,7 @@ enum space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM
 #define WINDOW_SHIFT 56
 #define SHARED_WINDOW (UINT64_C(1) << WINDOW_SHIFT)
 #define LOCAL_WINDOW (UINT64_C(2) << WINDOW_SHIFT)
-#define PARAM_WINDOW (UINT64_C(3) << WINDOW_SHIFT) // of a kernel's parameters (__grid_constant__)
+#define PARAM_WINDOW (UINT64_C(3) << WINDOW_SHIFT) // a kernel's parameters (__grid_constant__)
 #define CODE_WINDOW (UINT64_C(4) << WINDOW_SHIFT)  // function addresses, for indirect calls
 
 // The bits of a shared address from RANK_SHIFT on are a CTA's rank in the cluster, plus 1; 0: the

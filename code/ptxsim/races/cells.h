@@ -21,7 +21,7 @@
 #include <sched.h>
 #include <string.h>
 
-enum { LINE = 32, LINE_SHIFT = 5 }; // cells in a line
+enum { LINE = 32, LINE_SHIFT = 5 }; // cells in a line, and log2 of that
 
 // ---- Who has written a cell (write_thread) ------------------------------------------------------
 

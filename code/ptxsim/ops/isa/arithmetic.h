@@ -9,7 +9,7 @@
 // overlap it.
 #define LANES _Pragma("GCC ivdep") for (int i = 0; i < WARP; ++i)
 
-// A mask with a bit for each lane; yes: words of all ones or zero.
+// Makes a mask, with a bit for each lane, from `yes`: words of all ones or zero.
 static inline uint32_t FN(mask_of)(const uint32_t yes[WARP])
 {
 #if defined OPS_AVX512
