@@ -459,8 +459,9 @@ static bool compare(const struct operation *later, const struct operation *earli
 }
 
 // Checks an operation against all operations that are not ordered before it. knows: its clock;
-// early: its clock when it began before the previous kernel had ended; or NULL. A missing order is
-// reported once: then it counts as present, so that its consequences are not reported.
+// early: if it may have begun before the previous kernel had ended, the clock for what it did
+// before griddepcontrol.wait; otherwise NULL. A missing order is reported once: then it counts as
+// present, so that its consequences are not reported.
 static void check(const struct operation *o, struct order_clock *knows,
                   const struct order_clock *early)
 {

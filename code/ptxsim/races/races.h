@@ -181,10 +181,10 @@ struct warp_clock { // the clocks of a warp's lanes: the time of each, and what 
     struct fenced_for {
         const struct cta *home;
         int lane;
-        uint32_t write_stamp, write_thread; // the last write
+        uint32_t write_stamp, write_thread; // the write that it found fenced last
         struct fenced_reads {
             uint32_t stamp, lanes;
-        } reads[WARP]; // the last reads of a cell by each warp of home
+        } reads[WARP]; // by each warp of home, the reads that it found fenced last
     } fenced_for;
     struct series_place series[SERIES_PLACES];
 };
