@@ -58,13 +58,13 @@ const char *module_missing(struct module *module, size_t index);
 bool module_symbol(struct module *module, const char *name, void **address, size_t *size);
 
 struct kernel_info {
-    const char *name; // mangled
+    const char *name; // the mangled name
     int params;
     const size_t *param_offsets; // offset of each parameter in the parameter buffer, in bytes
     const size_t *param_sizes;
     size_t param_bytes;
     size_t static_shared_bytes;
-    size_t local_bytes;  // the PTX's .local depot
+    size_t local_bytes;  // bytes of the PTX's .local depot
     int max_threads;     // the product of .maxntid, or 1024
     bool bounded;        // the kernel has a .maxntid
     int most_registers;  // .maxnreg; 0: the kernel has none
@@ -115,7 +115,7 @@ struct counts {
 #include "ptxsim/counts.def"
 #undef COUNTER
 #undef CLASS_COUNTER
-    uint64_t classes[CLASSES]; // warp instructions by class
+    uint64_t classes[CLASSES]; // warp instructions of each class
     // Estimates that stand for what is not counted; no report shows them. mufu_substitutes: for each thread, quotients,
     // remainders and roots, whose machine code uses the special function unit, and operations on doubles.
     uint64_t mufu_substitutes;
@@ -142,7 +142,7 @@ enum fault_kind {
     FAULT_RACE,
     FAULT_DEADLOCK,
     FAULT_ENDLESS,     // a loop in which nothing changes any more, or the launch's budget is spent
-    FAULT_INTERRUPTED, // stopped by launch.tick
+    FAULT_INTERRUPTED, // launch.tick has stopped the launch
     FAULT_DIVERGENT_BARRIER,
     FAULT_TRAP,
     FAULT_ASSERT,
@@ -152,7 +152,7 @@ enum fault_kind {
     FAULT_ORDER
 };
 
-const char *fault_kind_name(enum fault_kind kind); // "race", "out of bounds"
+const char *fault_kind_name(enum fault_kind kind); // a name such as "race" or "out of bounds"
 
 // The place of an access, and its thread.
 struct fault_place {
@@ -188,7 +188,7 @@ struct gpu;
 // A request of a thread to the device's runtime, carried out when the thread's grid has ended:
 // another grid, or a copy.
 struct child {
-    const struct kernel *kernel; // NULL: a copy
+    const struct kernel *kernel; // NULL: the request is a copy
     unsigned grid[3], block[3];
     size_t dynamic_shared_bytes;
     // A launch's parameters, in the heap of device code; freed by whoever runs the grid.
@@ -342,7 +342,7 @@ void films_save(void);
 // bound, never a prediction.
 struct floors {
     double tensor, exp, shared, issue, dram;
-    const char *binding; // name of the largest
+    const char *binding; // the name of the largest of these
 };
 struct floors l4_floors(const struct counts *counts, uint64_t dram_bytes);
 

@@ -20,7 +20,7 @@ struct module *ptxsim_load(const char *ptx, char *why, size_t size);
 void ptxsim_unload(struct module *module);
 // The index-th kernel; NULL: there are not that many.
 const struct kernel *ptxsim_kernel(struct module *module, size_t index);
-const char *ptxsim_kernel_name(const struct kernel *kernel); // mangled
+const char *ptxsim_kernel_name(const struct kernel *kernel); // the mangled name
 // ptxsim_param_bytes: bytes of all parameters in their layout. ptxsim_param: offset and bytes of
 // the index-th parameter; false: there are not that many.
 size_t ptxsim_param_bytes(const struct kernel *kernel);
@@ -55,7 +55,7 @@ struct ptxsim_launch {
     // 0: bounds only; 1: also reads of memory never written; 2: also races; 3: also races within
     // the toolkit's headers; 4: atomic operations order nothing without a fence.
     uint32_t check;
-    uint32_t schedule, threads; // like PTXSIM_SCHEDULE and PTXSIM_THREADS
+    uint32_t schedule, threads; // the same as PTXSIM_SCHEDULE and PTXSIM_THREADS
     uint64_t budget;            // warp instructions; 0: no limit
     const void *params;         // ptxsim_param_bytes() bytes, in the layout of the parameters
     // Called for each fault, in order, when the launch is over. record: the JSON that fault_write

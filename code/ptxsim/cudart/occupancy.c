@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct question { // the calculator's input
+struct question { // the input of CUDA's occupancy calculator
     struct cudaOccDeviceProp device;
     struct cudaOccFuncAttributes function;
     struct cudaOccDeviceState state;

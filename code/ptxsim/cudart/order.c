@@ -745,7 +745,7 @@ static void host_touches(uint64_t at, bool writes, uint64_t instruction)
             order_join(&learned, &o->knows);
         else if (writes || run->kinds & WRITES) {
             tell_host(o, run, at, writes, instruction);
-            order_join(&learned, &o->knows); // reported only once
+            order_join(&learned, &o->knows); // the missing order is reported only once
         }
     }
     if (learned.count)

@@ -112,7 +112,7 @@ struct binary { // a fat binary: usually one source file
     const char *text;      // a PTX text that the program loads itself, instead of a fat binary
     bool separate;         // compiled separately (-rdc=true), and linked to machine code only
     bool loaded, unloaded; // loaded at run time by the program itself (extra/libraries.c)
-    struct module *module; // NULL until first needed
+    struct module *module; // NULL until the module is first needed
     // Machine code for the arch closest below the device's; data NULL: there is none.
     struct image cubin;
     cudaError_t error; // why there is no module
@@ -129,13 +129,13 @@ struct device_variable {
     void **managed; // the host's pointer to a __managed__ variable, else NULL
     struct device_variable *next;
 };
-struct device_variable *variables_registered(void); // the first one registered
+struct device_variable *variables_registered(void); // the first one, in a list
 
 struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t point to this
     struct binary *binary;
     const void *host;       // address of the stub, the function's name in host code
-    const char *name;       // mangled
-    struct kernel *kernel;  // NULL until first needed
+    const char *name;       // the mangled name
+    struct kernel *kernel;  // NULL until the kernel is first needed
     int max_dynamic_shared; // set by cudaFuncSetAttribute; -1: not set
     int carveout;
     bool large_clusters; // clusters of more than 8 CTAs are allowed
@@ -242,11 +242,11 @@ struct task { // a piece of work in a stream, or of a graph's node
             void *data;
         } host;
         cudaEvent_t event;
-        cudaGraph_t graph; // owned
+        cudaGraph_t graph; // owned by the task
         struct {
             enum cudaGraphConditionalNodeType type;
             const struct condition *value;
-            cudaGraph_t *body; // owned, like the graphs
+            cudaGraph_t *body; // graphs, owned by the task
             unsigned count;
         } conditional;
     };
@@ -388,17 +388,17 @@ struct CUevent_st {
     unsigned late_round;
     struct CUevent_st *next;
 };
-struct CUevent_st *event_find(cudaEvent_t handle); // NULL: there is none
+struct CUevent_st *event_find(cudaEvent_t handle); // NULL: there is no such event
 void event_add(struct CUevent_st *event);
 bool event_remove(const struct CUevent_st *event); // false: there was no such event
 
 struct CUgraphNode_st {
     struct task task;
     struct CUgraph_st *graph;
-    size_t index; // index in its graph
+    size_t index; // the node's index in its graph
     // In a graph to be launched, the node that this one was made from.
     const struct CUgraphNode_st *source;
-    struct CUgraphNode_st **after; // what it depends on
+    struct CUgraphNode_st **after; // the nodes that this one depends on
     size_t after_count;
     size_t chain; // number of its chain of nodes that follow each other
     // While the graph is launched: all operations that are done when this node is.
@@ -415,7 +415,7 @@ struct CUgraph_st {
     struct timeline *chains;
     size_t chain_count;
 };
-struct CUgraph_st *graph_new(void); // NULL: out of memory
+struct CUgraph_st *graph_new(void); // an empty graph; NULL: out of memory
 // Adds a node; takes over what the task owns, also when it fails (NULL).
 struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
 // Makes a node depend on others of its graph, at most once on each.

@@ -381,7 +381,7 @@ bool stream_captures(cudaStream_t handle)
 }
 
 cudaError_t stream_now(cudaStream_t handle)
-{ // deferred work first
+{ // runs the stream's deferred work first
     struct CUstream_st *stream;
     cudaError_t error = stream_use(handle, &stream);
 

@@ -5,7 +5,7 @@
 
 // ---- mbarriers ----------------------------------------------------------------------------------
 
-static int mbarrier_kind(const struct decoder *d) // -1: none
+static int mbarrier_kind(const struct decoder *d) // -1: the opcode names no kind
 {
     bool expects = has(d, MOD_expect_tx);
     switch (modifier_at(d, 0)) {

@@ -104,7 +104,7 @@ struct type { // a modifier as a type; if it is no type, bytes is -1, and the ot
 };
 extern const struct type modifier_types[MODIFIER_COUNT];
 
-static inline bool is_pair(enum modifier type) // f16x2 and the like
+static inline bool is_pair(enum modifier type) // whether a type is f16x2 or the like
 {
     return modifier_types[type].pair != NUMBER_NONE;
 }
@@ -132,9 +132,9 @@ enum { SCRATCH_SLOTS = 16, SCRATCH_BYTES = 256, MOST_MODIFIERS = 16, SPELLINGS =
 struct spelling {
     const char *text;
     const struct opcode *opcode; // the opcode's row in opcodes.def
-    const char *base;            // "ld"
+    const char *base;            // the first part, "ld"
     int count;
-    const char *word[MOST_MODIFIERS]; // "shared", "v2", "u32"
+    const char *word[MOST_MODIFIERS]; // the other parts, "shared", "v2", "u32"
     enum modifier modifier[MOST_MODIFIERS];
     // A bit for each modifier, other than MOD_NONE, that the opcode has.
     uint64_t set[(MODIFIER_COUNT + 63) / 64];
@@ -180,7 +180,7 @@ struct decoder {
 // Ends the decoding of the kernel with one line, "kernel, PTX line: text".
 __attribute__((noreturn, format(printf, 2, 3))) void fail(struct decoder *d, const char *format,
                                                           ...);
-__attribute__((noreturn)) void unsupported(struct decoder *d); // names the instruction
+__attribute__((noreturn)) void unsupported(struct decoder *d); // fails, naming the instruction
 // Fails unless the module's target is at least `arch`, as ptxas requires for this instruction.
 void needs_arch(struct decoder *d, int arch);
 
@@ -195,7 +195,7 @@ static inline bool has(const struct decoder *d, enum modifier m)
 {
     return d->spelling->set[m / 64] >> m % 64 & 1;
 }
-enum modifier modifier_at(const struct decoder *d, int index); // MOD_NONE past the ends
+enum modifier modifier_at(const struct decoder *d, int index); // MOD_NONE if there is no such index
 enum modifier last_modifier(const struct decoder *d); // the last modifier, in most opcodes the type
 // Whether the type at the end of the opcode is signed.
 bool is_signed(const struct decoder *d);
@@ -249,7 +249,7 @@ uint32_t members_source(struct decoder *d, const struct operand *o);
 // leave.
 int64_t count_operand(struct decoder *d, int index);
 
-struct address { // [register + offset]
+struct address { // an address: [register + offset]
     uint32_t reg;
     int64_t offset;
     bool wide; // the register has 64 bits

@@ -125,7 +125,7 @@ struct interval {
 
 struct liveness {
     struct flow_block *block;
-    struct interval *intervals; // indexed by register
+    struct interval *intervals; // the intervals, indexed by register
     size_t at;
 };
 

@@ -43,7 +43,7 @@ static void place_matrix(struct decoder *d, struct matrix *f, enum matrix_type t
         unsupported(d);
     f->count = (uint8_t)count;
     f->distinct = (uint8_t)registers;
-    int pair = f->step / f->per, high = down > 1 ? 2 : 1; // tiles in 16 rows
+    int pair = f->step / f->per, high = down > 1 ? 2 : 1; // high: tiles in 16 rows
     for (int i = 0; i < count; ++i) {
         int tile = i % registers / pair, row, column;
         if (which == 'b') {
@@ -177,7 +177,7 @@ static void decode_product(struct decoder *d)
         unsupported(d);
     uint32_t flops = 2 * (uint32_t)(s.m * s.n * s.k);
     if (bits)
-        s.k = s.k * bits / 8; // k counts bytes
+        s.k = s.k * bits / 8; // k now counts bytes
     bool flip = flipped(&s);
     t->m = s.m;
     t->n = s.n;

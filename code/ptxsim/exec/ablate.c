@@ -352,7 +352,7 @@ static uint32_t matrix_of_names(struct warp *w, char *r, const struct op *op, bo
     run_op(w, r, op, mask);
     w->cta->shared = shared;
     for (int i = 0; i < distinct && !store; ++i)
-        for (size_t k = 0; k < bytes; k += 2) // 16-bit elements
+        for (size_t k = 0; k < bytes; k += 2) // the elements have 16 bits
             passed += (uint8_t)r[regs[i] + k] == name_of(w, (int)(k / (bytes / WARP))) ? 0 : 2;
     for (int i = 0; i < count; ++i)
         memcpy(r + regs[i], before[i], bytes);

@@ -19,11 +19,11 @@
 
 enum halt { RUNNING, DEADLOCKED, SPENT, INTERRUPTED };
 
-struct run { // a launch
+struct run { // what the host threads of a launch share
     const struct launch *launch;
     const struct program *program;
     uint64_t ctas;
-    unsigned shape[3]; // CTAs of a cluster
+    unsigned shape[3]; // CTAs of a cluster along x, y and z
     uint64_t size;     // CTAs of a cluster, the product of `shape`; 1 without clusters
     uint32_t shared_bytes;
     atomic_uint_fast64_t next; // number of the next cluster to run
@@ -35,7 +35,7 @@ struct run { // a launch
     struct worker *workers; // `lock` guards their stuck_at and finished
     uint64_t worker_count;
     atomic_uint_fast64_t ended; // CTAs that have ended
-    atomic_uint_fast64_t spent; // warp instructions so far
+    atomic_uint_fast64_t spent; // warp instructions executed so far
     atomic_int halt;            // enum halt: why the run has been stopped
     bool blameless;             // another fault, which is reported instead, has caused the halt
     struct printed *printed;    // what CTAs have printed; guarded by `lock`

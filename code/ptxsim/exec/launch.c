@@ -294,7 +294,7 @@ static const struct program *program_of(struct kernel *kernel, struct fault *fau
 
 int kernel_registers(struct kernel *kernel)
 {
-    enum { LEAST = 8, MOST = 255 }; // limits of machine code
+    enum { LEAST = 8, MOST = 255 }; // limits of registers in machine code
     struct fault fault = {0};
     const struct program *p = program_of(kernel, &fault);
     if (!p)

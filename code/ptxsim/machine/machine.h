@@ -76,7 +76,7 @@ struct warp {
     struct {
         // ahead: cycles by which the clock is ahead of the warp's instructions (ops/special.c).
         uint64_t effects, count, since, ahead;
-    } look; // reads of the clock
+    } look; // what the warp has read of the clock
     // In a launch with an ablation: sectors of global memory that the warp has loaded before its
     // first product; instructions that it has run.
     uint64_t loaded, ran;
@@ -123,7 +123,7 @@ struct cta {
         uint32_t lanes, yes;
         struct clock *clock; // what the threads that have arrived have done
     } barrier[NAMED_BARRIERS];
-    struct races *races;      // NULL: not checked
+    struct races *races;      // NULL: races are not checked
     struct meeting *meetings; // mbarriers with a clock or with copies; NULL until the first
     size_t meeting_count, meeting_capacity;
     struct bulk *bulk; // bulk copies and stores under way
@@ -143,8 +143,8 @@ struct cta {
     uint64_t rounds;
     uint64_t clock;      // the latest clock value that one of its warps has read
     uint64_t stuck_at;   // all its warps are stuck as long as the run's effects have this sum
-    struct trace *trace; // NULL: not traced
-    struct film *film;   // NULL: not filmed
+    struct trace *trace; // NULL: the CTA is not traced
+    struct film *film;   // NULL: the CTA is not filmed
     struct cta *next;
 };
 
@@ -162,7 +162,7 @@ static inline struct cta *cta_at(struct cta *cta, int rank)
 // What the checks have found (races/report.c): the kernel goes on, and a fault is reported at its
 // end. Each pair of source lines is one entry.
 struct race_log {
-    uint64_t total; // reported accesses
+    uint64_t total; // how many accesses were reported
     struct race_entry {
         // Instructions: the one whose line the fault names, and the other access's.
         uint32_t insn, other;
@@ -179,7 +179,7 @@ struct child_entry {
 };
 
 enum { LAST_PAGES = 8 };
-struct worker { // one host thread
+struct worker { // the state of one host thread
     struct run *run;
     _Atomic uint64_t effects; // what its warps have done that other warps can see
     uint64_t stuck_at;        // all its CTAs are stuck as long as the run's effects have this sum

@@ -109,7 +109,7 @@ struct op {
     union {               // by family; ops.h says which member an operation uses
         int block;        // the block that a branch goes to
         struct {
-            uint8_t atomic, number; // enum atomic, enum atomic_number
+            uint8_t atomic, number; // values of enum atomic and of enum atomic_number
         };
         uint8_t mbarrier; // enum mbarrier_kind
         uint8_t rounding; // enum rounding
@@ -132,10 +132,10 @@ enum sync_kind {
 // instruction waits for other lanes, `sync` says so, and the scheduler holds the lanes until the
 // others are there.
 struct basic_block {
-    uint32_t first, count; // ops
-    uint32_t insn, insns;  // instructions
+    uint32_t first, count; // the block's ops
+    uint32_t insn, insns;  // the block's instructions
     uint8_t sync;          // enum sync_kind
-    bool ends_flow;        // does not fall through
+    bool ends_flow;        // control does not fall through
     uint32_t members;      // for SYNC_MEMBERS: register of the mask, or NO_REGISTER
     const struct barrier_operands *barrier; // for SYNC_BARRIER: the barrier
 };
@@ -153,8 +153,8 @@ struct program {
         // Values that a thread asks of the special function unit: two for a pair of halves.
         uint8_t mufu;
         bool barrier, store;
-        bool substitutes, signals; // counts.mufu_substitutes, counts.signals
-        bool multiplies;           // adds to counts.integer_products
+        bool substitutes, signals; // whether it counts in counts.mufu_substitutes, counts.signals
+        bool multiplies;           // whether it counts in counts.integer_products
         bool selects;              // takes bytes by a selector in a register (prmt)
         uint8_t family;            // enum family
         uint8_t scope;             // enum scope, of a load, a store or an atomic operation
@@ -168,7 +168,7 @@ struct program {
     } * insns;
     size_t insn_count;
     size_t shared_bytes;    // static shared memory, including variables of called functions
-    bool starts_dependents; // has griddepcontrol.launch_dependents
+    bool starts_dependents; // the kernel has griddepcontrol.launch_dependents
     bool asks_reserved;     // reads the address of the shared memory that is kept for the system
     size_t dynamic_offset;  // where dynamic shared memory begins, after padding for its alignment
     bool tells_mbarriers;   // has copies that complete on an mbarrier
@@ -188,7 +188,7 @@ struct program {
         size_t frame_bytes, constants_at, constant_bytes, local_bytes;
         int live_words;  // 4-byte words: the most that its registers hold at one point
         char *constants; // immediates, copied for each lane, at the end of the frame
-    } * callees;         // [0] is the kernel
+    } * callees;         // callees[0] is the kernel
     size_t callee_count;
     struct constant_place { // a constant in a function's frame
         uint32_t at;

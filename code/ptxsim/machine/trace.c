@@ -37,7 +37,7 @@ struct trace_access {
     uint32_t at[WARP];
 };
 
-struct trace_meeting { // an mbarrier
+struct trace_meeting { // the state of an mbarrier
     uint32_t at;
     // reached: the furthest place of an arrival in this phase; complete: the same for the phase
     // before.
@@ -65,7 +65,7 @@ struct trace {
     size_t access_count, access_capacity;
     uint64_t *last_run; // for each (instruction, warp), the run whose accesses are kept
     bool full;
-    bool kept;         // asked for by PTXSIM_TRACE
+    bool kept;         // PTXSIM_TRACE asks for it
     struct film *film; // NULL: not asked for by PTXSIM_FILM
     struct trace *next;
 };

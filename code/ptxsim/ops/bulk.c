@@ -96,7 +96,7 @@ void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
 struct box {
     const struct tensor_map *map;
     int32_t from[TENSOR_RANK];
-    uint32_t count[TENSOR_RANK]; // elements copied
+    uint32_t count[TENSOR_RANK]; // elements that are copied
     // row: bytes; pitch: bytes from one row to the next in shared memory; rows: how many.
     uint32_t row, pitch, rows;
 };

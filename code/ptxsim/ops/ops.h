@@ -207,7 +207,7 @@ enum special {
     SPECIAL_NCLUSTERID_Z,
     SPECIAL_CLUSTER_CTARANK,
     SPECIAL_CLUSTER_NCTARANK,
-    SPECIAL_IS_EXPLICIT_CLUSTER, // a predicate
+    SPECIAL_IS_EXPLICIT_CLUSTER, // this one is a predicate
     SPECIALS
 };
 extern const char *const special_names[SPECIALS];
@@ -263,7 +263,7 @@ struct call_operands {
 struct switch_operands { // operands of brx.idx
     uint32_t index;      // a register
     int count;
-    int *targets; // blocks
+    int *targets; // blocks to jump to
 };
 
 // Fixed offsets in every frame: where this frame's local memory of the thread begins (64 bits for
@@ -337,7 +337,7 @@ struct wgmma {
     enum matrix_type a_type, b_type, d_type;
     int n, k;
     uint32_t a[4], a_desc, b_desc; // registers; a_desc NO_REGISTER: A is in registers
-    uint32_t scale_d;              // predicate
+    uint32_t scale_d;              // a register: a predicate
     bool negate_a, negate_b, transposed_a, transposed_b;
     int d_count;
     uint32_t d[WGMMA_N / 2];

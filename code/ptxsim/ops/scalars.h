@@ -251,7 +251,7 @@ SCALAR double angle_of(float a)
 // 2^x in f64, rounded once to f32; the f64 value has a relative error below 2^-42.
 SCALAR float exp2_f32(float x)
 {
-    double clamped = x < -200.0f ? -200.0 : x > 200.0f ? 200.0 : x; // clamped; NaN stays
+    double clamped = x < -200.0f ? -200.0 : x > 200.0f ? 200.0 : x; // clamped; a NaN stays
     double shifted = clamped + 0x1.8p52;       // the low bits are the integer part
     double f = clamped - (shifted - 0x1.8p52); // the fraction, in [-0.5, 0.5]
     uint64_t bits;

@@ -213,7 +213,7 @@ static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k
         at += r % 8 * pitch + r / 8 * l->stride;
         at += l->span ? along : along / 16 * l->leading;
     } else {
-        uint32_t wide = pitch / 2, across = (uint32_t)k; // halves that are contiguous
+        uint32_t wide = pitch / 2, across = (uint32_t)k; // wide: how many halves are contiguous
         at += r % wide * 2 + across % 8 * pitch;
         at += l->span ? r / wide * l->leading + across / 8 * l->stride
                       : r / wide * l->stride + across / 8 * l->leading;

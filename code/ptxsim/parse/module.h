@@ -32,7 +32,7 @@ enum operand_kind {
 
 struct operand {
     enum operand_kind kind;
-    bool is_float, negated; // negated: !%p
+    bool is_float, negated; // negated: a predicate as !%p
     int reg;
     int pair; // the second register of %r|%p, else -1
     int64_t value;
@@ -52,7 +52,7 @@ struct source_line {
 
 struct insn {
     const char *opcode; // the opcode with all modifiers: "ld.shared.v2.u32"
-    int guard;          // predicate register; -1: none
+    int guard;          // the predicate register of its guard; -1: none
     bool guard_negated;
     int count;
     struct operand *operands;
@@ -77,10 +77,10 @@ struct variable {
     enum space space;
     size_t align, size;
     size_t offset; // offset in shared memory, in the parameters, or in the frame's local memory
-    bool dynamic;  // extern .shared []
+    bool dynamic;  // declared as extern .shared []
     bool is_param; // a parameter of the kernel or function
     void *address; // the memory of a .global or .const variable
-    uint8_t *init; // `size` bytes; or NULL
+    uint8_t *init; // `size` bytes of initial values; or NULL
     struct relocation *relocations;
     int scope; // the block { } that declares it
     int unit;  // the text that declares it, by number
@@ -128,14 +128,14 @@ struct function {
     char unsupported[256]; // why the function cannot be decoded; "": it can
 };
 
-struct alias { // .alias name, of;
+struct alias { // from `.alias name, of;`
     const char *name, *of;
     int unit;
 };
 
 struct module {
     struct arena arena;
-    int arch; // 89 for .target sm_89
+    int arch; // the number in .target: 89 for sm_89
     int units;
     const char **files;
     size_t file_count;

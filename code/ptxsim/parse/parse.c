@@ -1572,7 +1572,7 @@ static bool parse_text(struct parser *p, const char *ptx)
     p->line = 1;
     p->unit = m->units++;
     p->linkage = LINK_LOCAL;
-    p->location_count = m->file_count = 0; // texts number these separately
+    p->location_count = m->file_count = 0; // each text numbers these from the beginning
     if (setjmp(p->failed))
         return false;
     parse_module(p);

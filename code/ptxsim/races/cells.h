@@ -293,7 +293,7 @@ enum { THREAD_BITS = 10, INSN_BITS = 19, KIND_BITS = 3 };
 // A page's crowd keeps the readers of those cells that more than two parties have read: for each cell, each warp's last
 // reading, as for shared memory. Neighbouring cells that were read in the same way form a stretch.
 struct stretch {
-    uint32_t first, end; // cells
+    uint32_t first, end; // the stretch's cells: [first, end)
     uint32_t stamp, insn;
     uint32_t lanes, run; // lanes 0: each cell was read by lane ((cell + run / 8) >> run % 8) % 32
 };
@@ -304,7 +304,7 @@ struct crowd {
         uint32_t cta, warp, kind;
         // Stretches, and room for them; last: the index of the one noted last.
         uint32_t count, capacity, last;
-        struct stretch *of; // sorted by their cells
+        struct stretch *of; // stretches, sorted by their cells
     } * readers, *last;
     uint32_t cells[]; // a bit for each cell: whether the crowd has a reading of it
 };
@@ -411,7 +411,7 @@ unsigned global_races_shift(const struct global_races *races);
 struct series {
     uint32_t cta, warp, insn, stamp; // the same as in struct party
     uint32_t lanes, bytes;           // bytes: for each lane
-    uint32_t count;                  // how many reads
+    uint32_t count;                  // how many reads it stands for
     // at: the first lane's address in the first read; step: from one read to the next, modulo 2^64.
     uint64_t at, step;
     // The bytes from the first lane's address on among which every lane reads; 0: a lane reads before that address, or

@@ -165,7 +165,7 @@ enum foreign_access { FOREIGN_WRITE, FOREIGN_READ, FOREIGN_READ_2, FOREIGN_PARTI
 struct foreign {
     // For each cell: the last write, and two reads by different threads.
     struct party *of[FOREIGN_PARTIES];
-    struct crowd *crowd; // all other readers
+    struct crowd *crowd; // all readers that do not fit there
 };
 // race_foreign_read: checks lanes' write to their own CTA's memory against reads by other CTAs, and drops these reads;
 // true: a race has been reported. race_foreign_settle: afterwards removes RACE_FOREIGN from lines without such reads.
@@ -186,7 +186,7 @@ static inline struct cell_reads reads_at(const struct races *s, int warp, uint32
                                          uint32_t cell)
 {
     const struct read_plane *r = &s->read[warp];
-    uint32_t *strong = r->strong[kind]; // NULL for plain reads
+    uint32_t *strong = r->strong[kind]; // NULL for the kind of plain reads
     return (struct cell_reads){(strong ? strong : r->stamp) + cell,
                                (strong ? strong + s->cells : r->lanes) + cell,
                                (strong ? strong + 2 * s->cells : r->insn) + cell};

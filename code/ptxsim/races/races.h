@@ -166,7 +166,7 @@ struct warp_clock { // the clocks of a warp's lanes: the time of each, and what 
     } met[WARP];
     uint32_t deferred;       // lanes that have not yet acquired what they met (struct met)
     struct fenced {          // what a lane knew at its last fence; stamp 0: it has executed none
-        struct clock *known; // a counted reference
+        struct clock *known; // a counted reference to a lane's clock
         uint32_t stamp, base, wbase;
         struct snapshot *last, *before; // as in struct met, at the fence
     } fenced[FENCE_SCOPES][WARP];

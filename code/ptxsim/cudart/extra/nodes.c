@@ -473,7 +473,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
     for (size_t i = 0; i < copy->count; ++i) {
         struct task task = exec->graph->nodes[i]->task;
         exec->graph->nodes[i]->task = copy->nodes[i]->task;
-        copy->nodes[i]->task = task; // freed with the copy
+        copy->nodes[i]->task = task; // the old task is freed with the copy
     }
     graph_free(copy);
     return cudaSuccess;
