@@ -36,7 +36,7 @@ static double board_floor(int shape)
                     "floor_and_launch");
 }
 
-// "*" if the clock moved by more than 5 % while this was timed.
+// An asterisk if the clock moved by more than 5 % while the entry was timed in this mode; else "".
 static const char *board_mark(int shape, const char *name, const char *mode)
 {
     return json_is_true(at(json_object_get(board_entry(shape, name), mode), "clock.moved")) ? "\\*"
@@ -160,7 +160,7 @@ static void scoreboard_chart(void)
 static void accuracy_chart(void)
 {
     struct point {
-        double p50, error, logs; // logs: of all points that the label names
+        double p50, error, logs; // logs: the sum of log(p50) of all points that the label names
         int named;
         char label[160];
     } points[MAX_CONTESTANTS];

@@ -167,9 +167,9 @@ static void trim_source(json_t *lines, const json_t *kernel)
 
 enum { MOST_CALLS = 16 };
 
-struct
-    chain { // the calls that lead to an instruction: the line in the kernel, then the line in each
-            // inlined function
+// The calls that lead to an instruction: the line in the kernel, then the line in each inlined
+// function.
+struct chain {
     int count;
     char place[MOST_CALLS][256]; // each as "FILE:LINE", where FILE has no folder
 };
@@ -457,8 +457,8 @@ static size_t name_length(const char *text)
     return length;
 }
 
-// Reads a path like a tile's name: "t.codes.k" from "t.codes[stage].k[i]" or "t->codes[1].k".
-// Returns where it ends in `text`.
+// Reads an expression as a path in the form of tiles' names: "t.codes.k" from "t.codes[stage].k[i]"
+// or "t->codes[1].k". Returns where the expression ends in `text`.
 static const char *read_path(const char *text, char *path, size_t size)
 {
     size_t used = 0;
@@ -974,7 +974,7 @@ static bool between_warps(const json_t *kernel, const json_t *fault)
             (unsigned)whole_at(fault, "thread") / 32 != (unsigned)whole_at(fault, "warp"));
 }
 
-// Marks faults as "again", all but one of each mistake.
+// Marks all faults but one of each mistake as "again".
 static void mark_repeats(const json_t *kernel, const json_t *faults)
 {
     for (size_t i = 0; i < json_array_size(faults); ++i)
@@ -1102,8 +1102,8 @@ static char *static_part(const json_t *kernel, const json_t *source, const json_
 
 // ---- The page -----------------------------------------------------------------------------------
 
-// Whether a name is the kernel's, or, as it begins with _Z, the beginning of its mangled name: several forms of a
-// template, or kernels of several namespaces, have one name.
+// Whether a name is the kernel's or, if it begins with _Z, the beginning of the kernel's mangled name: instances of a
+// template, or kernels of several namespaces, share one name.
 static bool has_name(const json_t *kernel, const char *name)
 {
     if (strncmp(name, "_Z", 2) == 0)
@@ -1297,8 +1297,8 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     const json_t *first = first_fault(faults);
     if (first && !known)
         printf("%s\n%s\n", string_or(first, "text", ""), string_or(first, "sentence", ""));
-    const char *name = slash ? slash + 1 : program; // the name of a program, or of a recording:
-                                                    // NAME.json
+    // The name of a program, or of a recording, NAME.json.
+    const char *name = slash ? slash + 1 : program;
     const char *json = strstr(name, ".json");
     size_t stem = json && !json[5] ? (size_t)(json - name) : strlen(name);
     snprintf(title, sizeof title, "%.*s: %s", (int)stem, name, string_or(kernel, "kernel", ""));

@@ -540,7 +540,7 @@ static void make_film(char **argv, bool recorded, const char *kernel, const char
 static int lines = 20, warp, chapter = -1;
 static const char *by, *only, *json, *banks, *shown_cta, *svg, *film;
 static bool timeline, fault, help;
-static double from, to; // of --steps; both 0: all steps
+static double from, to; // the range of --steps; both 0: all steps
 
 static void take_steps(const char *option, const char *value)
 {

@@ -84,15 +84,15 @@ int run_recorded(char **argv, const char *variable, const char *cta, bool silent
 void outlive_signals(void);
 extern volatile sig_atomic_t ended_by; // the signal; 0: there was none
 extern volatile pid_t running;         // the program, 0: none is running
-// The CTA of a block, [x, y, z], as --cta takes it, "x,y,z", for the caller to free; NULL: `block`
-// is none.
+// A block's index, the JSON array [x, y, z], as the text "x,y,z" that --cta takes; for the caller
+// to free. NULL: `block` is not such an array.
 char *cta_of(const json_t *block);
 
 struct film {
     json_t *recording;
-    json_t *shown,
-        *other; // recorded kernels, chosen by film_kernel and film_other_cta; may be NULL
-    int status; // of the program
+    // Recorded kernels, chosen by film_kernel and film_other_cta; may be NULL.
+    json_t *shown, *other;
+    int status; // the program's exit status
 };
 struct film film_load(const char *file, const char *kernel);
 // Without `cta`, the first CTA is filmed or, if the checks find a fault in another CTA, that one.

@@ -111,7 +111,8 @@ def fill_cache(cache: Cache, k: Tensor, v: Tensor, lengths: Optional[Tensor] = N
         _require(x.device == cache.codes.device, lambda: f"{name} is on {x.device} and codes on {cache.codes.device}")
     tokens = k.shape[2]
     pages = (tokens + page - 1) // page
-    written = [x.new_empty((batch * pages, *x.shape[1:])) for x in (cache.codes, cache.scales)]  # page after page
+    # The sequences' pages one after another, to be copied to the pages that the table names.
+    written = [x.new_empty((batch * pages, *x.shape[1:])) for x in (cache.codes, cache.scales)]
     views = _views(*written)
     for at, x in enumerate((k, v)):
         codes, scale = _quantised(torch.nn.functional.pad(x.detach(), (0, 0, 0, pages * page - tokens)))

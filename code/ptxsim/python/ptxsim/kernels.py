@@ -134,8 +134,8 @@ class _Host:
         else:
             self.address, read_only = array.__array_interface__["data"]
             self.shape, self.strides, self.itemsize, self.writeable = array.shape, array.strides, array.itemsize, not read_only
-        self.low = self.high = self.address  # the range of all elements: the lowest address, and
-                                             # the highest + 1
+        # The range of all elements: the lowest address, and the highest + 1.
+        self.low = self.high = self.address
         for length, stride in zip(self.shape, self.strides):
             self.low, self.high = self.low + min(0, (length - 1) * stride), self.high + max(0, (length - 1) * stride)
         self.high += self.itemsize
@@ -342,7 +342,7 @@ class Kernel:
         lib = library()
         self.module, self._handle = module, handle
         self.name = lib.ptxsim_kernel_name(handle).decode()
-        self.max_threads = lib.ptxsim_max_threads(handle)  # threads of a CTA, as the PTX says
+        self.max_threads = lib.ptxsim_max_threads(handle)  # most threads of a CTA, as the PTX says
         types, offset, size = _types(module.ptx, self.name), ctypes.c_size_t(), ctypes.c_size_t()
         self.params = []
         while lib.ptxsim_param(handle, len(self.params), ctypes.byref(offset), ctypes.byref(size)):
