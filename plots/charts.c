@@ -210,7 +210,7 @@ static void print_end_labels(struct label *ends, int count, double factor)
         y[i] = ends[i].y;
     for (int round = 0; round < 200; round++)
         for (int i = 1; i < count; i++) {
-            // Above 1, the labels are too close: each of the two is moved by half of what is missing.
+            // Above 1: two labels are too close, and each moves by half of what is missing.
             double lack = sqrt(y[i - 1] * factor / y[i]);
             if (lack > 1) {
                 y[i] *= lack;
@@ -311,8 +311,8 @@ void roofline(void)
     }
 }
 
-// p50 against S for 2 batches of 8 heads, on the first GPU (in gpu_rank's order) that has records. A
-// block for each program: the first line is the GPU; then S, p50, and 1 if the clock moved,
+// p50 against S for 2 batches of 8 heads, on the first GPU that has records, as gpu_rank() orders
+// GPUs. A block for each program: the first line is the GPU; then S, p50, and 1 if the clock moved,
 // otherwise 0. Then a block with the labels at the right ends.
 void time_vs_s(void)
 {

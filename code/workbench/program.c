@@ -584,7 +584,7 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
 }
 
 // Prints a line for the grader, which fills the pages: the bytes of scratch memory; then the
-// indices in a page of codes (K's tokens, then V's) and of scales, as four hexadecimal digits each.
+// indices in a page of codes (K's tokens, then V's), and of scales, in four hexadecimal digits.
 static void print_wants(const struct program *program, const struct cache_args *args)
 {
     int page = args->page, dim = shape_head_dim(&args->shape);

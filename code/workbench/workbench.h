@@ -450,8 +450,8 @@ struct program {
     scale_place_fn *scale_place;
     // How many bytes of `scratch` a launch on a cache needs (pointers in `args` are not followed); NULL: none. They
     // are zeros before the first launch, and each launch leaves them ready for the next one, of any shape with at most
-    // as many bytes. Launches in one stream run one after another and can share them; launches that may run at the same time
-    // need their own.
+    // as many bytes. Launches in one stream run one after another and can share them; launches that may run at the
+    // same time need their own.
     size_t (*scratch_bytes)(const struct cache_args *args);
     const char *source_hash, *build_flags, *git_commit; // set by PROGRAM_BUILD, at the end
 };

@@ -161,7 +161,7 @@ template <bool WRONG> __global__ void three_warps(int *out, const CUtensorMap *)
     out[threadIdx.x] = (int)d[0];
 }
 
-// Three warps wait for a product of four, the fourth at a barrier.
+// Three warps of a warpgroup come to wgmma's wait, the fourth waits at a barrier.
 template <bool WRONG> __global__ void elsewhere(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -202,7 +202,7 @@ template <bool WRONG> __global__ void registers(int *out, const CUtensorMap *)
     out[threadIdx.x % N] = 1;
 }
 
-// The wanted registers fit in an SM, but the block was launched with 64 a thread.
+// The wanted registers fit in an SM, but the block was launched with 64 registers a thread.
 template <bool WRONG>
 __global__ void __maxnreg__(64) registers_of_block(int *out, const CUtensorMap *)
 {

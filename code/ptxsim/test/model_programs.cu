@@ -70,7 +70,7 @@ struct program {
     step steps[STEPS];
 };
 
-// Whether an mbarrier is told when the copy has come.
+// Whether an mbarrier is signalled when the copy completes.
 __host__ __device__ bool tells(int kind)
 {
     return kind == COPY_TOLD || kind == TELL || kind == PULL;
@@ -204,7 +204,7 @@ __global__ void follow(program p, char *global, int *flags, char *private_places
             act<NARROW>(s, i, at, barriers, flags, private_places);
     }
     __syncthreads();
-    for (int i = 0; i < STEPS; ++i) // nothing is under way at the end
+    for (int i = 0; i < STEPS; ++i) // waits for all copies that are still under way
         if (p.steps[i].actor == actor && tells(p.steps[i].kind))
             pull_wait(barriers + i);
     asm volatile("cp.async.bulk.wait_group 0; cp.async.wait_all;" ::: "memory");
@@ -276,8 +276,8 @@ static bool is_told_later(const program &p, int i, int j)
            i < j;
 }
 
-// Whether some thread waits for this cp.async by its mbarrier, and its own thread waits, too. In the simulator,
-// whoever has met the own thread between the two waits knows of the copy.
+// Whether some thread waits for this cp.async by its mbarrier, and the thread that issued it waits, too. In the
+// simulator, a thread that meets the issuing thread between the two waits is ordered after the copy.
 static bool is_awaited_twice(const program &p, int i)
 {
     bool own = false, seen = false;
@@ -319,7 +319,7 @@ static void order_threads(graph &g, const program &p, bool lenient)
         }
 }
 
-// Threads that meet at a barrier know what the others did before it.
+// What a thread does before a barrier comes before what the barrier's other threads do after it.
 static void order_barriers(graph &g, const program &p)
 {
     for (int i = 0; i < STEPS; ++i)
@@ -432,7 +432,7 @@ static verdict judge(const program &p)
             bool sure = adds ? !comes_before(without, p, i, j)
                              : !comes_before(lenient, p, i, j) &&
                                    (writes(a) || !comes_before(told, p, i, j));
-            for (int k = 0; k < STEPS; ++k) // a cell keeps one of several strong writes
+            for (int k = 0; k < STEPS; ++k) // a shadow cell keeps one of several strong writes
                 sure &= !(p.steps[k].kind == ADD && k != i && k != j &&
                           (a.kind == ADD || b.kind == ADD) && same_place(p.steps[k], a));
             is = sure ? TOLD : is == NONE ? PERHAPS : is;
@@ -482,7 +482,7 @@ static step draw_step(const program &p, int i)
 
 // ---- Beginnings ---------------------------------------------------------------------------------
 
-// Sequences of accesses that steps drawn one by one hardly ever form. Threads and fences' scopes are drawn.
+// Sequences of accesses that steps drawn one by one hardly ever form; threads and fences' scopes are drawn.
 static step access_of(int8_t kind, int actor, int place)
 {
     step s = {kind, (int8_t)actor, (int8_t)place};
@@ -510,7 +510,8 @@ static int draw_message(step *s)
     return writer == reader ? 0 : n;
 }
 
-// A thread with its fence before or behind the barrier sets a flag for what another thread of the block has written.
+// A thread writes; after a barrier, another thread of its block, with a fence before or after that barrier, sets a
+// flag for a reader in the other block.
 static int draw_early_fence(step *s)
 {
     int block = below(BLOCKS), other = (block + 1) % BLOCKS, n = 0;

@@ -87,7 +87,7 @@ enum need {
 // Windows: s shared, l local, p parameters, g the buffer, b the mbarrier, by their own addresses; S L P the
 // same three as generic addresses; r R the shared memory of the cluster's other CTA; x a surface's row.
 //
-// In a body, ^ is the opcode, ~ the address; a ? stands before an instruction that only some lanes do.
+// In a body, ^ is the opcode, ~ the address; a ? stands before an instruction that only some lanes execute.
 // %b is the mbarrier's address, %s and %g good places in shared and global memory, %m that of a tensor's map.
 struct form {
     const char *decoder, *body, *windows;
@@ -95,7 +95,7 @@ struct form {
     enum need need;
     bool alone;   // executed by one lane only
     int threads;  // 0: 32
-    bool whole;   // executed by a warp without a guard: all lanes at one place only
+    bool whole;   // a warp executes it without a guard: tried only with one address for all lanes
     int row_step; // for a warp: bytes between the addresses of neighbouring lanes
 };
 
@@ -248,7 +248,7 @@ struct params {
 };
 
 // A kernel of one form; NULL: the simulator has no such instruction. wide: the address register has 64 bits;
-// offset: of the address, in the instruction.
+// offset: added to the register by the instruction.
 static struct module *kernel_of(const struct form *form, const char *opcode, bool wide, int offset)
 {
     static char text[16384];
@@ -523,7 +523,7 @@ static int accesses(const struct row *row, bool store, bool other)
                 struct form form = {row->decoder, body, spaces[s].windows, bytes, .need = EXACT};
                 if (bytes > 16)
                     continue;
-                if (store && s >= 6) // .param, .const
+                if (store && s >= 6) // .param and .const cannot be stored to
                     form.windows = "", form.need = REFUSED;
                 if (store && !s)
                     form.windows = "SLg"; // the parameters are read only

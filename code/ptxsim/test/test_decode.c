@@ -35,7 +35,7 @@ static void every_row_is_found_by_its_name(void **state)
         char longer[64];
         snprintf(longer, sizeof longer, "%s.nothing", row_names[i]);
         const struct opcode *row = opcode_find(row_names[i]);
-        assert_string_equal(row->name, row_names[i]); // not twice, and not another one
+        assert_string_equal(row->name, row_names[i]); // not another row
         assert_ptr_equal(opcode_find(longer), row);
         assert_ptr_not_equal(row->decode, decode_unknown);
     }
@@ -309,7 +309,7 @@ static void products_and_choices_are_known(void **state)
     }
 }
 
-// Where a block finds the mask of the lanes that it waits for, however many operations its instruction has.
+// Where a basic block finds the mask of the lanes that it waits for, however many operations its instruction has.
 static void blocks_know_whom_they_wait_for(void **state)
 {
     (void)state;
@@ -325,7 +325,8 @@ static void blocks_know_whom_they_wait_for(void **state)
         {"redux.sync.add.s32 %r1, %r2, %r9;", SYNC_MEMBERS, true},
         {"elect.sync _|%p1, %r9;", SYNC_MEMBERS, true},
         {"bar.warp.sync %r9;", SYNC_MEMBERS, true},
-        {"bar.warp.sync %lanemask_eq;", SYNC_MEMBERS, false}, // read too late to wait by
+        // The special register is read only when the instruction executes, too late for the mask.
+        {"bar.warp.sync %lanemask_eq;", SYNC_MEMBERS, false},
         {"ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [tile];", SYNC_MEMBERS, false},
         {"bar.sync 0;", SYNC_BARRIER, false},
         {"activemask.b32 %r1;", SYNC_NONE, false},
@@ -430,7 +431,8 @@ static void refused_by_name(void **state)
         {"mma.sync.aligned.m16n8k8.row.row.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r1, %r2}, "
          "{%r3}, {%f0, %f1, %f2, %f3};",
          "instruction mma.sync.aligned.m16n8k8.row.row.f32.f16.f16.f32 is not supported"},
-        {"wmma.store.d.sync.aligned.row.m8n8k4.s8 [tile], {%r1}, %r2;", // once divided by zero
+        // This shape once made the decoder divide by zero.
+        {"wmma.store.d.sync.aligned.row.m8n8k4.s8 [tile], {%r1}, %r2;",
          "instruction wmma.store.d.sync.aligned.row.m8n8k4.s8 is not supported"},
         {"stacksave.u32 %r1;", "instruction stacksave.u32 is not supported"},
         {"add.a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.f32 %f1, %f2, %f3;",

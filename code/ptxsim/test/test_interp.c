@@ -162,7 +162,7 @@ static uint64_t gb(double value)
     return bits;
 }
 
-static float fz(float value) // flushed
+static float fz(float value) // flushes a subnormal number to zero
 {
     return fpclassify(value) == FP_SUBNORMAL ? copysignf(0, value) : value;
 }
@@ -365,7 +365,7 @@ static uint64_t prmt_reference(uint64_t a, uint64_t b, uint64_t c)
     return out;
 }
 
-// Rounded to f32; a NaN keeps its sign and the upper bits of its payload.
+// Rounds to f32; a NaN keeps its sign and the upper bits of its payload.
 static uint64_t narrow_f64(uint64_t a)
 {
     return g(a) == g(a) ? fb((float)g(a))
@@ -723,7 +723,7 @@ static uint64_t cut(uint64_t value, char width)
     return bits == 64 ? value : value & ((UINT64_C(1) << bits) - 1);
 }
 
-// The operation on `count` rows of (a, b, c, result), 64 bits each, in place.
+// Executes the operation on `count` rows of (a, b, c, result), 64 bits each, in place.
 static void run_arithmetic(const char *opcode, const char *widths, uint64_t *rows, size_t count)
 {
     static const char *const types[] = {"b16", "b32", "b64"};
@@ -759,7 +759,7 @@ static bool same(uint64_t got, uint64_t wanted, const char *opcode, char width)
 {
     if (got == wanted)
         return true;
-    if (width == 'd' && strstr(opcode, "f64")) // NaN is NaN
+    if (width == 'd' && strstr(opcode, "f64")) // any NaN equals any NaN
         return g(got) != g(got) && g(wanted) != g(wanted);
     return false;
 }
@@ -1159,7 +1159,7 @@ static void device_heap(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i)
         expect_fault("memory.heap_wrong", FAULT_OUT_OF_BOUNDS, wrong[i][3],
                      .with = {wrong[i][0], wrong[i][1], wrong[i][2]});
-    assert_false(heap_limit(1 << 20)); // there is a heap
+    assert_false(heap_limit(1 << 20)); // too late: the heap is in use
     assert_int_equal(heap_take(9 << 20), 0);
     uint64_t most = heap_take(6 << 20);
     assert_int_not_equal(most, 0);
@@ -1299,7 +1299,7 @@ static void wavefronts_in_turn(void **state)
             for (int i = 0; i < WARP; ++i)
                 at[i] = 4096 + (uint32_t)i * (drawn >> 4 & 255) * (drawn >> 12 & 1 ? 4 : 1);
             break;
-        case 1: // one lane elsewhere
+        case 1: // one lane at another address
             at[drawn >> 4 & 31] = 4096 + (drawn >> 9 & 1023);
             break;
         case 2: // other lanes active: all, all but one, those that are stored together for 8 or 16 bytes
@@ -1570,7 +1570,8 @@ static void memory_faults(void **state)
     const struct few list[] = {
         {"ld.global.u32 %r1, [%o+3984];", "block (0,0,0), thread (28,0,0): reads 4 bytes at 0x",
          .kind = FAULT_OUT_OF_BOUNDS},
-        {".loc 1 7 1\nld.global.u32 %r1, [%o+3972];", "few, PTX line", // no .file: its own line
+        // Without a .file, the line in the PTX is reported.
+        {".loc 1 7 1\nld.global.u32 %r1, [%o+3972];", "few, PTX line",
          .kind = FAULT_OUT_OF_BOUNDS},
         {"add.s64 %rd1, %o, 4; st.global.u32 [%rd1+4104], %r1;",
          ", 12 bytes past the end of the allocation of 4096 bytes", .kind = FAULT_OUT_OF_BOUNDS,
@@ -1765,7 +1766,7 @@ static void cache_hints(void **state)
 {
     (void)state;
     static const struct {
-        const char *plain, *hinted; // the same, with %rd9 a policy
+        const char *plain, *hinted; // hinted: the same access with a hint; %rd9 has a policy
     } pairs[] = {
         {"ld.global.v2.u32 {%r2, %r3}, [%rd1];",
          "ld.global.L1::no_allocate.L2::cache_hint.L2::128B.v2.u32 {%r2, %r3}, [%rd1], %rd9;"},
@@ -1984,7 +1985,7 @@ static void refusals_name_the_line(void **state)
 }
 
 // A module may define a function under a name of the device's runtime: by a body, or by an alias before or after the
-// function. Then the module's runs.
+// function. Then calls go to the module's function.
 static void names_of_functions(void **state)
 {
     (void)state;

@@ -150,7 +150,7 @@ __global__ void reduce(const int *in, int n, int *total)
     }
 }
 
-// A block's part in shared memory, then added to the whole.
+// Each block counts in shared memory, then adds its counts to the whole histogram.
 __global__ void histogram(const int *in, int n, int *bins)
 {
     __shared__ int mine[64];
@@ -432,7 +432,7 @@ static int told(const char *what)
         say<<<1, 2>>>(2, nullptr);
     else if (!strcmp(what, "insist"))
         insist<<<1, 1>>>(4);
-    cudaError_t error = cudaGetLastError(); // of a launch that was refused
+    cudaError_t error = cudaGetLastError(); // the error of a refused launch
     if (error == cudaSuccess)
         error = cudaDeviceSynchronize();
     printf("%s\n", cudaGetErrorName(error));

@@ -282,7 +282,7 @@ static void test_trap_and_assertion(void **)
     });
     assert_told(told, "trap", TRAP_LINE, "trap");
     if (simulated())
-        return; // the simulator does not know assert yet
+        return; // test_programs.cu tests assert in the simulator
     in_child([] {
         check_five<<<1, 1>>>(5);
         expect(cudaDeviceSynchronize(), cudaSuccess);
@@ -591,7 +591,7 @@ static void test_attributes_and_occupancy(void **)
         assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 32, 0));
         assert_int_equal(blocks, 24);
         assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 128, 24 << 10));
-        assert_int_equal(blocks, 4); // 25 KB each of 100
+        assert_int_equal(blocks, 4); // each takes 25 KB of 100
     }
     assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 2048, 0));
     assert_int_equal(blocks, 0);
@@ -758,7 +758,7 @@ static void test_allocations(void **)
     assert_error(cudaMalloc((void **)nullptr, 4), cudaErrorInvalidValue);
     assert_error(cudaMalloc(&address, (size_t)1 << 45), cudaErrorMemoryAllocation);
     assert_launch(cudaErrorMemoryAllocation);
-    assert_launch(cudaSuccess); // told once
+    assert_launch(cudaSuccess); // the error is returned once
     assert_ok(cudaFree(nullptr));
     assert_error(cudaFree(&before), cudaErrorInvalidValue);
     assert_ok(cudaMemGetInfo(&before, &total));
@@ -852,8 +852,8 @@ static void test_streams_and_events(void **)
     assert_error(cudaEventElapsedTime(&milliseconds, start, untimed),
                  cudaErrorInvalidResourceHandle);
     assert_ok(cudaEventElapsedTime(&milliseconds, start, end));
-    assert_true(milliseconds >
-                (simulated() ? 6 * 3e-6 : 0)); // of six warps, three instructions at least
+    // In the simulator, at least 3 ns for each of six warps.
+    assert_true(milliseconds > (simulated() ? 6 * 3e-6 : 0));
     assert_ok(cudaEventElapsedTime(&milliseconds, start, start));
     assert_true(milliseconds < 6 * 3e-6);
     cudaGetLastError();
@@ -1009,7 +1009,7 @@ static void test_graph_of_nodes(void **)
     assert_ok(cudaDeviceSynchronize());
     assert_int_equal(host[0], 0x01020304 + 24);
     assert_ok(cudaGraphExecDestroy(exec));
-    // A circle cannot be launched.
+    // A graph with a cycle cannot be instantiated.
     assert_ok(cudaGraphAddDependencies(graph, &call, &fill, nullptr, 1));
     assert_error(cudaGraphInstantiate(&exec, graph, 0), cudaErrorInvalidValue);
     assert_ok(cudaGraphDestroy(graph));
@@ -1159,7 +1159,7 @@ static void test_graph_memory_and_capture_into(void **)
         assert_ok(cudaGraphLaunch(exec, stream));
         assert_ok(cudaStreamSynchronize(stream));
         int got = read_int(out);
-        assert_true(got == 8 || got == 9); // the last increment and the copy are in no order
+        assert_true(got == 8 || got == 9); // the last increment and the copy are not ordered
     }
     assert_ok(cudaGraphExecDestroy(exec));
     assert_ok(cudaGraphDestroy(graph));

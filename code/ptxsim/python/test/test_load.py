@@ -212,8 +212,8 @@ class Faults(unittest.TestCase):
         report = self.fault(lambda: module["endless"][1, 32](array("i", [1]))).reports[0]
         self.assertEqual((report.kind, report.thread), ("unsupported", None))
         out = array("B", [0] * 32)
-        module["keep"][1, 1](out, True, 0, 0, 0, 0, 0)  # other kernels of the module can still be
-                                                        # launched
+        # Other kernels of the module can still be launched.
+        module["keep"][1, 1](out, True, 0, 0, 0, 0, 0)
         self.assertEqual(out[0], 1)
 
     def test_interrupt(self):

@@ -5,7 +5,7 @@
 //
 // FILE: "name words\n" lines, each followed by that many 32-bit words.
 
-// Kernels and cases made by macros, which clang-format 14 does not leave alone when it has formatted them.
+// Kernels and cases made by macros, which clang-format 14 changes again each time it formats them.
 // clang-format off
 #include <cstdint>
 #include <cstdio>

@@ -34,7 +34,7 @@ static const char text[] = R"(
 }
 )";
 
-__global__ void own(unsigned *array) // one of the executable's
+__global__ void own(unsigned *array) // a kernel of the executable
 {
     array[threadIdx.x] = threadIdx.x * threadIdx.x;
 }
