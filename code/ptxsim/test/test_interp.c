@@ -1571,8 +1571,7 @@ static void memory_faults(void **state)
         {"ld.global.u32 %r1, [%o+3984];", "block (0,0,0), thread (28,0,0): reads 4 bytes at 0x",
          .kind = FAULT_OUT_OF_BOUNDS},
         // Without a .file, the line in the PTX is reported.
-        {".loc 1 7 1\nld.global.u32 %r1, [%o+3972];", "few, PTX line",
-         .kind = FAULT_OUT_OF_BOUNDS},
+        {".loc 1 7 1\nld.global.u32 %r1, [%o+3972];", "few, PTX line", .kind = FAULT_OUT_OF_BOUNDS},
         {"add.s64 %rd1, %o, 4; st.global.u32 [%rd1+4104], %r1;",
          ", 12 bytes past the end of the allocation of 4096 bytes", .kind = FAULT_OUT_OF_BOUNDS,
          .block = 1},
