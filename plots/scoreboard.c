@@ -10,7 +10,7 @@ enum { MAX_CONTESTANTS = 64 };
 static struct board {
     json_t *json, *floors; // floors: floors.json beside the record, or NULL
     const char *path;
-    const char *names[MAX_CONTESTANTS]; // in the record's order: stages, then PyTorch
+    const char *names[MAX_CONTESTANTS]; // names in the record's order: stages, then PyTorch
     int count;
 } board;
 
@@ -127,9 +127,9 @@ static bool is_pytorch(const char *name)
     return strncmp(name, "pytorch-", 8) == 0;
 }
 
-// Block 0: rows (place, label). Then a block for each shape: its name, PyTorch's best, the floor,
-// the least and the most that is drawn (NaN: unknown); then for each contestant its place, graph,
-// cold.
+// Block 0: rows (position on the axis, label). Then a block for each shape: its name, PyTorch's
+// best, the floor, the least and the most that is drawn (NaN: unknown); then for each contestant
+// its position, graph, cold.
 static void scoreboard_chart(void)
 {
     double place[MAX_CONTESTANTS];
@@ -155,8 +155,8 @@ static void scoreboard_chart(void)
     }
 }
 
-// Blocks for the stages, for PyTorch, and for contestants: time of mission, error, a label and its
-// place. Points close together share one label at their centre, which names them all.
+// Blocks for the stages, for PyTorch, and for contestants: p50 of mission, error, the p50 at which
+// the label is centred, the label. Points close together share one label, which names them all.
 static void accuracy_chart(void)
 {
     struct point {

@@ -417,8 +417,7 @@ EOF
     grep -qx '1|WMMA Q·Kᵀ  3' seen
     grep -qx '1|1|2.5|4.5|5|5.25|6|8|2|-' seen
     [ "$(grep -cx 'issued\|for the instruction before\|shared memory, exponentials, shuffles\|global memory\|barrier\|ready, another chosen\|other' seen)" -eq 7 ]
-    # A lab that did not ask for all reasons: they come from the next lab, which also counted its
-    # program.
+    # A lab without all stall reasons: they come from the next lab, which also counted its program.
     stall_record 2 - ch02_scalar ''
     build/series stalls >seen
     run -1 grep -q 'scalar' seen

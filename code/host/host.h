@@ -57,7 +57,7 @@ struct option_row {              // "--NAME ARGUMENT"
     bool *flag;
     void (*call)(const char *option, const char *value); // option: "--name"
 };
-// Reads all options of a table, which ends in a row without a name; fails on any other option. Moves operands behind
+// Reads all options of a table, which ends in a row without a name; fails on any other option. Moves operands after
 // the options, and returns the index in argv of the first operand. front: options end at the first operand.
 int options_read(int argc, char **argv, const struct option_row *rows, bool front);
 void options_help(const struct option_row *rows); // prints the lines of the table

@@ -70,7 +70,7 @@ static struct blob fatbin_of(const struct blob *images)
 
 static const char PTX[16] = ".version 9.0\n";
 
-// A cubin, PTX, compressed PTX, and an image of a kind that fatbin.h does not know.
+// A cubin, PTX, compressed PTX, and an image of a kind that fatbin.h does not list.
 static struct blob some_fatbin(void)
 {
     struct blob images = {0};
@@ -174,7 +174,7 @@ static struct blob some_cubin(bool hopper)
 struct walk {
     int images, cubins, compressed, stop_after;
     const char *ptx;
-    unsigned long sum; // of all bytes, so that all of every image is read
+    unsigned long sum; // the sum of all bytes: makes the test read every image completely
 };
 
 static bool look(const struct image *image, void *data)

@@ -57,7 +57,7 @@ void into_simulator(char **argv)
     if (length <= 0 || (on && strcmp(on, "gpu") == 0))
         return;
     *strrchr(program, '/') = '\0';
-    for (int up = 0; up < 2; ++up) { // from build/, and from folders in it such as build/student/
+    for (int up = 0; up < 2; ++up) { // the program is in build/, or in a folder in it
         snprintf(folder, sizeof folder, "%s%s/ptxsim", program, up ? "/.." : "");
         snprintf(library, sizeof library, "%s/libcudart.so.13", folder);
         if (access(library, R_OK) != 0)

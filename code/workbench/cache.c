@@ -41,7 +41,7 @@ struct places {
     scale_place_fn *scale_place;
 };
 
-// Writes token t to its place in the cache; job: sequence * heads + head.
+// Writes token t to its slot in the cache; job: sequence * heads + head.
 static void put_token(const struct cache_image *image, const struct problem *problem,
                       const struct places *places, int job, int t, uint8_t *to)
 {

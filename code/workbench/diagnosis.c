@@ -207,7 +207,7 @@ static void say_where(const struct view *v, const struct off *o, char *words, si
 // ---- Why ----------------------------------------------------------------------------------------
 
 struct guess {        // attention with something left out or exchanged
-    double scale;     // of the scores; K's own scale comes on top
+    double scale;     // factor of the scores, besides K's own scale
     bool no_k, no_v;  // K's scales, or V's, are left out
     bool v_in_sum;    // V's scales are included in the sum
     int first, keys;  // keys from `first` up to `keys`, exclusive, are used

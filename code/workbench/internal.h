@@ -77,7 +77,7 @@ struct device_case {
     struct attention_args args;
     struct cache_args cache; // for attention over a cache; otherwise zeros
     void *inputs[6];         // q, k, v and their scales; or what create_cache() makes
-    int *lengths;            // of the sequences in a ragged batch or a cache; otherwise NULL
+    int *lengths;            // lengths of sequences in a ragged batch or a cache; otherwise NULL
     int *asked;              // in a prompt, each sequence's number of query tokens; otherwise NULL
     uint8_t *block;          // guard, output, guard
     size_t guard;            // bytes of a guard; 0 in the simulator, which checks bounds itself
@@ -140,7 +140,7 @@ struct resources {
     int registers;
     size_t static_shared_bytes, dynamic_shared_bytes, local_bytes;
     int threads;
-    int ctas_per_sm;           // on this machine's device
+    int ctas_per_sm;           // CTAs on an SM of this machine's device
     double occupancy;          // on that device: resident warps divided by the most possible
     struct {                   // from machine code for the first GPU of the table that the program
                                // has code for

@@ -433,7 +433,7 @@ static const char *clock_text(const struct clock_span *clock, char *text, size_t
     return text;
 }
 
-// Reads a way of timing and a number of samples from a line of standard input; a line without them
+// Reads a timing mode and a number of samples from a line of standard input; a line without them
 // asks for those of the command line.
 static enum timing_mode read_request(const struct options *o, const char *line, int *samples)
 {

@@ -253,7 +253,7 @@ static void attend(const struct work *work, struct scratch *s, int job)
     int first = shape_first_place(shape, batch);
     bool cache = shape->page > 0;
     size_t base = pair * shape->seq_len * dim;
-    size_t base_q = (size_t)job * shape_rows(shape); // in rows
+    size_t base_q = (size_t)job * shape_rows(shape); // the job's first row of Q
 
     for (int j = 0; j < length; ++j) {
         size_t scale = cache ? pair * shape->seq_len + j : (size_t)head;

@@ -531,7 +531,7 @@ static double over_the_mean(const struct problem *p, int key)
     double sum[2] = {0}; // sums of the key's scores and of all scores
     int keys = p->shape.seq_len;
 
-    for (int row = 0; row < keys; ++row) // of head 0, whose scale is the first
+    for (int row = 0; row < keys; ++row) // rows of head 0, whose scale is the first
         for (int k = 0; k < keys; ++k) {
             double dot = 0;
             for (int d = 0; d < HEAD_DIM; ++d)
@@ -1004,7 +1004,7 @@ static void references_whose_maximum_lags_agree_with_the_plain_way(void **state)
 static void references_whose_rises_leave_room_agree_with_the_plain_way(void **state)
 {
     (void)state;
-    const double lags[] = {0, 0.8625, 3.5}; // in powers of two
+    const double lags[] = {0, 0.8625, 3.5}; // exponents of 2
     for (size_t i = 0; i < LENGTH(lags); ++i)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (int tile = 8; tile <= 32; tile *= 4) {

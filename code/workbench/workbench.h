@@ -178,8 +178,8 @@ struct cache_image {
     int *table;    // [B][max_pages]: pages in a drawn order; -1 after a sequence's end
     size_t bytes;  // codes [pages][H][2 * page * D], then scales [pages][H][2 * page]
     size_t code_bytes;
-    uint8_t *before; // without each sequence's newest token or, in a prompt, its query tokens
-    uint8_t *then;   // with these tokens. In both, slots without a token are NaN
+    uint8_t *before; // bytes without each sequence's newest token or, in a prompt, query tokens
+    uint8_t *then;   // bytes with these tokens. In both, slots without a token are NaN
 };
 
 // False, and nothing allocated: memory ran out.

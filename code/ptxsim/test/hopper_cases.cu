@@ -20,7 +20,7 @@ __device__ __forceinline__ void proxy_fence()
 }
 
 struct alignas(1024) tiles {
-    uint8_t a[4096], b[BOX]; // as TMA writes them: rows of 64 bytes, a swizzle of 64
+    uint8_t a[4096], b[BOX]; // tiles as TMA writes them: rows of 64 bytes, a swizzle of 64
     uint64_t full;
 };
 
@@ -361,7 +361,7 @@ template <bool WRONG> __global__ void other_awaited(int *out, const CUtensorMap 
     await(full);
 }
 
-// A warp waits for a box and tells the others by an mbarrier, on which it arrives too early.
+// A warp waits for a box and signals to the others by an mbarrier, on which it arrives too early.
 template <bool WRONG> __global__ void handed_on(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;

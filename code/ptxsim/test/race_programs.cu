@@ -15,8 +15,8 @@
 #include <cstring>
 #include <vector>
 
-constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16; // of a block
-constexpr int BLOCKS = 4;                                  // of a program with global memory
+constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16; // warps and threads of a block
+constexpr int BLOCKS = 4;                                  // in a program with global memory
 constexpr int BYTES = 4096; // bytes of a block's own memory, if blocks have their own
 
 enum kind { LOAD, STORE, SYNCWARP, SYNCTHREADS, HAND_OVER };

@@ -285,8 +285,8 @@ template <bool WRONG> __global__ void copy_mbarrier(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_mbarrier
 }
 
-// One thread waits for the mbarrier. Other threads read: they have met it after the issue, but not after the wait. The
-// flag has no fence and orders nothing: it only delays the read.
+// One thread waits for the mbarrier. Other threads read: their last barrier comes after the issue, but before the wait.
+// The flag has no fence and orders nothing: it only delays the read.
 template <bool WRONG> __global__ void copy_seen(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -315,8 +315,8 @@ template <bool WRONG> __global__ void copy_seen(int *out, const int *in)
         out[t] = tile[N - 1 - t]; // <- copy_seen
 }
 
-// Each thread waits for its own copies, of which an mbarrier is told, too. It reads copies of other threads, which
-// it has met before the wait, but not after it.
+// Each thread waits for its own copies, which also signal an mbarrier. It reads copies of other threads; the barrier
+// with them comes before the wait, not after it.
 template <bool WRONG> __global__ void copy_own_wait(int *out, const int *in)
 {
     __shared__ int tile[N];

@@ -88,7 +88,7 @@ enum need {
 // same three as generic addresses; r R the shared memory of the cluster's other CTA; x a surface's row.
 //
 // In a body, ^ is the opcode, ~ the address; a ? stands before an instruction that only some lanes execute.
-// %b is the mbarrier's address, %s and %g good places in shared and global memory, %m that of a tensor's map.
+// %b is the mbarrier's address, %s and %g valid addresses in shared and global memory, %m that of a tensor's map.
 struct form {
     const char *decoder, *body, *windows;
     int bytes;
@@ -349,7 +349,7 @@ static int windows_of(const struct form *form, struct window *w)
                      : *c == 'm' ? (struct window){(uint64_t)(uintptr_t)map, sizeof *map}
                      : *c == 'x' ? (struct window){0, TEXELS}
                                  : (struct window){(uint64_t)(uintptr_t)buffer, BUFFER};
-        if (*c == 'r' || *c == 'R') // also the other CTA's memory
+        if (*c == 'r' || *c == 'R') // adds the window of the other CTA's memory
             w[count++] = (struct window){shared + (2 << RANK_SHIFT), SHARED};
     }
     return count;
@@ -436,8 +436,8 @@ static size_t addresses_of(const struct form *form, bool few, uint64_t at[])
             at[n++] = near[k];
         for (uint64_t k = 1; k <= 16 && !few; ++k)
             at[n++] = w[i].base - k, at[n++] = end - k;
-        for (uint64_t k = 31; k <= 33 && !form->alone && !few;
-             ++k) // for lanes at consecutive places
+        // Where lanes at consecutive addresses just fit into the window, and just do not.
+        for (uint64_t k = 31; k <= 33 && !form->alone && !few; ++k)
             at[n++] = end - k * bytes;
     }
     return n;

@@ -458,7 +458,7 @@ static void files_have_their_own_names(void **state)
         {"Gr\303\266\303\237e.cu", "Gr\303\266\303\237e.cu"},
         {"a\\\"b\\\\3\\0613.cu", "a\"b\\313.cu"},
         {"\\033[2J\\n\\177\\302\\233\\334.cu", "?[2J?????.cu"}, // control characters, and Latin-1
-        {"\\360\\237\\231\\202\\355\\240\\200.cu", "\360\237\231\202???.cu"}, // and a surrogate
+        {"\\360\\237\\231\\202\\355\\240\\200.cu", "\360\237\231\202???.cu"}, // a surrogate
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
         char text[512], why[512] = "";

@@ -101,7 +101,7 @@ template <typename T> struct buffer {
                  : "l"(a_desc), "l"(b_desc), "r"(add))
 
 struct job {                 // what one warpgroup multiplies
-    uint64_t a_desc, b_desc; // with addresses from the start of the image
+    uint64_t a_desc, b_desc; // descriptors, with addresses from the start of the image
     int add;
 };
 
@@ -1258,7 +1258,7 @@ static void exchanged_in_clusters(void **)
                      : "memory");                                                                  \
     } while (0)
 
-struct received { // by a thread
+struct received { // what a thread has received
     uint32_t one, two[2], four[4], sum, least, xored, row;
     int32_t most;
     uint64_t wide, wide_sum;

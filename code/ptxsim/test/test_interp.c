@@ -891,7 +891,7 @@ static void if_and_else(void **state)
     for (uint32_t i = 0; i < 64; ++i)
         assert_int_equal(out[i], i < 10 ? i + 100 : 3 * i);
     assert_int_equal(counts.divergent_branches, 1);
-    assert_int_equal(counts.classes[CLASS_GLOBAL_STORE], 2); // the lanes have met again
+    assert_int_equal(counts.classes[CLASS_GLOBAL_STORE], 2); // the lanes have reconverged
     assert_int_equal(counts.global_store_sectors, 8);
     assert_int_equal(counts.global_store_bytes, 256);
     memory_free(out);

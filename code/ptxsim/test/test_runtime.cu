@@ -381,7 +381,7 @@ static void test_report_of_a_fault(void **)
         return;
     json_t *report = report_of([] {
         store_at<<<1, 1>>>(nullptr, 0);
-        _exit(0); // as an aborting program: no exit handler runs
+        _exit(0); // ends like an aborting program: no exit handler runs
     });
     json_t *faults = json_object_get(report, "faults");
     assert_int_equal(json_array_size(faults), 1);
@@ -836,7 +836,7 @@ static void test_streams_and_events(void **)
     assert_ok(cudaEventCreate(&end));
     assert_ok(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
     assert_error(cudaEventCreateWithFlags(&none, 0x100), cudaErrorInvalidValue);
-    assert_ok(cudaEventQuery(start)); // not recorded: complete
+    assert_ok(cudaEventQuery(start)); // an event that was never recorded is complete
     assert_error(cudaEventElapsedTime(&milliseconds, start, end), cudaErrorInvalidResourceHandle);
     assert_ok(cudaMemsetAsync(device, 0, 4, stream));
     assert_ok(cudaEventRecord(start, stream));
@@ -1267,7 +1267,7 @@ static void test_arrays(void **)
     cudaSurfaceObject_t surface;
     assert_error(cudaCreateSurfaceObject(&surface, &resource), cudaErrorInvalidValue);
     assert_ok(cudaCreateTextureObject(&texture, &resource, &reading, nullptr));
-    sample_volume<<<1, 2>>>(texture, out); // between eight texels
+    sample_volume<<<1, 2>>>(texture, out); // samples halfway between eight texels
     assert_ok(cudaMemcpy(got, out, 8, cudaMemcpyDeviceToHost));
     assert_true(got[0] == 5 && got[1] == 6);
     assert_ok(cudaDestroyTextureObject(texture));

@@ -31,7 +31,7 @@ static void count_note(const struct fault *fault)
     notes++;
 }
 
-// Runs one of sync.ptx's kernels on `out`; what follows its name stands in it for $1, $2, ...
+// Runs one of sync.ptx's kernels on `out`; the arguments after its name replace $1, $2, ... in it.
 #define run(grid, block, schedule, ...)                                                            \
     run_on(grid, block, schedule, (const char *const[PTX_HOLES + 1]){__VA_ARGS__})
 static struct fault run_on(unsigned grid, unsigned block, unsigned schedule,
@@ -583,7 +583,7 @@ static void atomics_are_noted(void **state)
     free(a.signalled);
 }
 
-// A warp that polls a place where it has signalled meets others; one that only passes on a value does not.
+// A warp that polls an address to which it has signalled meets others; one that only passes on a value does not.
 static void meetings_are_noted(void **state)
 {
     (void)state;
@@ -728,14 +728,15 @@ static void who_loads_is_noted(void **state)
     assert_int_equal(a.loaded, 2 * 4);
     assert_int_equal(a.loaded_beside, 0);
     free(a.log);
-    a = note(1, SPOIL_PRODUCTS, "ld.global.u32 %r0, [%out];\n"); // one place for all lanes
+    a = note(1, SPOIL_PRODUCTS, "ld.global.u32 %r0, [%out];\n"); // one address for all lanes
     assert_int_equal(a.loaded, 1);
     free(a.log);
 #undef LOAD
 #undef PRODUCT
 }
 
-// Notes loads (the parameter's first), shuffles, atomics, copies and chosen bytes; the same places have the same hash.
+// Logs loads (the parameter's first), shuffles, atomics, copies and chosen bytes; the same addresses have the same
+// hash.
 static void lookups_are_noted(void **state)
 {
     (void)state;
@@ -747,7 +748,7 @@ static void lookups_are_noted(void **state)
     struct ablation a = note(1, SPOIL_LOOKUPS, LOOKUPS("%t"));
     enum { PARAMETER, LOAD, BUTTERFLY, SHUFFLE, ATOMIC, COPY, CHOICE, ALL };
     assert_int_equal(a.logged, ALL);
-    assert_int_equal(a.log[PARAMETER].work, 4 * 32); // of one CTA in four
+    assert_int_equal(a.log[PARAMETER].work, 4 * 32); // 32 lanes of a CTA that stands for four
     struct execution before[ALL];
     memcpy(before, a.log, sizeof before);
     free(a.log);

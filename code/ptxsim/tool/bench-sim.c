@@ -20,7 +20,7 @@ enum { CORES = 2, REPEATS = 3 };
 static const struct {
     const char *program, *shape;
     const char *checks;
-    double target; // in seconds; 0: no target
+    double target; // seconds; 0: no target
 } runs[] = {
     {"ch02_scalar", "mission", "on", 0},  {"ch02_scalar", "mission", "off", 0},
     {"ch03_wmma_qk", "mission", "on", 1}, {"ch03_wmma_qk", "mission", "off", 0.4},

@@ -695,7 +695,7 @@ json_t *tiles_of(const char *text, const json_t *variables, const char *mangled)
     json_t *tiles = json_array();
     const json_t *variable;
     size_t i;
-    set_constant(&p, "HEAD_DIM", 64, false); // from workbench.h
+    set_constant(&p, "HEAD_DIM", 64, false); // defined in workbench.h, which is not read
     read_words(&p, text);
     read_arguments(&p, mangled);
     read_constants(&p);

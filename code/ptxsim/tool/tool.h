@@ -111,7 +111,7 @@ int profile_main(int argc, char **argv);
 
 // The faults that a run has reported (messages.c), as records of fault_write (ptxsim.h). In this
 // order: fault_add adds one, unless the record has none; faults_explain adds to each the "sentence"
-// of its film; the last function replaces their places by those that the user opens.
+// of its film; faults_settle replaces the files and lines by those that the user opens.
 void fault_add(json_t *faults, const char *record);
 void faults_explain(json_t *faults, json_t *recording, const char *program);
 void faults_settle(json_t *faults);

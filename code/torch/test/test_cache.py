@@ -14,7 +14,7 @@ OPERATOR = torch.ops.attention_in_stages.decode
 TYPES = [torch.float16, torch.bfloat16, torch.float32]
 PAGES = [16, 32, 64, 128, 256]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-LIMIT = {"cpu": 6e-4, "cuda": 2e-3}  # for rounding the output to half; on a GPU, P as well
+LIMIT = {"cpu": 6e-4, "cuda": 2e-3}  # largest errors: the output is rounded to half; on a GPU, P is, too
 QUANTISED = 0.2  # the largest error of a row by E4M3 keys and values; with normal ones it is 0.04
 
 

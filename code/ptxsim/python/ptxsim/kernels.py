@@ -63,7 +63,7 @@ class FaultWarning(_Told, RuntimeWarning):
 
 
 def _report(kernel, record):
-    told = json.loads(record)  # as fault_write (ptxsim.h) writes it
+    told = json.loads(record)  # a record that fault_write (ptxsim.h) has written
     places = [f"{told['file']}:{told['line']}", *told["callers"]] if "file" in told else []
     own = next((i for i, place in enumerate(places) if "/triton/language/" not in place), 0)
     file, _, line = places[own].rpartition(":") if places else (None, None, 0)

@@ -39,7 +39,7 @@ class _Tensor:
         plain = array_of(array)
         self.array = array
         self.dtype = _DType(dtype or plain.dtype.name)
-        self.address = 0  # of the array's first byte: aligned, whatever the alignment
+        self.address = 0  # compiled() sets it to the array's address on the device
         self.shape, self.itemsize = plain.shape, plain.itemsize
         self._strides = plain.strides
 

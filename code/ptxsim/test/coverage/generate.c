@@ -19,7 +19,7 @@ enum form { FORM_PLAIN, FORM_COMPARE, FORM_SELECT, FORM_CUSTOM };
 struct listed {
     const char *name;
     enum form form;
-    const char *types; // of the result and the operands, comma-separated
+    const char *types; // types of the result and the operands, comma-separated
 };
 
 #define UNARY(D, A, e) FORM_PLAIN, #D "," #A
@@ -71,7 +71,7 @@ enum accuracy {
 
 struct opcode {
     char name[64];
-    int bits[MOST_OPERANDS]; // of the result (1: a predicate) and the operands
+    int bits[MOST_OPERANDS]; // widths of the result (1: a predicate) and the operands
     int count;               // operands with the result
     bool predicate_last;     // the last operand is a predicate
     const char *last;        // an immediate after the operands
