@@ -425,8 +425,8 @@ static double scheduler_warps(const struct record *lab)
          capability);
 }
 
-// What Nsight Compute counted for a chapter's program: in the chapter's own lab or, if that has not
-// all stall reasons, in the next lab, which compares with the program. NULL: nothing.
+// What Nsight Compute counted for a chapter's program: in the chapter's own lab or, if that lacks
+// some stall reasons, in the next lab, which compares with the program. NULL: nothing.
 static json_t *counted(const struct record *const *labs, int chapter, const char **path)
 {
     for (int lab = chapter; labs[chapter] && lab <= chapter + 1 && labs[lab]; lab++) {

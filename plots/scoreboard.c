@@ -43,7 +43,7 @@ static const char *board_mark(int shape, const char *name, const char *mode)
                                                                                             : "";
 }
 
-// Whether an entry is an attention in a Python file: neither a stage nor PyTorch's.
+// Whether an entry is attention from another Python file: neither a stage nor PyTorch's.
 static bool is_contestant(const char *name)
 {
     for (int s = 0; s < NAMED_SHAPES; s++)

@@ -17,7 +17,7 @@ static int open_beside(const char *path, char **name, char *why, size_t size)
 
     *name = NULL;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        // such as /dev/null or a folder
+        // `path` is, for example, /dev/null or a folder.
         snprintf(why, size, "cannot write %s: it is no regular file", path);
         return -1;
     }

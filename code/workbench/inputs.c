@@ -288,7 +288,7 @@ static float score_of_place(const struct problem *problem, int key)
 // same number in that channel, and each key has the factor for it.
 static void draw_places(const struct problem *problem, int tensor, size_t rows, float *out)
 {
-    const float query = 1 / problem->softmax_scale, ln2 = 0.69314718f; // 8 where D is 64
+    const float query = 1 / problem->softmax_scale, ln2 = 0.69314718f; // query: 8 where D is 64
     size_t dim = (size_t)shape_head_dim(&problem->shape);
 
     for (size_t row = 0; row < rows; ++row) {

@@ -407,7 +407,7 @@ static void warm_up(struct stopwatch *watch, int count)
     range_pop();
 }
 
-// Reads the clock between samples: at the beginning, at the end, and some times in between.
+// Reads the clock between samples: at the beginning, at the end, and several times in between.
 static void sample(struct stopwatch *watch, int count, double *samples, struct clock_span *clock)
 {
     const struct clock_meter *meter = &watch->device->meter;

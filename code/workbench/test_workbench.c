@@ -907,7 +907,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
         for (int row = 0; row < seq_len; ++row) {
             size_t base = (size_t)head * seq_len * HEAD_DIM;
             double sum = ldexp(weights_of_row(&p, head, row, false, keys, weights), how.offset);
-            double rounded_sum = 0, maximum = 1; // what weights are relative to: the row's maximum
+            double rounded_sum = 0, maximum = 1; // maximum: of the row; weights are relative to it
             double first_mean = 0;
             for (int j = 0; j < seq_len; ++j) {
                 if (how.tile > 0 && j % how.tile == 0) { // the kernel may use an older maximum
@@ -1473,12 +1473,12 @@ static void medians_come_with_their_interval(void **state)
     double values[30];
     for (int i = 0; i < 30; ++i)
         values[i] = 30 - i;
-    // n = 30: P(X < 10) = 0.0214, P(X < 11) = 0.0494; so the 10th from either end (any table).
+    // n = 30: P(X < 10) = 0.0214, P(X < 11) = 0.0494 (binomial table); so the 10th from either end.
     struct interval interval = median_interval(values, 30);
     assert_float_equal(interval.median, 15.5, 1e-12);
     assert_true(interval.low == 10 && interval.high == 21);
 
-    double six[] = {6, 5, 4, 3, 2, 1}; // 2 / 64 is within 5 %
+    double six[] = {6, 5, 4, 3, 2, 1}; // 2 P(X < 1) = 2 / 64 is within 5 %
     interval = median_interval(six, 6);
     assert_true(interval.low == 1 && interval.high == 6 && interval.median == 3.5);
     double five[] = {1, 2, 3, 4, 5}; // 2 / 32 is not

@@ -301,7 +301,7 @@ struct summary {
     double p50, p90, p99, mean, std, min, max;
 };
 
-// Percentiles are interpolated linearly between order statistics; std is with n - 1. Sorts `values`.
+// Percentiles are interpolated linearly between order statistics; std divides by n - 1. Sorts `values`.
 struct summary summarise(double *values, int count);
 
 // The median of `count` ratios, with a distribution-free 95 % interval from order statistics (binomial). For fewer than

@@ -106,7 +106,7 @@ template <bool WRONG> __global__ void no_proxy_fence(int *out, const CUtensorMap
     out[threadIdx.x] = (int)d[0];
 }
 
-// An operand is overwritten while the product is on its way.
+// An operand is overwritten while the product is being computed.
 template <bool WRONG> __global__ void overwritten(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;

@@ -1,5 +1,5 @@
 // ptx.h: the kernels of ptx/*.ptx. "control.loops" is the kernel `loops` of control.ptx, with all text between the
-// previous kernel and this one (functions, variables, comments); "frame.frame" is the frame.
+// previous kernel and this one (functions, variables, comments); "frame.frame" is the text around every kernel.
 #ifndef PTX_H
 #define PTX_H
 

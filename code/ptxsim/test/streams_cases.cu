@@ -9,7 +9,7 @@
 
 #include <cuda_runtime.h>
 
-static bool wrong; // the version that runs
+static bool wrong; // the wrong version runs
 static cudaStream_t a, b;
 static cudaEvent_t event;
 static int *data, *other; // in device memory

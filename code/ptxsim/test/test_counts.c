@@ -33,7 +33,7 @@ static const struct {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-// Kernels whose machine code is known to do other accesses than their PTX.
+// Kernels whose machine code is known to make other accesses than their PTX.
 static const struct {
     const char *kernel;
     const char *why;

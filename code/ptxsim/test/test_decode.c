@@ -68,7 +68,7 @@ static void the_longest_row_holds(void **state)
         {"tex.level.2d.v4.f32.f32", "tex"},
         {"tld4.a.a2d.v4.u32.f32", "tld4"},
         {"sust.b.2d.v2.b32.trap", "sust"},
-        // not instructions that the simulator has
+        // These are no instructions that the simulator has.
         {"txq.width.b32", ""},
         {"ba", ""},
         {"barr.sync", ""},
@@ -278,7 +278,8 @@ static void what_may_stand_in_is_known(void **state)
     }
 }
 
-// Products of two integers without an immediate; byte permutations with a register as selector.
+// Noted are products of two integers without an immediate, and byte permutations whose selector is
+// a register.
 static void products_and_choices_are_known(void **state)
 {
     (void)state;
@@ -291,7 +292,7 @@ static void products_and_choices_are_known(void **state)
         {"mul.wide.s32 %d1, %r2, %r3;", true, false},
         {"mul24.lo.u32 %r1, %r2, %r3;", true, false},
         {"dp4a.u32.u32 %r1, %r2, %r3, %r9;", true, false},
-        {"mul.wide.s32 %d1, %r2, 4;", false, false}, // an address
+        {"mul.wide.s32 %d1, %r2, 4;", false, false}, // an immediate, as for an address
         {"add.u32 %r1, %r2, %r3;", false, false},
         {"mul.f32 %f1, %f2, %f3;", false, false},
         {"prmt.b32 %r1, %r2, %r3, %r9;", false, true},

@@ -84,7 +84,7 @@ static void test_whole_texts_are_taken(void **state)
     module_free(m);
 }
 
-// Texts with too large numbers, which the fuzzer once found, and the messages about them.
+// Texts with numbers that are too large, as the fuzzer once found, and the messages about them.
 struct numbers {
     const char *numbers, *why; // why: the message; NULL: the numbers are accepted
 };

@@ -678,7 +678,8 @@ struct corner {
                  "r"(to), __VA_ARGS__                                                              \
                  : "memory")
 
-// A box to shared memory and out again, as bytes. store: the other way round.
+// Loads a box to shared memory, and copies shared memory to `image`. store: copies `image` to
+// shared memory, and stores a box from there.
 __global__ void __launch_bounds__(WARPGROUP)
     box(const __grid_constant__ CUtensorMap map, int rank, corner c, uint32_t offset,
         uint32_t bytes, bool store, uint8_t *image)

@@ -54,7 +54,7 @@ static struct outcome run_module(struct module *module, const char *kernel, stru
 
 static const char *const no_holes[PTX_HOLES];
 
-// One of ptx/'s kernels on `out`.
+// Runs one of ptx/'s kernels on `out`.
 static struct outcome run_kernel(const char *name, struct setup s, void *out)
 {
     struct module *module = ptx_parse(ptx_text("frame.frame", name, s.with));
@@ -75,7 +75,7 @@ static void finish(struct outcome *o)
     free(o->lines);
 }
 
-// The counts of a kernel that ends well.
+// Runs a kernel that must end well; returns its counts.
 static struct counts run_well(const char *name, struct setup s, void *out)
 {
     struct outcome o = run_kernel(name, s, out);
@@ -106,7 +106,7 @@ static uint32_t *words_of(const char *name, size_t count, struct setup s)
         free(got);                                                                                 \
     } while (0)
 
-// A kernel that ends in a fault, whose text has `text`.
+// Expects a kernel to end in a fault whose text contains `text`.
 #define expect_fault(name, kind, text, ...) fails(name, kind, text, (struct setup){__VA_ARGS__})
 static void fails(const char *name, enum fault_kind kind, const char *text, struct setup s)
 {
@@ -119,7 +119,7 @@ static void fails(const char *name, enum fault_kind kind, const char *text, stru
     finish(&o);
 }
 
-// Instructions that are refused, each with its message.
+// Expects instructions to be refused, each with its message.
 #define expect_refused(list) refused(list, sizeof list / sizeof list[0])
 static void refused(const char *const (*list)[2], size_t count)
 {
@@ -188,7 +188,7 @@ static uint64_t nearest(double value, double (*decode)(unsigned), unsigned finit
     if (magnitude >= overflow)
         return s | beyond;
     unsigned low = 0, high = finite - 1;
-    while (low < high) { // find the last code whose value is not above
+    while (low < high) { // find the last code whose value is not above the magnitude
         unsigned middle = (low + high + 1) / 2;
         if (decode(middle) <= magnitude)
             low = middle;
@@ -1163,7 +1163,7 @@ static void device_heap(void **state)
     assert_int_equal(heap_take(9 << 20), 0);
     uint64_t most = heap_take(6 << 20);
     assert_int_not_equal(most, 0);
-    assert_int_equal(heap_take(3 << 20), 0); // exhausted
+    assert_int_equal(heap_take(3 << 20), 0); // the heap is exhausted
     assert_true(heap_give(most));
     uint64_t again = heap_take(3 << 20);
     assert_int_not_equal(again, 0);
@@ -1302,7 +1302,7 @@ static void wavefronts_in_turn(void **state)
         case 1: // one lane at another address
             at[drawn >> 4 & 31] = 4096 + (drawn >> 9 & 1023);
             break;
-        case 2: // other lanes active: all, all but one, those that are stored together for 8 or 16 bytes
+        case 2: // other active lanes: all, all but one, the lowest 16 or 8
             mask = drawn >> 4 & 1   ? ~0u
                    : drawn >> 5 & 1 ? ~(1u << (drawn >> 6 & 31))
                                     : 0xffffffffu >> (drawn >> 6 & 1 ? 16 : 24);
@@ -2081,7 +2081,7 @@ static void calls_of_the_runtime(void **state)
     }
 }
 
-// Registers of 20 floats and a 64-bit address; with a call, also those that the function needs.
+// Counts the registers of 20 floats and a 64-bit address; with a call, also the function's.
 static void registers_alive(void **state)
 {
     (void)state;

@@ -201,7 +201,7 @@ static long double sin_pi(long double x)
 {
     if (!isfinite(x))
         return NAN;
-    long double r = fmodl(x, 2); // exact, as are the next
+    long double r = fmodl(x, 2); // exact, as the next two lines are
     r = r > 1 ? r - 2 : r < -1 ? r + 2 : r;
     r = r > 0.5L ? 1 - r : r < -0.5L ? -1 - r : r;
     return sinl(PI * r);

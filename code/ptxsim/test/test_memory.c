@@ -34,7 +34,7 @@ static void test_an_allocation_is_found_by_its_bytes_and_no_others(void **state)
     assert_null(memory_find(base + 999, 2, &nearest));
     assert_ptr_equal(nearest, a);
     nearest = NULL;
-    assert_null(memory_find(base + 500000, 4, &nearest)); // in the gap
+    assert_null(memory_find(base + 500000, 4, &nearest)); // in the gap after the allocation
     assert_ptr_equal(nearest, a);
     assert_null(memory_find(base, UINT64_MAX, NULL)); // a length that wraps around
     assert_null(memory_find(base - 1, 1, &nearest));
@@ -339,7 +339,7 @@ static void test_shut_pages_hand_accesses_on(void **state)
     memory_close();
     assert_int_equal(pinned[200], 0);
     pinned[7] = 5;
-    assert_int_equal(pinned[5000], 0); // may be read
+    assert_int_equal(pinned[5000], 0); // this page is shut to writes only
     pinned[5001] = 6;
     assert_int_equal(pinned[8999], 0);
     assert_int_equal(touch_count, 3);

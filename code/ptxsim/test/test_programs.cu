@@ -352,7 +352,7 @@ static void test_atomics_of_halves(void **)
     assert_true(__half2float(half) == 128);
 }
 
-// Predicates of pairs: setp with two results, and sets of masks.
+// Comparisons of pairs: setp with two results, and instructions whose results are masks.
 __global__ void compare_pairs(const __half2 *a, const __half2 *b, unsigned *out)
 {
     __half2 x = a[threadIdx.x], y = b[threadIdx.x];

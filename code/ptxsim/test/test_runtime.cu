@@ -27,7 +27,7 @@ static bool simulated()
 #define assert_error(call, error) assert_string_equal(cudaGetErrorName(call), #error)
 #define assert_ok(call) assert_error(call, cudaSuccess)
 
-// The error of a launch; clears it.
+// Expects this error of a launch, or cudaSuccess, and clears it.
 #define assert_launch(error) assert_error(cudaGetLastError(), error)
 
 template <typename T> static T *device_array(size_t count)
@@ -542,7 +542,7 @@ static void test_refused_launches(void **)
 
 static void test_shared_memory_is_limited(void **)
 {
-    const void *kernel = (const void *)block_sums; // 1024 bytes static
+    const void *kernel = (const void *)block_sums; // has 1024 bytes of static shared memory
     cudaFuncAttributes attributes;
     int *device = device_array<int>(256);
 
@@ -1018,7 +1018,7 @@ static void test_graph_of_nodes(void **)
 }
 
 // The edges of a capture over two streams; the parameters of its kernels; and an executable graph that
-// takes over another graph of its shape.
+// is updated from another graph of the same shape.
 static void test_graph_asked_and_updated(void **)
 {
     cudaStream_t first, second;

@@ -627,7 +627,7 @@ static void writers_are_noted(void **state)
     assert_int_equal(f.kind, FAULT_NONE);
     assert_int_equal(writers[0], 2); // out[1]: both CTAs stored to it, the second one later
     assert_int_equal(writers[1], 2);
-    assert_int_equal(writers[2], 2); // half of out[2]
+    assert_int_equal(writers[2], 2); // a store to half of out[2] counts, too
     assert_int_equal(writers[3], 0);
     free(a.log);
 }

@@ -84,7 +84,7 @@ static void add_line(json_t *lines, const char *file, int number, const char *te
                           json_pack("[s, i, o]", file, number, line ? line : json_string("")));
 }
 
-// Adds the lines of a text that has #line directives, each with its place.
+// Adds the lines of a text that has #line directives, each with the file and line that these give.
 static void lines_of_compiled(json_t *lines, const char *text)
 {
     char file[4096] = "";
@@ -247,7 +247,7 @@ static long number_of(const json_t *row, size_t i)
     return (long)json_integer_value(json_array_get(row, i));
 }
 
-// Whether a pattern, from this base on, includes the byte at `at`.
+// Whether pattern `number`, of an access whose addresses begin at `base`, has the byte at `at`.
 static bool pattern_has(const json_t *kernel, long number, long base, long at)
 {
     const json_t *pattern = json_array_get(json_object_get(kernel, "patterns"), (size_t)number);
@@ -272,13 +272,13 @@ static bool is_access(const json_t *kernel, const json_t *fault, const json_t *r
            pattern_has(kernel, number_of(row, 5), number_of(row, 4), whole_at(fault, "byte"));
 }
 
-struct moment {    // how far a lane has got
+struct moment {    // a lane's progress
     long rounds;   // how often it has reached the instruction
     long barriers; // how many barriers have released its warp
     bool found;
 };
 
-// How far a lane had got at its last access to the byte of a race before the race was found.
+// A lane's progress at its last access to the byte of a race before the race was found.
 static struct moment moment_of(const json_t *kernel, const json_t *fault, long insn, long thread)
 {
     struct moment now = {0}, last = {0};
@@ -623,8 +623,8 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     line_at(&b, level, second, sizeof second);
     bool again = not_after(b.place[level], a.place[level]), late = comes_late(kernel, fault);
     bool early = not_after(a.place[level], b.place[level]);
-    // If each warp has its own rows, and one warp reads another's by mistake, the mistake is no
-    // missing barrier.
+    // If each warp has its own rows, and one warp reads another's by mistake, the mistake is the
+    // index, not a missing barrier.
     const char *or_index =
         thread / 32 == warp ? "" : " If they should not share that place, look at the index.";
     const char *barrier = thread / 32 == warp     ? "__syncwarp()"
@@ -1186,7 +1186,7 @@ static void halve(json_t *kernel)
     json_object_set_new(kernel, "cut", json_true());
 }
 
-// Makes a page's films small enough for it: halves the longer one until they are.
+// Makes a page's films small enough for the page: halves the longer one until they are.
 static char *packed_to_fit(json_t *film)
 {
     json_t *kernel = json_object_get(film, "recording"), *other = json_object_get(film, "other");

@@ -77,7 +77,7 @@ def _report(kernel, record):
 _ON_REPORT = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
 
-class _Order(ctypes.Structure):  # struct ptxsim_launch
+class _Order(ctypes.Structure):  # the same as struct ptxsim_launch in C
     _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("cluster", ctypes.c_uint * 3),
                 ("dynamic_shared_bytes", ctypes.c_uint32), ("check", ctypes.c_uint32), ("schedule", ctypes.c_uint32),
                 ("threads", ctypes.c_uint32), ("budget", ctypes.c_uint64), ("params", ctypes.c_char_p),

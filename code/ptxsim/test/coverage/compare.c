@@ -164,7 +164,8 @@ static double double_value(const uint32_t *words)
     return value;
 }
 
-// The distance of x and y in units of the bound; 0 if they are the same, or both NaN.
+// The distance of x and y in units in the last place of a format with `fraction` fraction bits and
+// the least exponent `least`; 0 if they are the same, or both NaN.
 static double distance(double x, double y, int fraction, int least)
 {
     if (x == y || (x != x && y != y))
@@ -251,7 +252,7 @@ static bool is_sum(const char *name)
     return parse_product(name, &k, of);
 }
 
-struct term { // value * 2^exponent; top: the exponent of its leading bit, as its format has it
+struct term { // value * 2^exponent; top: the exponent that the format stores; in a product, the sum
     int64_t value;
     int exponent, top;
 };

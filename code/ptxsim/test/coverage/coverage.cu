@@ -75,7 +75,7 @@ static uint64_t special(unsigned which)
 
 static uint64_t input(int i, int operand)
 {
-    if (i < 256 && operand < 2) // pairs of the first special values, then each value with itself
+    if (i < 256 && operand < 2) // the first 256 cases are pairs of special values
         return special(operand ? (unsigned)i * 7 : (unsigned)i / 3);
     uint64_t x = next64(), y = next64();
     switch (y % 8) {
@@ -177,7 +177,7 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-enum values { WHOLE, REAL }; // small integers: exact whatever the order; or ordinary reals
+enum values { WHOLE, REAL }; // WHOLE: small integers, exact in any order of adding
 static uint32_t element(const char *type, values kind)
 {
     int whole = (int)(next64() % 9) - 4;

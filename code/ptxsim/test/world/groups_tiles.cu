@@ -1,5 +1,5 @@
 // Cooperative groups within a block: tiles of 32, 16 and 4, coalesced threads, binary and labelled
-// partitions, each printing what a plain loop on the host expects.
+// partitions, compared with plain loops on the host.
 #include <cooperative_groups.h>
 
 #include <algorithm>
