@@ -7,7 +7,7 @@
 
 stages.py lists the stages. The operators are torch.ops.attention_in_stages.quantise, and one for each stage, such as
 .registers or .hopper; attention() calls quantise and then the stage. On the CPU they compute the book's reference.
-cache.py has the operators that ask a cache, decode() and prompt().
+cache.py has the operators for attention over a cache, decode() and prompt().
 """
 import ctypes
 import math

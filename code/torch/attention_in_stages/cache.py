@@ -1,9 +1,9 @@
-"""A paged cache of keys and values in E4M3, asked by one query of each head (chapter 21 of the book) or by many (22).
+"""Attention over a paged cache of keys and values in E4M3: by one query of each head (chapter 21) or many (22).
 
     cache = new_cache(batch, heads, max_tokens, device="cuda")
     fill_cache(cache, k, v)         # the keys and values of a prompt
     cache.lengths += 1              # then, for each new token: count it, and
-    out = decode(q, k, v, cache)    # ask with its q; its k and v are put into the cache
+    out = decode(q, k, v, cache)    # attention of its q; its k and v are put into the cache first
     cache.lengths += 100            # or for a hundred tokens at once
     out = prompt(q, k, v, cache)
 
