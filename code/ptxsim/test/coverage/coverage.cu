@@ -127,7 +127,7 @@ static void run_scalars()
 
 // ---- mma.sync -----------------------------------------------------------------------------------
 
-// The registers of a warp go in and out unchanged: this tests layout and arithmetic at once.
+// Inputs and outputs are the warp's registers: this tests layout and arithmetic at once.
 #define MMA(name, opcode, na, nb, nc, nd) \
     __global__ void name(const uint32_t *in, uint32_t *out) \
     { \
