@@ -33,7 +33,7 @@ film_shape = $(word 4,$(call stage,$(call two,$(1))))
 images = $(or $(call own_image,$(1)),$(filter sm_%,$(call stage,$(call chapter_of,$(1)))),\
     $(error chapters/stages.tsv: the row of stage $(patsubst 0%,%,$(call chapter_of,$(1))) names no images, and $(1) needs some))
 least = $(if $(call own_image,$(1)),-,$(word 2,$(call stage,$(call chapter_of,$(1)))))
-# The image of a program, or of a variant of it, that is not its chapter's: the row has program=image.
+# The image of a program (or of a variant of it) that differs from its chapter's images: the row has program=image.
 own_image = $(patsubst $(basename $(1))=%,%,$(filter $(basename $(1))=%,$(stage_$(call chapter_of,$(1)))))
 
 # The numbers of the chapters that have programs; of those whose lab judges a kernel.
@@ -135,7 +135,7 @@ $(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 # Programs that run a language model: which libraries they need, and the model's file, which make chapterN provides;
 # ./talk is a link, like ./labN.
 talkers := $(patsubst code/%.cu,%,$(shell grep -ls '^#include "model/model.h"' $(filter %.cu,$(roots)) /dev/null))
-# Those that a lab judges; the grader puts a submission's kernels into them.
+# Programs with a language model that a lab judges; the grader puts a submission's kernels into them.
 model_judged := $(shell sed -nE 's/.*--program ([a-z0-9_]+) --model.*/\1/p' $(labs) /dev/null)
 $(talkers:%=build/%): build/libmodel.a build/libhost.a
 with_model := build/libmodel.a build/libhost.a build/libworkbench.a $(MODEL_LIBS)

@@ -69,7 +69,7 @@ $(call refuse,profile,$(kernel_numbers),kernel to profile in chapter,chapters)
 $(foreach n,$(kernel_numbers),$(eval $(call profile,$n,$(call judged,$n))))
 
 # A page of one CTA of each chapter's kernel, step by step: build/films/chapter4.html.
-# Of a language model's program the attention of an answer's first token, in its first layer.
+# A language model's program is filmed in the attention of an answer's first token, in its first layer.
 films := $(foreach n,$(kernel_numbers) $(model_judged:ch%_talk=%),build/films/chapter$n.html)
 define film
 build/films/chapter$(1).html: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)

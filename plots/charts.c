@@ -155,7 +155,7 @@ void ladder(void)
             end_block();
             printf("%s, measured\t\t\n", device_name(&records[i]));
         }
-        if (records[i].chapter == 0) // the path does not go on to this point
+        if (records[i].chapter == 0) // the path ends before this point
             puts("NaN\tNaN\t");
         gpu = records[i].gpu;
         double p50 = mission_p50(&records[i]);
@@ -210,8 +210,8 @@ static void print_end_labels(struct label *ends, int count, double factor)
         y[i] = ends[i].y;
     for (int round = 0; round < 200; round++)
         for (int i = 1; i < count; i++) {
-            double lack = sqrt(y[i - 1] * factor / y[i]); // moves each of both by half of what is
-                                                          // missing
+            // Above 1: two labels are too close, and each moves by half of what is missing.
+            double lack = sqrt(y[i - 1] * factor / y[i]);
             if (lack > 1) {
                 y[i] *= lack;
                 y[i - 1] /= lack;
@@ -311,9 +311,9 @@ void roofline(void)
     }
 }
 
-// p50 against S for 2 batches of 8 heads, on the first GPU, in order, that has records. A block for
-// each program: the first line is the GPU; then S, p50, and 1 if the clock moved, otherwise 0. Then
-// a block with the labels at the right ends.
+// p50 against S for 2 batches of 8 heads, on the first GPU that has records, as gpu_rank() orders
+// GPUs. A block for each program: the first line is the GPU; then S, p50, and 1 if the clock moved,
+// otherwise 0. Then a block with the labels at the right ends.
 void time_vs_s(void)
 {
     struct label ends[MAX_RECORDS];
@@ -425,8 +425,8 @@ static double scheduler_warps(const struct record *lab)
          capability);
 }
 
-// What Nsight Compute counted for a chapter's program: in the chapter's own lab or, if that did not
-// ask for all reasons, in the next lab, which compares with the program. NULL: nothing.
+// What Nsight Compute counted for a chapter's program: in the chapter's own lab or, if that lacks
+// some stall reasons, in the next lab, which compares with the program. NULL: nothing.
 static json_t *counted(const struct record *const *labs, int chapter, const char **path)
 {
     for (int lab = chapter; labs[chapter] && lab <= chapter + 1 && labs[lab]; lab++) {
@@ -481,9 +481,9 @@ static void print_stalls(const struct record *const *labs, int chapter, int row)
            mission ? "-" : "*");
 }
 
-// How the cycles between two instructions of a warp divide: their sum is a scheduler's warps
-// divided by the share of cycles in which it issues. Block 0: rows; 1: names of the parts; 2: the
-// stalls of each row.
+// How the cycles between two issues of a warp split into stalls: their sum is the warps per
+// scheduler, divided by the share of cycles in which it issues. Block 0: rows; 1: names of the
+// parts; 2: the stalls of each row.
 void stalls(void)
 {
     bool drawn[MAX_CHAPTER + 1] = {false};

@@ -29,7 +29,7 @@ static bool on_panel(json_t *shape, const char *path, bool over_s, double *x)
     return number(shape, path, "heads") == HEADS && (over_s ? batch == BATCH : seq_len == SEQ_LEN);
 }
 
-// The date and the file of a figure that others reported.
+// The date of a figure that others reported; fails if the figure has no date or no source.
 static const char *date_of(json_t *figure, const char *path, const char *key)
 {
     const char *date = words(figure, path, "date", "");
@@ -69,8 +69,8 @@ static void print_reported(json_t *record, const char *path, bool over_s, bool m
     print_points(points, count);
 }
 
-// Prints x and the floors of tensor cores and of DRAM, in µs: for two products; for four tensors of
-// halves, each moved once.
+// Prints x and two floors in µs: of the tensor cores for both products, and of DRAM for moving each
+// of four tensors of halves once.
 static void print_floors(const struct gpu *gpu, bool over_s)
 {
     double first = over_s ? 96 : 1, last = over_s ? 2700 : 86;

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-// A lab that ran on a GPU, one line for each shape: shape, both programs' names, GPU, p50 before,
-// p50 after, ratio with low and high end, promise (0: none), verdict.
+// Prints a lab that ran on a GPU, one line for each shape: shape, both programs' names, GPU, p50
+// before, p50 after, ratio with low and high end, promise (0: none), verdict.
 static bool lab_times(json_t *lab, const char *path)
 {
     const char *shape, *before = words(lab, path, "before", NULL);
@@ -44,7 +44,7 @@ static void format_count(char *out, size_t size, double value)
         snprintf(out, size, "%.*f%s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
 }
 
-// What a lab shows of the simulator's counts. A row adds up to two counters.
+// The rows of simulator counts in a lab's chart. A row is one counter, or the sum of two.
 static const struct {
     const char *name, *counter, *second;
 } counter_rows[] = {
@@ -99,8 +99,8 @@ static void format_change(char *out, size_t size, double was, double is)
         snprintf(out, size, "0 → %s", value);
 }
 
-// A lab that ran in the simulator. Block 0: the names of both programs. Block 1: where 0 is drawn
-// on the logarithmic axis, left of the smallest decade; and the axis's right end. Block 2:
+// Prints a lab that ran in the simulator. Block 0: the names of both programs. Block 1: where 0 is
+// drawn on the logarithmic axis, left of the smallest decade; and the axis's right end. Block 2:
 // counters: row, name, x before, x after, the change in words. Block 3: floors in µs: row, name,
 // before, after. NaN for a lab without a program before.
 static bool lab_counts(json_t *lab, const char *path)

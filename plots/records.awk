@@ -87,7 +87,7 @@ FNR == 1 {
         rest = substr(rest, RSTART + RLENGTH)
         sub(/\.+$/, "", token)
         if (token !~ /[{]/)
-            sub(/[}]+$/, "", token) # the end of a fence's attributes
+            sub(/[}]+$/, "", token) # cuts off the end of a fence's attributes
         if (token !~ /[{]/)
             quote(token)
         for (i = 1; token ~ /[{]/ && i <= row_count; ++i)
@@ -118,7 +118,7 @@ function filled(token, value) {
 }
 
 function quote(token) {
-    sub(/:.*$/, "", token) # a value may have a key, too
+    sub(/:.*$/, "", token) # cuts off the key in the record, if there is one
     if (token in known)
         note(quoted, known[token], chapter)
 }

@@ -174,7 +174,7 @@ static void load_gpu(const char *folder, const char *gpu)
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         const char *name = entry->d_name;
         bool reported = strcmp(gpu, REPORTED) == 0;
-        bool baseline = strncmp(name, "pytorch-", 8) == 0; // it is none of our stages
+        bool baseline = strncmp(name, "pytorch-", 8) == 0; // a record of PyTorch, not of a stage
         bool program = strncmp(name, "ch", 2) == 0 && strspn(name + 2, "0123456789") == 2 &&
                        name[4] == '_'; // other names are trials that a chapter describes
         bool wanted = load_labs ? strncmp(name, "lab", 3) == 0 : baseline || program;
@@ -235,8 +235,8 @@ static bool shows_stage(const struct record *record)
            strcmp(base_name(record) + length, ".json") == 0;
 }
 
-// A chapter may have other programs, for an argument of its own. The charts show the stage's
-// program or, without one, the first. The others go to `sides`.
+// A chapter may have programs besides its stage's. The charts show the stage's program or, without
+// one, the first. The others go to `sides`.
 static void set_side_programs_apart(void)
 {
     bool side[MAX_RECORDS] = {false};

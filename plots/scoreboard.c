@@ -10,7 +10,7 @@ enum { MAX_CONTESTANTS = 64 };
 static struct board {
     json_t *json, *floors; // floors: floors.json beside the record, or NULL
     const char *path;
-    const char *names[MAX_CONTESTANTS]; // in the record's order: stages, then PyTorch
+    const char *names[MAX_CONTESTANTS]; // names in the record's order: stages, then PyTorch
     int count;
 } board;
 
@@ -36,14 +36,14 @@ static double board_floor(int shape)
                     "floor_and_launch");
 }
 
-// "*" if the clock moved by more than 5 % while this was timed.
+// An asterisk if the clock moved by more than 5 % while the entry was timed in this mode; else "".
 static const char *board_mark(int shape, const char *name, const char *mode)
 {
     return json_is_true(at(json_object_get(board_entry(shape, name), mode), "clock.moved")) ? "\\*"
                                                                                             : "";
 }
 
-// Whether an entry is an attention in a Python file: neither a stage nor PyTorch's.
+// Whether an entry is attention from another Python file: neither a stage nor PyTorch's.
 static bool is_contestant(const char *name)
 {
     for (int s = 0; s < NAMED_SHAPES; s++)
@@ -127,9 +127,9 @@ static bool is_pytorch(const char *name)
     return strncmp(name, "pytorch-", 8) == 0;
 }
 
-// Block 0: rows (place, label). Then a block for each shape: its name, PyTorch's best, the floor,
-// the least and the most that is drawn (NaN: unknown); then for each contestant its place, graph,
-// cold.
+// Block 0: rows (position on the axis, label). Then a block for each shape: its name, PyTorch's
+// best, the floor, the least and the most that is drawn (NaN: unknown); then for each contestant
+// its position, graph, cold.
 static void scoreboard_chart(void)
 {
     double place[MAX_CONTESTANTS];
@@ -155,12 +155,12 @@ static void scoreboard_chart(void)
     }
 }
 
-// Blocks for the stages, for PyTorch, and for contestants: time of mission, error, a label and its
-// place. Points close together share one label at their centre, which names them all.
+// Blocks for the stages, for PyTorch, and for contestants: p50 of mission, error, the p50 at which
+// the label is centred, the label. Points close together share one label, which names them all.
 static void accuracy_chart(void)
 {
     struct point {
-        double p50, error, logs; // logs: of all points that the label names
+        double p50, error, logs; // logs: the sum of log(p50) of all points that the label names
         int named;
         char label[160];
     } points[MAX_CONTESTANTS];

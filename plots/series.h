@@ -42,7 +42,7 @@ const char *words(json_t *json, const char *file, const char *path, const char *
 
 struct record {
     char gpu[256]; // the name of its folder: "h200"
-    char *path;    // for messages
+    char *path;    // the file's path, for messages
     int chapter;   // 0: it is of no chapter's program, like a reported time of PyTorch
     json_t *json;
 };

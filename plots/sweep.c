@@ -48,7 +48,7 @@ void sweep_chart(const char *path)
     char *beside;
     json_t *masked = load_beside(path, "sweep-causal.json", &beside);
     print_ratios(load(path), path, everywhere, 3);
-    print_ratios(masked ? masked : load(beside), beside, causal,
-                 2); // exits if it is missing
+    // load() exits if the file is missing.
+    print_ratios(masked ? masked : load(beside), beside, causal, 2);
     free(beside);
 }

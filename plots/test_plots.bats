@@ -154,7 +154,7 @@ fails_with() { # STATUS TEXT
     for chart in ladder roofline time-vs-s resources; do build/series $chart | cmp - $chart.alone; done
     sed -i 's/\tch18_hopper\t/\t-\t/' chapters/stages.tsv
     build/series ladder >first
-    run -1 cmp -s first ladder.alone # the first is taken if none is named
+    run -1 cmp -s first ladder.alone # the table names no program now: the chapter's first one is drawn
 }
 
 @test "a program with a mask is on no chart over all stages, and its lab is not among the promises" {
@@ -417,8 +417,7 @@ EOF
     grep -qx '1|WMMA Q·Kᵀ  3' seen
     grep -qx '1|1|2.5|4.5|5|5.25|6|8|2|-' seen
     [ "$(grep -cx 'issued\|for the instruction before\|shared memory, exponentials, shuffles\|global memory\|barrier\|ready, another chosen\|other' seen)" -eq 7 ]
-    # A lab that did not ask for all reasons: they come from the next lab, which also counted its
-    # program.
+    # A lab without all stall reasons: they come from the next lab, which also counted its program.
     stall_record 2 - ch02_scalar ''
     build/series stalls >seen
     run -1 grep -q 'scalar' seen
@@ -514,7 +513,7 @@ EOF
     [ "$status" -eq 0 ]
     [ -z "$output" ]
 
-    # Another date changes no chart; another time changes the charts that show it.
+    # A record's date changes no chart; a measured time changes the charts that show it.
     sed -i 's/2026-01-01/2026-02-02/' plots/runs/h200/ch02_scalar.json
     run plots/render --check
     [ "$status" -eq 0 ]
@@ -566,7 +565,7 @@ key_of() { # SVG
     printf '%s\n' Before '<!-- scoreboard: x -->' old '<!-- end of scoreboard -->' After >README.md
     cp README.md before
     plots/render
-    cmp before README.md # there is no board
+    cmp before README.md # unchanged: there is no scoreboard
     [ "$(sed -n 1p plots/promises.md)" = '<!-- from h200/lab03 -->' ]
     grep -q '^| 3 WMMA Q·Kᵀ | 2 | .* | met |$' plots/promises.md
     run plots/render --check

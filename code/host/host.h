@@ -39,8 +39,8 @@ int whole(const char *what, const char *word, int least, int most);
 // Returns the result of an allocation; fails if it is NULL.
 void *need(void *memory);
 
-// If stderr is a terminal, doing() shows there what is being done; still_doing() adds how many seconds it has taken,
-// from the first on; done() removes the line.
+// If stderr is a terminal, doing() shows there what is being done; still_doing() adds the seconds that it has taken
+// so far, if they are 5 or more; done() removes the line.
 void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void still_doing(double seconds);
 void done(void);
@@ -57,7 +57,7 @@ struct option_row {              // "--NAME ARGUMENT"
     bool *flag;
     void (*call)(const char *option, const char *value); // option: "--name"
 };
-// Reads all options of a table, which ends in a row without a name; fails on any other option. Moves operands behind
+// Reads all options of a table, which ends in a row without a name; fails on any other option. Moves operands after
 // the options, and returns the index in argv of the first operand. front: options end at the first operand.
 int options_read(int argc, char **argv, const struct option_row *rows, bool front);
 void options_help(const struct option_row *rows); // prints the lines of the table
@@ -88,17 +88,17 @@ char *read_stream(FILE *file, size_t *bytes);
 
 char *own_folder(void); // the folder of this program's file; for the caller to free
 extern char *root;      // the repository's folder, once find_root() has found it
-void find_root(void);   // sets it: this program is in build/
+void find_root(void);   // sets `root`: this program's file is in root/build/
 
 bool gpu_here(void);        // whether there is a driver, and a GPU
 const char *gpu_name(void); // NULL: there is no GPU
-double now(void);           // in seconds, by a clock that nobody sets
-const char *date_now(void); // in the form of records, 2026-11-21T09:00:00Z
+double now(void);           // seconds of a clock that only runs forward (CLOCK_MONOTONIC)
+const char *date_now(void); // date and time in the form of records, 2026-11-21T09:00:00Z
 
 // ---- Processes (process.c) ----------------------------------------------------------------------
 
 struct output {
-    int status; // exit status; 128 + signal; -1: stopped after too long a time
+    int status; // exit status; 128 + signal; -1: killed after the time allowed
     char *out;  // stdout, NUL-terminated
     char *err;  // stderr
 };

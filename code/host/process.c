@@ -60,8 +60,8 @@ static void interrupt(int signal)
     interrupted = signal;
 }
 
-// Waits for a program's exit status. After `seconds` the program is killed. An interrupt is passed
-// on to the program, which then has a few seconds to report where it was.
+// Waits for a program's exit status; -1: it was killed after `seconds`. An interrupt is passed on
+// to the program, which then has LAST_WORDS_SECONDS to report where it was.
 static int await(pid_t pid, int seconds)
 {
     double began = now(), end = began + seconds;
@@ -154,7 +154,7 @@ json_t *process_ask(struct process *child, const char *request, int seconds)
     char line[4096];
     if (fprintf(child->in, "%s\n", request) < 0 || fflush(child->in) == EOF)
         return NULL;
-    do { // until a line is an answer: other lines are messages of the program
+    do { // reads until a line is the answer: other lines are messages of the program
         struct pollfd ready = {.fd = fileno(child->out), .events = POLLIN};
         if (poll(&ready, 1, seconds * 1000) <= 0 || !fgets(line, sizeof line, child->out))
             return NULL;

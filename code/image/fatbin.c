@@ -25,7 +25,7 @@ enum {
     COMPRESSED_ZSTD = 0x8000,
     ZSTD_MAGIC = (int)0xFD2FB528,
     MOST_EXPANDED = 1 << 30, // most bytes of an expanded image
-    RESERVED_SHARED = 1024,  // from sm_90 on, .nv.shared.<kernel> begins with the system's bytes
+    RESERVED_SHARED = 1024,  // bytes of the system in .nv.shared.<kernel>, from sm_90 on
     // .nv.info attributes: a byte for the format, a byte for the name, then a value
     FORMAT_BYTE = 2,
     FORMAT_SIZED = 4,
@@ -39,14 +39,14 @@ struct fatbin_header {
     uint32_t magic;
     uint16_t version;
     uint16_t header_size;
-    uint64_t size; // of the images that follow
+    uint64_t size; // bytes of the images that follow
 };
 
 struct image_header {
     uint16_t kind;
     uint16_t version;
     uint32_t header_size;
-    uint64_t size; // of the image, padded
+    uint64_t size; // bytes of the image and its padding
     uint32_t compressed_size;
     uint32_t options_offset;
     uint16_t minor, major;
@@ -102,7 +102,7 @@ bool fatbin_next(const void *fatbin, size_t limit, const void **at, struct image
             .expanded_size = h.decompressed_size,
         };
         if (image->compressed && h.compressed_size < image->size)
-            image->size = h.compressed_size; // after that comes padding
+            image->size = h.compressed_size; // the bytes after that are padding
         if (image->kind == IMAGE_PTX && !image->compressed && !memchr(image->data, 0, image->size))
             return false;
         return true;
@@ -326,8 +326,8 @@ static void read_info(const struct section *section, uint32_t symbol,
     while (at && end - at >= 4) {
         int format = (unsigned char)at[0];
         int name = (unsigned char)at[1];
-        size_t value = read_u32(at) >> 16; // or, in another format, the size of the value that
-                                           // follows
+        // In FORMAT_SIZED, `value` is the size of the value that follows.
+        size_t value = read_u32(at) >> 16;
         at += 4;
         if (format == FORMAT_SIZED) {
             if (value > (size_t)(end - at))
@@ -338,7 +338,7 @@ static void read_info(const struct section *section, uint32_t symbol,
                     resources->registers = (int)number;
                 if ((name == INFO_FRAME_SIZE || name == INFO_MIN_STACK_SIZE) &&
                     number > resources->local_bytes)
-                    resources->local_bytes = number; // the second one includes called functions
+                    resources->local_bytes = number; // the stack includes called functions' frames
             }
             at += value;
         } else if (!symbol && format == FORMAT_BYTE && name == INFO_NUM_BARRIERS) {
@@ -357,8 +357,8 @@ bool cubin_resources(const void *data, size_t size, const char *kernel,
     if (!elf_open(&elf, data, size) || elf.header.e_machine != MACHINE_CUDA ||
         !elf_find(&elf, ".text.", kernel, &section))
         return false;
-    resources->registers =
-        (int)(section.header.sh_info >> 24); // the place of the number before sm_90
+    // Before sm_90, the section's header has the number of registers.
+    resources->registers = (int)(section.header.sh_info >> 24);
     uint32_t symbol = symbol_index(&elf, kernel);
     if (symbol && elf_find(&elf, ".nv.info", "", &section))
         read_info(&section, symbol, resources);

@@ -12,7 +12,7 @@ enum image_kind { IMAGE_PTX = 1, IMAGE_CUBIN = 2 };
 struct image {
     enum image_kind kind;
     int arch;         // 89 for sm_89 or compute_89
-    bool compressed;  // as nvcc does by default: `data` is for image_expand
+    bool compressed;  // `data` is compressed, nvcc's default: image_expand() expands it
     const char *data; // PTX text (NUL-terminated) or ELF
     size_t size;
     size_t expanded_size; // size after expansion
@@ -37,9 +37,9 @@ bool fatbin_visit_section(const char *path, const char *section,
                           size_t size);
 
 struct cubin_resources {
-    int registers;       // of a thread
-    size_t shared_bytes; // static, of a CTA, without bytes that the system reserves
-    size_t local_bytes;  // stack frame of a thread; 0: nothing was spilled
+    int registers;       // per thread
+    size_t shared_bytes; // static shared memory per CTA, without what the system reserves
+    size_t local_bytes;  // stack frame per thread; 0: nothing was spilled
     int barriers;        // named barriers in use; 0: not recorded
 };
 
@@ -47,13 +47,13 @@ struct cubin_resources {
 bool cubin_resources(const void *elf, size_t size, const char *kernel,
                      struct cubin_resources *resources);
 
-// How many of the instructions in a kernel's machine code show what its products became. Each
+// Counts of machine instructions that show how a kernel's matrix products are computed. Each
 // instruction in the code counts once, even in a loop; for sm_70 to sm_90.
 struct cubin_code {
     int instructions;
-    int hmma, qmma; // products of halves (HMMA), of 8-bit floats (QMMA)
-    int f2fp;       // packs and unpacks small floats (F2FP)
-    int prmt, shfl; // choice of bytes from two registers (PRMT), values from another lane
+    int hmma, qmma; // matrix products of halves (HMMA), of 8-bit floats (QMMA)
+    int f2fp;       // conversions that pack or unpack small floats (F2FP)
+    int prmt, shfl; // choices of bytes from two registers (PRMT); shuffles between lanes (SHFL)
 };
 
 // False if the kernel is not there.

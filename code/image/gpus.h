@@ -14,7 +14,7 @@ enum { GPUS_MOST = 8 };    // most rows of the table
 // Equal for all GPUs of the table. Rates are for each SM and cycle.
 enum {
     GPU_THREADS_CTA = 1024,
-    GPU_REGISTERS = 65536,      // of an SM; also the most that a CTA may have
+    GPU_REGISTERS = 65536,      // registers of an SM; also the most that a CTA may have
     GPU_SHARED_RESERVED = 1024, // bytes that the system takes of each CTA's shared memory
     GPU_RATE_ISSUE = 4,         // warp instructions
     GPU_RATE_EXP = 16,          // results of the special-function units

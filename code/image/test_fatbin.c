@@ -1,6 +1,6 @@
-// Tests fat binaries, ELF executables and cubins: well-formed ones, and all that one wrong byte or
-// one cut can damage. The test runs under AddressSanitizer, and every blob is in a block of its
-// exact size, so that reading one byte past the end fails.
+// Tests fat binaries, ELF executables and cubins: well-formed ones, and ones with a wrong byte or
+// cut short. The test runs under AddressSanitizer, and every blob is in a block of its exact size,
+// so that reading one byte past the end fails.
 #include "image/fatbin.h"
 
 #include <elf.h>
@@ -70,7 +70,7 @@ static struct blob fatbin_of(const struct blob *images)
 
 static const char PTX[16] = ".version 9.0\n";
 
-// A cubin, PTX, compressed PTX, and an image of a kind that fatbin.h does not know.
+// A cubin, PTX, compressed PTX, and an image of a kind that fatbin.h does not list.
 static struct blob some_fatbin(void)
 {
     struct blob images = {0};
@@ -151,9 +151,9 @@ static struct blob some_cubin(bool hopper)
         put(&symbols, &symbol, sizeof symbol);
     }
     put_attribute(&all, 0x2f, 2, 99); // registers of the other kernel
-    put_attribute(&all, 0x2f, 1, 40); // registers
-    put_attribute(&all, 0x11, 1, 16); // frame
-    put_attribute(&all, 0x12, 1, 24); // stack, called functions included
+    put_attribute(&all, 0x2f, 1, 40); // registers of k
+    put_attribute(&all, 0x11, 1, 16); // bytes of k's stack frame
+    put_attribute(&all, 0x12, 1, 24); // bytes of k's stack, called functions included
     put_number(&of_k, 0x00001903, 4); // some attribute with a two-byte value
     put_number(&of_k, 0x00034c02, 4); // 3 barriers
     struct section sections[] = {
@@ -174,7 +174,7 @@ static struct blob some_cubin(bool hopper)
 struct walk {
     int images, cubins, compressed, stop_after;
     const char *ptx;
-    unsigned long sum; // of all bytes, so that all of every image is read
+    unsigned long sum; // the sum of all bytes: makes the test read every image completely
 };
 
 static bool look(const struct image *image, void *data)
@@ -229,7 +229,7 @@ static void test_images_of_a_fat_binary(void **state)
     assert_int_equal(image.arch, 90);
     assert_true(image.compressed);
     assert_false(fatbin_next(fatbin.data, fatbin.size, &at, &image));
-    // a finished walk stays at the end.
+    // After the end, each further step also returns false.
     assert_false(fatbin_next(fatbin.data, fatbin.size, &at, &image));
     free(fatbin.data);
 }
@@ -254,8 +254,8 @@ static void test_compressed_images_are_expanded(void **state)
         {"\x50hello", 6, SIZE_MAX, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-        char *copy = malloc(cases[i].size); // of the exact size, so that the sanitizer sees a read
-                                            // past the end
+        // The copy has the exact size, so that the sanitizer sees a read past the end.
+        char *copy = malloc(cases[i].size);
         memcpy(copy, cases[i].bytes, cases[i].size);
         struct image image = {.kind = IMAGE_PTX,
                               .compressed = true,

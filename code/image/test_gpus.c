@@ -179,14 +179,14 @@ static void occupancy_as_worked_out_by_hand(void **state)
     // file, 20 in all.
     occupancy_is(GPU_L4, 96, 0, 128, 0, 5, 20, "registers");
     occupancy_is(GPU_H200, 96, 0, 128, 0, 5, 20, "registers");
-    // 48 KiB and the reserved one: two CTAs in 100 KiB, four in 228 KiB; static or dynamic.
+    // 48 KiB and the reserved KiB: two CTAs in 100 KiB, four in 228 KiB; static or dynamic.
     occupancy_is(GPU_L4, 32, 48 << 10, 128, 0, 2, 8, "shared memory");
     occupancy_is(GPU_L4, 32, 0, 128, 48 << 10, 2, 8, "shared memory");
     occupancy_is(GPU_H200, 32, 0, 128, 48 << 10, 4, 16, "shared memory");
     // With a CTA of 1024 threads, an SM of an L4 has no room for another one.
     occupancy_is(GPU_L4, 32, 0, 1024, 0, 1, 32, "warps");
     occupancy_is(GPU_H200, 32, 0, 1024, 0, 2, 64, "warps");
-    // Of small CTAs, at most 24 and 32, however small.
+    // However small its CTAs, an SM holds at most 24 (L4) or 32 (H200).
     occupancy_is(GPU_L4, 16, 0, 32, 0, 24, 24, "CTAs");
     occupancy_is(GPU_H200, 16, 0, 32, 0, 32, 32, "CTAs");
     // A warp that is not full counts as a full one.

@@ -34,7 +34,7 @@ bool attend_on_cpu(const uint8_t *codes, const float *scales, int causal,
         .shape = {.batch = batch, .heads = heads, .seq_len = seq_len},
         .softmax_scale = softmax_scale,
         .mask = causal ? MASK_CAUSAL : MASK_NONE,
-        // Only for reading: problem_free() must not free these tensors.
+        // These tensors are only read, though the casts drop const, and belong to the caller.
         .q_codes = (uint8_t *)codes,
         .k_codes = (uint8_t *)codes + elements,
         .v_codes = (uint8_t *)codes + 2 * elements,
@@ -52,7 +52,7 @@ bool decode_on_cpu(const float *q, const uint8_t *k_codes,
                    float softmax_scale, float *out)
 {
     struct problem problem = {
-        // The order of pages does not matter here.
+        // `page` only marks a cache: K and V are in the tokens' order.
         .shape = {.batch = 1,
                   .heads = heads,
                   .seq_len = tokens,

@@ -107,8 +107,8 @@ static size_t scratch_wanted(const struct cache_args *args)
     return described->scratch_bytes ? described->scratch_bytes(args) : 0;
 }
 
-// Asks a cache with the queries of each sequence's newest token (struct
-// cache_args), which is put into the cache:
+// Attention of each sequence's newest token over its cache (struct
+// cache_args), after the token's K and V have been added to it:
 //   q, out        [batch][heads][queries][HEAD_DIM]  half
 //   new_k, new_v  [batch][heads][HEAD_DIM]           half
 //   codes         [pages][heads][2 * page * HEAD_DIM]
@@ -145,7 +145,7 @@ launch_decode(const void *q, const void *new_k, const void *new_v,
 }
 
 // The bytes of scratch that launch_decode() needs on this device for a cache
-// of this shape, or for any of its sequences.
+// of this shape, or of fewer sequences.
 EXPORTED size_t decode_scratch(int batch, int heads, int queries, int page,
                                int max_pages, int device)
 {
@@ -161,7 +161,7 @@ EXPORTED size_t decode_scratch(int batch, int heads, int queries, int page,
     return most;
 }
 
-// Asks a cache with the queries of several newest tokens of each sequence
+// Attention of several newest tokens of each sequence over its cache
 // (struct prompt_args). What is not listed is as for launch_decode():
 //   q, out        [batch][heads * queries][newest][HEAD_DIM]  half
 //   new_k, new_v  [batch][heads][newest][HEAD_DIM]            half

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(THREADS) encode(struct job job)
     float largest = 0;
     chunk<T> x[LOADS];
 
-    load(x, job, blockIdx.x); // while the maxima are on their way
+    load(x, job, blockIdx.x); // overlaps the loads of the maxima
     for (int i = threadIdx.x; i < parts; i += THREADS)
         largest = fmaxf(largest, of_parts[i]);
     largest = largest_of_cta(largest);

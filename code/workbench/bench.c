@@ -57,7 +57,7 @@ void into_simulator(char **argv)
     if (length <= 0 || (on && strcmp(on, "gpu") == 0))
         return;
     *strrchr(program, '/') = '\0';
-    for (int up = 0; up < 2; ++up) { // from build/, and from folders in it such as build/student/
+    for (int up = 0; up < 2; ++up) { // the program is in build/, or in a folder in it
         snprintf(folder, sizeof folder, "%s%s/ptxsim", program, up ? "/.." : "");
         snprintf(library, sizeof library, "%s/libcudart.so.13", folder);
         if (access(library, R_OK) != 0)
@@ -123,7 +123,7 @@ size_t device_free_bytes(void)
 
 static size_t flush_bytes(const struct device *device)
 {
-    // twice its size, since it does not strictly replace the oldest line first.
+    // Twice the cache's size, since the cache does not strictly replace the oldest line first.
     return 2 * device->l2_bytes;
 }
 
@@ -181,8 +181,8 @@ static void *upload_halves(const float *values, size_t count)
     return pointer;
 }
 
-// Uploads the newest tokens of each sequence from [B][H][S][D]: one, or in a prompt those that ask;
-// NaN where a sequence has fewer.
+// Uploads the newest tokens of each sequence from [B][H][S][D]: one or, in a prompt, its query
+// tokens; NaN where a sequence has fewer.
 static void *upload_newest(const struct shape *shape, const float *values)
 {
     size_t dim = (size_t)shape_head_dim(shape), room = shape->newest ? shape->newest : 1;
@@ -413,7 +413,7 @@ static void launch(const struct stopwatch *watch, int index)
     CUDA_CHECK(case_launch(&watch->cases[index], watch->program, watch->device->stream));
 }
 
-// The launches of a sample: `repeats` over all cases.
+// Prepares the launches of a sample: `repeats` passes over all cases.
 static void prepare(struct stopwatch *watch, int repeats)
 {
     cudaStream_t stream = watch->device->stream;

@@ -1,4 +1,4 @@
-// cache.c: a cache of keys and values in memory, in pages whose order is drawn.
+// cache.c: a cache of keys and values in memory, in pages whose order is random.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static uint64_t next_drawn(uint64_t *state)
     return *state >> 33;
 }
 
-// Deals out all pages in a drawn order; those that short sequences do not need belong to no
+// Gives out all pages in a random order; the pages that short sequences do not need belong to no
 // sequence.
 static void draw_table(const struct problem *problem, int max_pages, int *table)
 {
@@ -34,14 +34,14 @@ static void draw_table(const struct problem *problem, int max_pages, int *table)
             table[(size_t)b * max_pages + i] = -1;
 }
 
-// Where a program has the elements of a page.
+// Where in a page a program keeps the elements of K and V, and their scales.
 struct places {
     int page, dim;
     int *codes[2]; // [page][dim], of CACHE_K and CACHE_V
     scale_place_fn *scale_place;
 };
 
-// Writes token t to its place in the cache; job: sequence * heads + head.
+// Writes token t to its slot in the cache; job: sequence * heads + head.
 static void put_token(const struct cache_image *image, const struct problem *problem,
                       const struct places *places, int job, int t, uint8_t *to)
 {

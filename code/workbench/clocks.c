@@ -2,7 +2,7 @@
 //
 // NVML reports both; its library comes with the driver. It is opened at run time, not linked, so
 // that programs also run without it; then nothing is recorded. WORKBENCH_NVML names another
-// library, for tests. If a GPU's clock falls, times depend on when they were taken: see appendix B.
+// library, for tests. If a GPU's clock falls, a time depends on when it was measured: appendix B.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>

@@ -207,11 +207,11 @@ static void say_where(const struct view *v, const struct off *o, char *words, si
 // ---- Why ----------------------------------------------------------------------------------------
 
 struct guess {        // attention with something left out or exchanged
-    double scale;     // of the scores; K's own scale comes on top
+    double scale;     // factor of the scores, besides K's own scale
     bool no_k, no_v;  // K's scales, or V's, are left out
     bool v_in_sum;    // V's scales are included in the sum
     int first, keys;  // keys from `first` up to `keys`, exclusive, are used
-    int zeros;        // and this many keys of zeros
+    int zeros;        // how many keys of zeros count besides
     int tile;         // keys processed together, for the four fields below
     bool k_again;     // every tile of K is read as the first
     bool v_again;     // every tile of V is read as the first
@@ -220,10 +220,10 @@ struct guess {        // attention with something left out or exchanged
     bool not_divided; // the output is not divided by the sum of weights
 };
 
-struct head_data { // the data of a head, for a cache with all of its tokens
+struct head_data { // the data of a head; of a cache, all tokens
     int dim;
     const uint8_t *q_codes, *k_codes, *v_codes;
-    const float *q; // for a cache asked by one query; otherwise NULL
+    const float *q; // for a cache without a prompt, whose Q has no codes; otherwise NULL
     const float *k_scales, *v_scales;
     bool by_token; // K's and V's scales are one for each token
 };
@@ -350,7 +350,7 @@ struct cause {
     const char *words;
 };
 
-// Sets *g to what a cause would make of a row; false: the cause cannot affect this row.
+// Sets *g to the computation of a row under a cause; false: the cause cannot affect this row.
 static bool guess_of(const struct view *v, int head, int row, struct cause cause, struct guess *g)
 {
     const struct problem *p = v->problem;
@@ -458,8 +458,8 @@ static void find_keys(const struct view *v, const struct off *o, char *words, si
         }
 }
 
-// Looks for a missing scale of the scores. Without one scale, the largest score often takes all of
-// the weight, and without another it does as well: then it is only known that one is missing.
+// Looks for a missing scale of the scores. Often the largest score takes all of the weight,
+// whichever scale is missing: if three causes or more fit, the words say only that one is missing.
 static void find_scale(const struct view *v, const struct off *o, char *words, size_t size)
 {
     static const struct cause causes[] = {

@@ -17,7 +17,8 @@ static int open_beside(const char *path, char **name, char *why, size_t size)
 
     *name = NULL;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        snprintf(why, size, "cannot write %s: it is no regular file", path); // /dev/null, a folder
+        // `path` is, for example, /dev/null or a folder.
+        snprintf(why, size, "cannot write %s: it is no regular file", path);
         return -1;
     }
     if (*path == '\0') {
@@ -65,7 +66,7 @@ bool file_write(const char *path, const void *bytes, size_t count, char *why, si
         at += done;
         count -= (size_t)done;
     }
-    mode_t mask = umask(0); // mkstemp made the file private; fopen would not have
+    mode_t mask = umask(0); // for fopen's permissions: mkstemp made the file private
     umask(mask);
     written = count == 0 && fchmod(file, 0666 & ~mask) == 0;
     written = close(file) == 0 && written;

@@ -65,7 +65,7 @@ static bool name_shape(struct shape *s)
     return true;
 }
 
-// Writes one line to `why` that says what would be right, and returns false.
+// Writes one line to `why` that says what is wrong or what is allowed, and returns false.
 static bool refuse(char *why, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static bool refuse(char *why, size_t size, const char *format, ...)
@@ -187,11 +187,11 @@ double shape_flops(const struct shape *shape)
 
 double masked_flops(const struct shape *shape, enum mask mask)
 {
-    double scores = 0; // of one head, over all sequences
+    double scores = 0; // scores of one head, over all sequences
 
     for (int b = 0; b < shape->batch; ++b) {
         double length = shape_length(shape, b), asked = shape_rows_asked(shape, b);
-        double later = asked * (asked - 1) / 2; // keys after the place of their query
+        double later = asked * (asked - 1) / 2; // pairs of a query and a key after its position
         scores += length * asked - (mask == MASK_CAUSAL ? later : 0);
     }
     return 4.0 * shape_query_heads(shape) * scores * shape_head_dim(shape);
@@ -270,7 +270,7 @@ static float normal(uint64_t stream, uint64_t index)
     return (float)(sum - 6 * 65535) * 0x1p-16f; // twelve uniforms of mean 65535/2
 }
 
-// What the place of a key adds to its scores, in powers of two.
+// What a key's position adds to its scores, as an exponent of 2 (in units of ln 2).
 static float score_of_place(const struct problem *problem, int key)
 {
     int last = problem->shape.seq_len - 1;
@@ -284,11 +284,11 @@ static float score_of_place(const struct problem *problem, int key)
     }
 }
 
-// Sets the last channel so that each key's scores grow by what its place adds: all queries have the
+// Sets the last channel so that each key's scores grow by score_of_place(): all queries have the
 // same number in that channel, and each key has the factor for it.
 static void draw_places(const struct problem *problem, int tensor, size_t rows, float *out)
 {
-    const float query = 1 / problem->softmax_scale, ln2 = 0.69314718f; // 8 where D is 64
+    const float query = 1 / problem->softmax_scale, ln2 = 0.69314718f; // query: 8 where D is 64
     size_t dim = (size_t)shape_head_dim(&problem->shape);
 
     for (size_t row = 0; row < rows; ++row) {
@@ -375,7 +375,7 @@ static bool draw(const struct problem *problem, int tensor, float *out)
     if (problem->kind == INPUT_MODEL)
         return read_tensors(problem, tensor, out);
 
-    // Hashing twice separates neighbouring seeds, and the three tensors.
+    // Hashing twice gives unrelated numbers to neighbouring seeds, and to the three tensors.
     uint64_t stream = splitmix64(splitmix64(problem->seed) + tensor);
     size_t elements =
         tensor == 0 ? shape_outputs(&problem->shape) : shape_elements(&problem->shape);

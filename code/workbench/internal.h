@@ -75,14 +75,14 @@ void into_simulator(char **argv);
 // A problem on the device.
 struct device_case {
     struct attention_args args;
-    struct cache_args cache; // for programs that ask a cache; otherwise zeros
+    struct cache_args cache; // for attention over a cache; otherwise zeros
     void *inputs[6];         // q, k, v and their scales; or what create_cache() makes
-    int *lengths;            // of the sequences in a ragged batch or a cache; otherwise NULL
-    int *asked;              // in a prompt, how many of each sequence's tokens ask; otherwise NULL
+    int *lengths;            // lengths of sequences in a ragged batch or a cache; otherwise NULL
+    int *asked;              // in a prompt, each sequence's number of query tokens; otherwise NULL
     uint8_t *block;          // guard, output, guard
-    size_t guard;            // of each guard; 0 in the simulator, which checks bounds itself
+    size_t guard;            // bytes of a guard; 0 in the simulator, which checks bounds itself
     size_t out_bytes;
-    struct cache_image image; // for programs that ask a cache; otherwise zeros
+    struct cache_image image; // for attention over a cache; otherwise zeros
 };
 
 // program: tells where it keeps the elements of a cache.
@@ -140,7 +140,7 @@ struct resources {
     int registers;
     size_t static_shared_bytes, dynamic_shared_bytes, local_bytes;
     int threads;
-    int ctas_per_sm;           // on this machine's device
+    int ctas_per_sm;           // CTAs on an SM of this machine's device
     double occupancy;          // on that device: resident warps divided by the most possible
     struct {                   // from machine code for the first GPU of the table that the program
                                // has code for
@@ -175,7 +175,7 @@ struct result { // for one shape, one kind of inputs and one seed
     char *how;                    // what is wrong with the measured output, or NULL
     struct error_metrics metrics; // relative to the dequantised reference
     struct error_metrics sources; // relative to FP16 attention of the unquantised inputs
-    struct error_metrics rounded; // of rounding P alone; zeros if `p` does not describe it
+    struct error_metrics rounded; // errors of rounding P alone; zeros if `p` does not describe it
     struct error_limits limits;   // upper limits of `metrics`
     bool compared;                // `agreement` is set, because of --against
     struct agreement agreement;
@@ -189,7 +189,7 @@ struct shape_run {
     struct timing { // for one kind of inputs
         bool done;
         struct summary us;
-        struct clock_span clock; // while it was timed
+        struct clock_span clock; // clock and power in that time
         int launches_per_sample;
     } timing[INPUT_KINDS_ALL];
 };

@@ -11,13 +11,13 @@
 
 #include "internal.h"
 
-enum { CLOCK_READINGS = 16 }; // at most, and one at the end, while a shape is timed
+enum { CLOCK_READINGS = 16 }; // most readings of the clock during a batch; one more at its end
 
 // An input set on the device, with its expected output, kept to be timed.
 struct checked {
     struct device_case device;
     float *ref;
-    struct error_metrics rounded; // of rounding P alone
+    struct error_metrics rounded; // errors of rounding P alone
     struct error_limits limits;
     enum input_kind input;
     uint64_t seed;
@@ -36,8 +36,8 @@ static void *allocate(size_t bytes)
 
 // ---- Before the long work -----------------------------------------------------------------------
 
-// Checks that the program takes ragged batches, caches, prompts or heads of 128, where a shape has
-// them.
+// Checks that the program supports what the shapes have: ragged batches, caches, prompts, heads of
+// 128.
 static bool takes_shapes(const struct options *o, const struct program *program)
 {
     bool prompts = program->launch_prompt != NULL;
@@ -333,7 +333,7 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
     case_create(&c->device, run->device, run->program, &problem);
     range_push("verify");
     cudaError_t error = run_and_check(run, shape, c, &problem, true, out, result);
-    // with scratch memory as the first launch left it.
+    // A second launch, with scratch memory as the first one left it.
     if (error == cudaSuccess && result->pass && c->device.cache.scratch)
         error = run_and_check(run, shape, c, &problem, false, out, result);
     if (error == cudaSuccess) {
@@ -407,7 +407,7 @@ static void warm_up(struct stopwatch *watch, int count)
     range_pop();
 }
 
-// Reads the clock between samples: at the beginning, at the end, and some times in between.
+// Reads the clock between samples: at the beginning, at the end, and several times in between.
 static void sample(struct stopwatch *watch, int count, double *samples, struct clock_span *clock)
 {
     const struct clock_meter *meter = &watch->device->meter;
@@ -423,7 +423,7 @@ static void sample(struct stopwatch *watch, int count, double *samples, struct c
     range_pop();
 }
 
-// The clock as part of an answer; "" if it was not read.
+// The clock's readings as part of a JSON answer; "" if it was not read.
 static const char *clock_text(const struct clock_span *clock, char *text, size_t size)
 {
     *text = '\0';
@@ -433,7 +433,7 @@ static const char *clock_text(const struct clock_span *clock, char *text, size_t
     return text;
 }
 
-// Reads a way of timing and a number of samples from a line of standard input; a line without them
+// Reads a timing mode and a number of samples from a line of standard input; a line without them
 // asks for those of the command line.
 static enum timing_mode read_request(const struct options *o, const char *line, int *samples)
 {
@@ -583,8 +583,8 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
     return pass;
 }
 
-// Prints a line for the grader, which fills the pages: the bytes of scratch memory; then the places
-// of codes in a page (K's tokens, then V's), and of scales, each as four hexadecimal digits.
+// Prints a line for the grader, which fills the pages: the bytes of scratch memory; then the
+// indices in a page of codes (K's tokens, then V's), and of scales, in four hexadecimal digits.
 static void print_wants(const struct program *program, const struct cache_args *args)
 {
     int page = args->page, dim = shape_head_dim(&args->shape);

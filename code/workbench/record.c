@@ -230,8 +230,8 @@ static json_t *timing_json(const struct run *run, const struct timing *timing)
     return object;
 }
 
-// Times of normal inputs go into the shape's own object, those of another kind into one under its
-// name.
+// Times of normal inputs go into the shape's own object, those of each other kind into an object
+// with the kind's name.
 static void put_times(json_t *object, const struct run *run, const struct shape_run *shape)
 {
     json_t *others = json_object();
@@ -296,7 +296,7 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
     return object;
 }
 
-// The beginning of the record, and of each summary.
+// The fields at the beginning of the record, and of each summary.
 static json_t *identity_json(const struct run *run)
 {
     const struct program *p = run->program;
@@ -419,7 +419,7 @@ bool summaries_write(const struct run *run, const char *folder, char *why, size_
         put(summaries[0], "p", p_json(&run->program->p));
     put(summaries[0], "shapes", correctness);
     put(summaries[1], "device", text(run->device->name));
-    // empty if times were not asked for, or an output was wrong, or in the simulator.
+    // `times` is empty if times were not asked for, if an output was wrong, and in the simulator.
     put(summaries[1], "shapes", times);
     put(summaries[2], "device", device_json(run->device));
     put(summaries[2], "resources", resources_json(run->resources));

@@ -156,10 +156,10 @@ static double geometric_mean(const double *weights, int keys)
     return exp2(sum / keys);
 }
 
-// The maximum of a kernel with room, after a tile whose highest weight does not fit.
+// The new maximum of a kernel with room (p.room), after a tile whose highest weight is too high.
 static double raised(struct p_rounding p, double maximum, double highest, double mean)
 {
-    double most = p.offset + p.lag; // powers of two
+    double most = p.offset + p.lag; // an exponent of 2, as all numbers here but the arguments
     double high = p.offset + log2(highest / maximum), average = p.offset + log2(mean / maximum);
     double by = high - (most - p.room);
 
@@ -175,7 +175,7 @@ static bool carries(struct p_rounding p, const double *weights, int keys, double
 {
     if (p.offset + log2(mean / maximum) <= -7)
         return false;
-    double sum = -7 * (p.tile - keys); // places of the tile after the last key
+    double sum = -7 * (p.tile - keys); // for the tile's columns after the last key
     for (int j = 0; j < keys; ++j)
         sum += fmax(p.offset + log2(weights[j] / maximum), -7);
     return p.offset + log2(highest / maximum) - sum / p.tile > p.heavy;
@@ -190,7 +190,7 @@ static void round_weights(struct scratch *s, struct p_rounding p)
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
         double maximum = p.tile > 0 ? 0 : 1, sum = 0; // weights of 1 have the final maximum
-        double mean = 0; // of the tile that chose the maximum; with room, of the first tile
+        double mean = 0; // mean of the tile that set the maximum; with room, of the first tile
         for (int first = 0; first < s->padded; first += tile) {
             int keys = first + tile < s->padded ? tile : s->padded - first;
             double highest = 0;
@@ -201,7 +201,7 @@ static void round_weights(struct scratch *s, struct p_rounding p)
                 maximum = raised(p, maximum, highest, mean);
             } else if (p.tile > 0 && (first == 0 || rises)) {
                 maximum = fmax(highest, 1e-290);       // its reciprocal has to be finite
-                bool chosen = p.room > 0 && first > 0; // by the tile's maximum alone
+                bool chosen = p.room > 0 && first > 0; // the tile's own maximum, not its mean
                 if (p.mean && !chosen && first + tile < s->seen[r]) {
                     mean = geometric_mean(row + first, tile);
                     maximum = fmax(maximum, ldexp(mean, p.offset));
@@ -247,13 +247,13 @@ static void attend(const struct work *work, struct scratch *s, int job)
     const struct problem *p = work->problem;
     const struct shape *shape = &p->shape;
     int query_heads = shape_query_heads(shape), batch = job / query_heads;
-    int head = job % query_heads / (query_heads / shape->heads); // of K and V
+    int head = job % query_heads / (query_heads / shape->heads); // the head of K and V
     size_t pair = (size_t)batch * shape->heads + head, dim = (size_t)s->dim;
     int length = shape_length(shape, batch), asked = shape_rows_asked(shape, batch);
     int first = shape_first_place(shape, batch);
     bool cache = shape->page > 0;
     size_t base = pair * shape->seq_len * dim;
-    size_t base_q = (size_t)job * shape_rows(shape); // in rows
+    size_t base_q = (size_t)job * shape_rows(shape); // the job's first row of Q
 
     for (int j = 0; j < length; ++j) {
         size_t scale = cache ? pair * shape->seq_len + j : (size_t)head;

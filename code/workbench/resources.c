@@ -31,7 +31,7 @@ static bool visit(const struct image *image, void *data)
     return true;
 }
 
-// Fills in r->image from a GPU's machine code, if a launch keeps that GPU's limits.
+// Fills in r->image from a GPU's machine code, if a launch stays within that GPU's limits.
 static void take_image(struct resources *r, const struct gpu *gpu,
                        const struct cubin_resources *found)
 {
@@ -67,7 +67,7 @@ bool resources_find(struct resources *r, const struct program *program, char *wh
     r->dynamic_shared_bytes = program->dynamic_shared_bytes;
     r->local_bytes = attributes.localSizeBytes;
     r->threads = program->threads;
-    // a kernel with more must opt in, which the launch does as well.
+    // A kernel with more than 48 KiB must opt in; its launch function does so as well.
     if (r->dynamic_shared_bytes > 48 * 1024)
         (void)cudaFuncSetAttribute(program->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    (int)r->dynamic_shared_bytes);

@@ -15,7 +15,7 @@ static const char *const read_names[READ] = {"number", "name", "program", "image
 struct heading {
     int count;       // columns of the table; 0: no heading yet
     int place[READ]; // the index of each column that is read
-    char names[256]; // of all columns, for messages: "number, name, program"
+    char names[256]; // names of all columns, for messages: "number, name, program"
 };
 
 // Cuts a line at its tabs. Returns the number of columns, or 0 if there are too many.

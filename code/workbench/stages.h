@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 struct stage {
-    int number;       // of the chapter and its lab
+    int number;       // number of the chapter and its lab
     char name[64];    // "WMMA Q·Kᵀ", UTF-8
-    char program[64]; // that the lab judges, "ch03_wmma_qk"; "": there is none
+    char program[64]; // the program that the lab judges, "ch03_wmma_qk"; "": there is none
     bool has_kernel;  // its programs are CUDA; chapter 1's is plain C
 };
 

@@ -55,8 +55,8 @@ cached() {
     echo "status $status; stdout: $output; stderr: $stderr"
 }
 
-# of KEY: prints the key's values in record.json, in order, on one line. Records have one key on each
-# line.
+# of KEY [FILE]: prints the key's values in FILE (record.json) on one line, in the file's order. Records
+# have one key on each line.
 of() {
     sed -nE "s/^ *\"$1\": ([^{[]*[^{[,]),?\$/\1/p" "${2:-record.json}" | tr -d '"' | xargs
 }
@@ -215,7 +215,7 @@ assert list(shape["timing_of"]) == ["sink"] and len(shape["correctness"]) == 1, 
 
 @test "files that cannot be written are refused before any work" {
     refused 3 '--record: cannot write /nonexistent/r.json: No such file' --record /nonexistent/r.json
-    mkfifo ../pipe # like /dev/null, which root could replace by renaming
+    mkfifo ../pipe # in place of /dev/null, which root could replace by renaming
     refused 3 '--record: cannot write ../pipe: it is no regular file' --record ../pipe
     refused 3 '--summaries: cannot make /nonexistent/s: No such file' --summaries /nonexistent/s
     refused 3 '--summaries: cannot make ../pipe/s: Not a directory' --summaries ../pipe/s
@@ -301,7 +301,7 @@ assert list(shape["timing_of"]) == ["sink"] and len(shape["correctness"]) == 1, 
     # One element of seed 1 becomes 1024 (0x6400); it was below 8 (0x4800).
     printf '\0\x64' | dd of=stored/1x2x33-normal-seed1.half bs=2 seek=7 conv=notrunc status=none
     "$program" --shapes 1x2x33 --seeds 0,1 --against stored --record other.json --quiet
-    within 99.97 99.98 "$(of identical_percent other.json | cut -d' ' -f2)" # 4223 of 4224
+    within 99.97 99.98 "$(of identical_percent other.json | cut -d' ' -f2)" # 4223 of 4224 are identical
     within 1022 1026 "$(of max_abs other.json | awk '{ print $NF }')"
     within 7167 44033 "$(of max_ulp other.json | cut -d' ' -f2)"
 
@@ -379,7 +379,7 @@ print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) 
     cached not-appended
     [ "$status" -eq 1 ]
     [ "$(of fault)" = "the new token is not in its place in the cache" ]
-    cached neighbour # the outputs are right
+    cached neighbour # the outputs are right, the cache is not
     [ "$status" -eq 1 ]
     [[ $output == *"bytes of the cache have changed that are not the new token's FAIL"* ]]
     cached once
@@ -498,7 +498,7 @@ print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) 
     [ "$status" -eq 0 ]
     [ "$stderr" = "ch03_wmma_qk: no GPU here: in the simulator" ]
     [ "$output" = "ch03_wmma_qk: PASS: 1 of 1 outputs right" ]
-    # A module of a cluster may have set the path to the real runtime.
+    # On a cluster, an environment module may have put the real runtime into LD_LIBRARY_PATH.
     LD_LIBRARY_PATH=$root/build/cuda/lib64 run --separate-stderr "$program" --shapes 1x1x8 --seeds 0 --quiet
     [ "$status" -eq 0 ]
     mkdir "$BATS_TEST_TMPDIR/student"

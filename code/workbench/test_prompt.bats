@@ -1,5 +1,5 @@
-# Runs chapter 22's program in the simulator: prompts of all kinds, in several orders of the warps; and
-# prompts whose answer other programs give, too.
+# Runs chapter 22's program in the simulator: prompts of all kinds, with several orders of the warps; and
+# prompts of one token, compared with chapter 21's program.
 
 bats_require_minimum_version 1.5.0
 

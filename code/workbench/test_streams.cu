@@ -95,7 +95,7 @@ static void a_launch_leaves_the_scratch_of_another_alone(void **state)
     assert_ok(case_run(&one.on_device, &device, &decode));
     assert_right(&one);
     assert_false(all_zeros(scratch_of(&one), counts, bytes)); // the launch's parts went here
-    // zeros again, as the next launch expects.
+    // The counters are zeros again, as the next launch expects.
     assert_true(all_zeros(scratch_of(&one), 0, counts));
     assert_true(all_zeros(scratch_of(&other), 0, bytes));
     forget(&one);

@@ -96,7 +96,7 @@ static void e4m3_saturates_and_keeps_nan(void **state)
     assert_int_equal(e4m3_from_float(-NAN), 0x7f);
     assert_int_equal(e4m3_from_float(0.0f), 0);
     assert_int_equal(e4m3_from_float(-0.0f), 0x80);
-    assert_int_equal(e4m3_from_float(float_of(1)), 0); // the least float
+    assert_int_equal(e4m3_from_float(float_of(1)), 0); // the smallest positive float
 }
 
 static void e4m3_agrees_with_nvidias_header(void **state)
@@ -334,13 +334,13 @@ static void a_cache_has_each_token_in_its_page(void **state)
     }
     for (size_t i = 0; i < image.bytes; ++i)
         nobodys += image.then[i] == 0xff;
-    // no code or scale of a number has the byte 0xff.
+    // All other bytes are 0xff, which is NaN as a code and as a scale.
     assert_int_equal(found + nobodys, image.bytes);
     cache_image_destroy(&image);
     problem_destroy(&p);
 }
 
-// Places in a page with heads of 128, for the cache before a prompt's tokens.
+// The index of an element in a page with heads of 128.
 static int wide_code_place(enum cache_tensor tensor, int slot, int d)
 {
     return (slot * 2 + tensor) * 128 + d;
@@ -483,7 +483,7 @@ static void inputs_are_normal(void **state)
             fourth += x * x * x * x / elements;
             beyond_2 += (fabs(x) > 2) / (double)elements;
         }
-        // Half a million samples: four standard errors.
+        // The limits are four standard errors of half a million samples.
         assert_true(fabs(mean) < 0.0056);
         assert_true(fabs(square - 1) < 0.008);
         assert_true(fabs(fourth - 2.9) < 0.06); // twelve uniforms: 3 - 1.2 / 12
@@ -524,13 +524,14 @@ static void the_kinds_of_input_differ_as_they_say(void **state)
     problem_destroy(&peaky);
 }
 
-// How much a key's scores exceed the mean of all scores, in powers of two, computed from the codes.
+// How much a key's scores exceed the mean of all scores, as an exponent of 2, computed from the
+// codes.
 static double over_the_mean(const struct problem *p, int key)
 {
     double sum[2] = {0}; // sums of the key's scores and of all scores
     int keys = p->shape.seq_len;
 
-    for (int row = 0; row < keys; ++row) // of head 0, whose scale is the first
+    for (int row = 0; row < keys; ++row) // rows of head 0, whose scale is the first
         for (int k = 0; k < keys; ++k) {
             double dot = 0;
             for (int d = 0; d < HEAD_DIM; ++d)
@@ -557,8 +558,8 @@ static void scores_follow_the_place_of_their_keys_where_inputs_say_so(void **sta
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
         struct problem p = problem_of("1x2x129", kinds[i].kind, 1);
-        // The mean of the other channels over 129 rows is below 0.5; rounding K changes up to 1/16
-        // of 40.
+        // The other channels' part of the mean over 129 rows is below 0.5; rounding K changes a
+        // score by at most 1/16 of 40.
         assert_true(fabs(over_the_mean(&p, 0) - kinds[i].first) < 1.5);
         assert_true(fabs(over_the_mean(&p, 64) - kinds[i].middle) < 2);
         assert_true(fabs(over_the_mean(&p, 128) - kinds[i].last) < 1.5);
@@ -579,7 +580,8 @@ static void scales_are_per_head_and_shared_by_the_batches(void **state)
             size_t base = (b * 2 + h) * head_elements;
             for (size_t i = base; i < base + head_elements; ++i) {
                 double value = (double)e4m3_to_float(p.k_codes[i]) * p.k_scales[h];
-                // At most half a step: 2^-4 of the value, or of the least normal number.
+                // The error is at most half a step: 2^-4 of the value, or of the least normal
+                // number.
                 assert_true(fabs(value - p.k[i]) <=
                             fmax(fabs(p.k[i]), 0x1p-6 * p.k_scales[h]) * 0x1.00001p-4);
                 largest = fmaxf(largest, fabsf(p.k[i]));
@@ -695,7 +697,7 @@ static void check_reference(const char *shape, enum input_kind kind, enum mask m
                                       : dequantised(p.v_codes, p.v_scales[head % p.shape.heads],
                                                     base + (size_t)j * HEAD_DIM));
                 float got = ref[base + (size_t)row * HEAD_DIM];
-                // The rounding of the result: to float, or to half (rounding twice may differ).
+                // Rounding the result to float, or to half (rounding twice may differ).
                 double step = fp16 ? fabs(expected) * 0x1.01p-11 + 0x1p-25
                                    : fabs(expected) * 0x1.01p-24 + 1e-14;
                 if (!(fabs(got - expected) <= step))
@@ -864,8 +866,8 @@ static void the_first_row_under_a_mask_is_the_first_value(void **state)
     problem_destroy(&p);
 }
 
-// Rows past a length may contain anything, even NaN, and are not measured; all rows before it
-// count.
+// Rows past a sequence's length may contain anything, even NaN, and are not measured; all rows
+// before the length count.
 static void rows_past_a_length_are_not_measured(void **state)
 {
     (void)state;
@@ -905,7 +907,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
         for (int row = 0; row < seq_len; ++row) {
             size_t base = (size_t)head * seq_len * HEAD_DIM;
             double sum = ldexp(weights_of_row(&p, head, row, false, keys, weights), how.offset);
-            double rounded_sum = 0, maximum = 1; // what weights are relative to: the row's maximum
+            double rounded_sum = 0, maximum = 1; // maximum: of the row; weights are relative to it
             double first_mean = 0;
             for (int j = 0; j < seq_len; ++j) {
                 if (how.tile > 0 && j % how.tile == 0) { // the kernel may use an older maximum
@@ -913,7 +915,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                     for (int i = j; i < j + how.tile && i < seq_len; ++i)
                         highest = fmax(highest, weights[i]);
                     bool too_high = j > 0 && highest > maximum * exp2(how.lag);
-                    double powers = 0; // sum over the tile's keys, in powers of two
+                    double powers = 0; // sum of log2(P), at least -7 each, over the tile's columns
                     for (int i = j; i < j + how.tile; ++i)
                         powers +=
                             i < seq_len ? fmax(log2(weights[i] / maximum) + how.offset, -7) : -7;
@@ -930,7 +932,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                     } else if (j == 0 || too_high) {
                         maximum = highest;
                         bool has_mean = j == 0 || how.room == 0;
-                        double mean = 1; // geometric; 0 for the last tile
+                        double mean = 1; // the geometric mean; 0 for the last tile
                         for (int i = j; i < j + how.tile; ++i)
                             mean *= j + how.tile < seq_len ? pow(weights[i], 1.0 / how.tile) : 0;
                         if (how.mean && has_mean && mean * exp2(how.offset) > maximum)
@@ -1002,7 +1004,7 @@ static void references_whose_maximum_lags_agree_with_the_plain_way(void **state)
 static void references_whose_rises_leave_room_agree_with_the_plain_way(void **state)
 {
     (void)state;
-    const double lags[] = {0, 0.8625, 3.5}; // in powers of two
+    const double lags[] = {0, 0.8625, 3.5}; // exponents of 2
     for (size_t i = 0; i < LENGTH(lags); ++i)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (int tile = 8; tile <= 32; tile *= 4) {
@@ -1471,12 +1473,12 @@ static void medians_come_with_their_interval(void **state)
     double values[30];
     for (int i = 0; i < 30; ++i)
         values[i] = 30 - i;
-    // n = 30: P(X < 10) = 0.0214, P(X < 11) = 0.0494; so the 10th from either end (any table).
+    // n = 30: P(X < 10) = 0.0214, P(X < 11) = 0.0494 (binomial table); so the 10th from either end.
     struct interval interval = median_interval(values, 30);
     assert_float_equal(interval.median, 15.5, 1e-12);
     assert_true(interval.low == 10 && interval.high == 21);
 
-    double six[] = {6, 5, 4, 3, 2, 1}; // 2 / 64 is within 5 %
+    double six[] = {6, 5, 4, 3, 2, 1}; // 2 P(X < 1) = 2 / 64 is within 5 %
     interval = median_interval(six, 6);
     assert_true(interval.low == 1 && interval.high == 6 && interval.median == 3.5);
     double five[] = {1, 2, 3, 4, 5}; // 2 / 32 is not
@@ -1763,7 +1765,7 @@ static void stages_that_are_not_there_are_named(void **state)
          "chapters/stages.tsv:1: no heading with the columns number, name, program and images"},
         {"number\tname\tprogram\n3\ta\tch03_a\n",
          "chapters/stages.tsv:1: no heading with the columns number, name, program and images"},
-        {"number\tprogram\timages\tname\n3\tch03_a\t-\n", // the names are the heading's own
+        {"number\tprogram\timages\tname\n3\tch03_a\t-\n", // the message names columns as headed
          "chapters/stages.tsv:2: no row of number, program, images, name"},
         {STAGES_HEADING "three\ta\tch03_a\tsm_89\t75\n",
          "chapters/stages.tsv:2: no row of number, name, program, images, least"},
@@ -1791,7 +1793,7 @@ static void stages_that_are_not_there_are_named(void **state)
 
 // ---- What is wrong with an output ---------------------------------------------------------------
 
-// Keys of the problem; the same rounded up to whole tiles of 32.
+// Keys of the problem; their number rounded up to whole tiles of 32.
 enum { TOLD_KEYS = 77, TOLD_WHOLE = 96 };
 
 static float *told_reference(const struct problem *problem) // for the caller to free

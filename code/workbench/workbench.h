@@ -22,28 +22,28 @@ enum { HEAD_DIM = 64, HEAD_DIM_MOST = 128 };
 // ---- Shapes -------------------------------------------------------------------------------------
 
 struct shape {        // kernels get this struct as an argument, so fields that they read must keep
-                      // their places
+                      // their offsets
     char name[24];    // "mission", or made from the fields: "2x8x517"; "2x8x517r3": ragged;
                       // "2x8x517q4p16": a cache; "2x8x517q4p16s32": a prompt; "2x8x517d128"
     uint16_t ragged;  // seed for the lengths of a ragged batch; 0: all sequences have seq_len
                       // tokens
     uint16_t page;    // tokens in a page of a cache; 0: no cache
-    uint16_t newest;  // in a prompt, how many of the newest tokens ask; 0: no prompt
+    uint16_t newest;  // in a prompt, the most query tokens of a sequence, its newest; 0: no prompt
     uint8_t group;    // in a cache, query heads for each head of keys; 0: no cache
     uint8_t head_dim; // 128; 0: HEAD_DIM
     int batch;
-    int heads; // of keys, and of queries unless `group` multiplies them
+    int heads; // heads of keys; of queries, too, unless `group` multiplies them
     int seq_len;
 };
 
 // Parses one shape: small (1x8x128), mission (2x8x512), long (2x8x2048), huge (4x16x8192), or
 // BxHxS with each factor from 1 up; BxHxSrN is a ragged batch, with the seed N from 1 up. BxHxSqQpP,
-// or BxHxSqQpPrN, is a cache of S tokens a sequence, in pages of P (16, 32, 64, 128 or 256), asked by
-// one query of each of Q heads (1 to 16) for each of the H heads of keys. BxHxSqQpPsN is a prompt: the N
-// newest tokens of each sequence ask, with Q heads each; in a ragged batch, 1 to N of them. d128 after any
-// of these but before r: heads have 128 elements. False when malformed, when a factor is 0, when a tensor
-// would exceed 2^31 elements, or the name 23 characters; `why` (size bytes) then holds one line saying
-// what would be right.
+// or BxHxSqQpPrN, is a cache of S tokens a sequence, in pages of P (16, 32, 64, 128 or 256); each sequence
+// has one query token, with Q query heads (1 to 16) for each of the H heads of keys. BxHxSqQpPsN is a
+// prompt: the N newest tokens of each sequence are query tokens, with Q heads each; in a ragged batch, 1
+// to N of them. d128 after any of these but before r: heads have 128 elements. False when malformed, when
+// a factor is 0, when a tensor would exceed 2^31 elements, or the name 23 characters; `why` (size bytes)
+// then holds one line saying what is wrong or what is allowed.
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
 
 // Elements of a head's row: HEAD_DIM or 128.
@@ -59,34 +59,33 @@ static inline float shape_softmax_scale(const struct shape *shape)
 size_t shape_elements(const struct shape *shape);
 
 // Q and O are [batch][shape_query_heads()][shape_rows()][D], shape_outputs() elements. In a prompt
-// each query head has a row for each of the newest tokens. If a cache is asked by one query, the
-// rows of a head of keys are its group's query heads. All other shapes have
-// [batch][heads][seq_len][D].
+// each query head has a row for each query token. In a cache without a prompt, the rows of a head of
+// keys are its group's query heads. All other shapes have [batch][heads][seq_len][D].
 int shape_query_heads(const struct shape *shape);
 int shape_rows(const struct shape *shape);
 size_t shape_outputs(const struct shape *shape);
 
 // The length of a sequence: seq_len; in a ragged batch a number drawn from 1 to seq_len. After it, Q, K and V contain
-// numbers that a kernel must not use, and the output is not looked at. A cache's length includes the newest token.
+// numbers that a kernel must not use, and the output is not checked. A cache's length includes the newest token.
 int shape_length(const struct shape *shape, int batch);
 
-// How many of a sequence's shape_rows() are asked for: its length; in a cache all; in a ragged
-// prompt a number drawn from 1 to `newest`, but no more than the length.
+// How many of a sequence's shape_rows() a launch has to compute: the sequence's length; in a cache
+// all; in a ragged prompt a number drawn from 1 to `newest`, but no more than the length.
 int shape_rows_asked(const struct shape *shape, int batch);
 
-// How many of a sequence's newest tokens a launch stores in its cache: one or, in a prompt, those that ask.
+// How many of a sequence's newest tokens a launch stores in its cache: one or, in a prompt, all query tokens.
 int shape_newest(const struct shape *shape, int batch);
 
-// Which keys a query sees: all of its sequence; with a causal mask, none after its own place.
+// Which keys a query sees: all of its sequence; with a causal mask, none after its own position.
 enum mask { MASK_NONE, MASK_CAUSAL };
 
-// How many keys the query at place `row` sees in a sequence of this length.
+// How many keys the query at position `row` sees in a sequence of this length.
 static inline int keys_seen(enum mask mask, int length, int row)
 {
     return mask == MASK_CAUSAL && row < length ? row + 1 : length;
 }
 
-// The place of row 0 in its sequence: a prompt's queries are the last tokens. 0 for other shapes.
+// The position of row 0 in its sequence: a prompt's queries are the last tokens. 0 for other shapes.
 int shape_first_place(const struct shape *shape, int batch);
 
 // Floating-point operations of both products: 4 * D for each key that a query sees, since each product has a
@@ -120,16 +119,16 @@ float e8m0_to_float(uint8_t code); // for codes 1 to 254
 enum input_kind {
     INPUT_NORMAL, // N(0, 1): outputs shrink like 1/sqrt(S)
     INPUT_MEAN,   // N(0, 1) plus a mean per tensor and channel: a mistake in 1/l shows
-    INPUT_PEAKY,  // Q times 8: a few keys carry each row; a mistake in the running max shows. In a
-                  // cache V's tokens are of different sizes, too: times 2^-6 to 2^6
+    INPUT_PEAKY,  // Q times 8: a few keys have most of each row's weight; a mistake in the running
+                  // max shows. In a cache, V's tokens are also multiplied by 2^-6 to 2^6
     INPUT_KINDS,  // each program is checked on those above; the others are asked for by name
-    // A time may depend on where the large scores are among the keys. In these kinds a key's place adds to its score,
-    // in powers of two (exp's argument divided by ln 2), before K is rounded to E4M3:
+    // A time may depend on where the large scores are among the keys. In these kinds a key's position adds to its
+    // score, as an exponent of 2 (exp's argument divided by ln 2), before K is rounded to E4M3:
     INPUT_SINK = INPUT_KINDS, // 12 for key 0, as in language models
     INPUT_RISING,  // from 0 for key 0, linearly, to 40 for the last: each tile has a new maximum
     INPUT_FALLING, // from 40 for key 0, linearly, to 0 for the last: the first tile has the maximum
     INPUT_KINDS_DRAWN,
-    // from a language model, read from a file; the seed is the number of the layer.
+    // Q, K and V of a language model, read from a file; the seed is the number of the layer.
     INPUT_MODEL = INPUT_KINDS_DRAWN,
     INPUT_KINDS_ALL
 };
@@ -179,8 +178,8 @@ struct cache_image {
     int *table;    // [B][max_pages]: pages in a drawn order; -1 after a sequence's end
     size_t bytes;  // codes [pages][H][2 * page * D], then scales [pages][H][2 * page]
     size_t code_bytes;
-    uint8_t *before; // without each sequence's newest token or, in a prompt, those that ask
-    uint8_t *then;   // with these tokens. In both, slots without a token are NaN
+    uint8_t *before; // bytes without each sequence's newest token or, in a prompt, query tokens
+    uint8_t *then;   // bytes with these tokens. In both, slots without a token are NaN
 };
 
 // False, and nothing allocated: memory ran out.
@@ -205,8 +204,8 @@ static inline int rows_next(struct rows rows, int seq_len, int row)
     return next < seq_len ? next : row < seq_len - 1 ? seq_len - 1 : seq_len;
 }
 
-// The rows that the gates check for a shape: all of them up to S = 2048; beyond that about 64 in each head, whose
-// distance is odd so that they cover every row of a tile; the first and last tile are included.
+// The rows that the gates check for a shape: all of them up to S = 2048; beyond that about 64 in each head, an odd
+// number of rows apart so that they cover every row of a tile; the first and last tile are included.
 struct rows reference_rows(const struct shape *shape);
 
 // Attention in double precision on the dequantised inputs: softmax(q k^T * softmax_scale) v. Kernels are judged by it,
@@ -302,7 +301,7 @@ struct summary {
     double p50, p90, p99, mean, std, min, max;
 };
 
-// Percentiles are interpolated linearly between order statistics; std is with n - 1. Sorts `values`.
+// Percentiles are interpolated linearly between order statistics; std divides by n - 1. Sorts `values`.
 struct summary summarise(double *values, int count);
 
 // The median of `count` ratios, with a distribution-free 95 % interval from order statistics (binomial). For fewer than
@@ -350,9 +349,9 @@ struct attention_args {
     float softmax_scale;
 };
 
-// The arguments of the launch function of a program that asks a cache: device pointers. Sequence b has lengths[b]
-// tokens, and all but the last are in the cache (struct cache_image says how). The kernel stores that one there, and
-// attends to it, too. Slots without a token may contain anything.
+// The arguments of the launch function of a program for attention over a cache: device pointers. Sequence b has
+// lengths[b] tokens, and all but the last are in the cache (struct cache_image says how). The kernel stores the last
+// one there, and attends to it, too. Slots without a token may contain anything.
 struct cache_args {
     const void *q;             // [B][H][queries][HEAD_DIM] half
     const void *new_k, *new_v; // [B][H][HEAD_DIM] half, for the newest token
@@ -361,7 +360,7 @@ struct cache_args {
     const int *table;          // [B][max_pages]; -1 after a sequence's end
     const int *lengths;        // [B]
     void *out;                 // [B][H][queries][HEAD_DIM] half
-    void *scratch;             // of the size that scratch_bytes() returns; NULL: of none
+    void *scratch;             // scratch_bytes() bytes; NULL: 0 bytes
     struct shape shape;
     int queries, page, max_pages;
     float softmax_scale;
@@ -375,7 +374,7 @@ static inline struct attention_args launch_only_args(const struct shape *shape)
 
     for (int i = 0; i < 7; ++i)
         at[i] = 0x5e0000000000 + ((uint64_t)i << 32);
-    // also clears padding and the rest of the name, since the bytes are compared.
+    // This also clears padding and the rest of the name, since the bytes are compared.
     memset(&args, 0, sizeof args);
     memcpy(&args, at, sizeof at);
     memcpy(&args.shape, shape, sizeof args.shape);
@@ -401,11 +400,11 @@ static inline struct cache_args launch_only_cache_args(const struct shape *shape
     return args;
 }
 
-// The arguments of the launch function of a program that asks a cache with a prompt. The newest asked[b] tokens of
-// sequence b ask, each with `queries` heads for each of the H heads of keys, and each sees the tokens before it and
-// itself. The kernel stores these tokens in the cache, which has all the others. `cache` is as above, with the shape's
-// head dimension D; but q and out are [B][H * queries][newest][D], and new_k and new_v [B][H][newest][D]. Rows from
-// asked[b] on may contain anything.
+// The arguments of the launch function of a program for a prompt's attention over a cache. The newest asked[b] tokens
+// of sequence b are its query tokens, each with `queries` heads for each of the H heads of keys; each of them sees the
+// tokens before it and itself. The kernel stores these tokens in the cache, which has all the others. `cache` is as
+// above, with the shape's head dimension D; but q and out are [B][H * queries][newest][D], and new_k and new_v
+// [B][H][newest][D]. Rows from asked[b] on may contain anything.
 struct prompt_args {
     struct cache_args cache;
     const int *asked; // [B]: 1 to newest
@@ -428,31 +427,31 @@ struct program {
     const char *name;  // "ch03_wmma_qk": the tangled file's name without its ending
     const char *title; // one line, for the reports
     int chapter;
-    const void *kernel; // whose resources are reported
-    int threads;        // of a CTA
+    const void *kernel; // the kernel whose resources are reported
+    int threads;        // threads of a CTA
     size_t dynamic_shared_bytes;
     double tolerance;          // for gate_relative; 0: GATE_TOLERANCE
     struct p_rounding p;       // how P is rounded; all zero: to half, or not at all
     double tensor_flops_share; // the share of shape_flops that tensor cores do: 0, 0.5 or 1
     enum mask mask;            // the mask that the kernel applies
     // Enqueues the kernel on the stream; returns what cudaGetLastError() or its own checks return. It must be
-    // capturable into a graph: no synchronisation, no allocation. NULL: the program asks a cache.
+    // capturable into a graph: no synchronisation, no allocation. NULL: the program attends over a cache.
     cudaError_t (*launch)(const struct attention_args *args, cudaStream_t stream);
     // The launch function for a ragged batch; lengths: [B], on the device. NULL: the program takes no ragged batch.
     cudaError_t (*launch_ragged)(const struct attention_args *args, const int *lengths,
                                  cudaStream_t stream);
-    // The launch function for a cache, and the places of the cache's elements; or NULL.
+    // The launch function for a cache; or NULL. code_place and scale_place are for its elements.
     cudaError_t (*launch_cache)(const struct cache_args *args, cudaStream_t stream);
-    // The launch function for a prompt; or NULL: then a prompt of one token is a cache asked by one query.
+    // The launch function for a prompt; or NULL: then a prompt of one query token is launched by launch_cache.
     cudaError_t (*launch_prompt)(const struct prompt_args *args, cudaStream_t stream);
     bool heads_of_128; // the program takes heads of 128, too
     code_place_fn *code_place;
     code_place_fn *code_place_128; // for a cache with heads of 128
     scale_place_fn *scale_place;
-    // How many bytes of `scratch` such a launch needs (pointers in `args` are not followed); NULL: none. They are zeros
-    // before the first launch, and each launch leaves them ready for the next one, of any shape with at most as many
-    // bytes. Launches in one stream run one after another and can share them; launches that may run at the same time
-    // need their own.
+    // How many bytes of `scratch` a launch on a cache needs (pointers in `args` are not followed); NULL: none. They
+    // are zeros before the first launch, and each launch leaves them ready for the next one, of any shape with at most
+    // as many bytes. Launches in one stream run one after another and can share them; launches that may run at the
+    // same time need their own.
     size_t (*scratch_bytes)(const struct cache_args *args);
     const char *source_hash, *build_flags, *git_commit; // set by PROGRAM_BUILD, at the end
 };

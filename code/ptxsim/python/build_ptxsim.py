@@ -23,7 +23,7 @@ CODE = HERE.parents[1]
 NAME = "ptxsim"
 VERSION = re.search(r'#define PTXSIM_VERSION "(.*)"', (CODE / "ptxsim/ptxsim.h").read_text("utf-8")).group(1)
 SUMMARY = "Runs CUDA programs without a GPU, and finds their races: a PTX simulator that counts"
-# The packages that `ptxsim cc` runs where no toolkit is installed; the versions are those of
+# The packages from which `ptxsim cc` runs nvcc where no toolkit is installed; the versions are those of
 # code/tools/deps.
 TOOLKIT = ["nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-crt==13.0.88",
            "nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cccl==13.0.85", "nvidia-nvtx==13.0.85",

@@ -20,7 +20,7 @@ __device__ __forceinline__ void proxy_fence()
 }
 
 struct alignas(1024) tiles {
-    uint8_t a[4096], b[BOX]; // as TMA writes them: rows of 64 bytes, a swizzle of 64
+    uint8_t a[4096], b[BOX]; // tiles as TMA writes them: rows of 64 bytes, a swizzle of 64
     uint64_t full;
 };
 
@@ -106,7 +106,7 @@ template <bool WRONG> __global__ void no_proxy_fence(int *out, const CUtensorMap
     out[threadIdx.x] = (int)d[0];
 }
 
-// An operand is overwritten while the product is on its way.
+// An operand is overwritten while the product is being computed.
 template <bool WRONG> __global__ void overwritten(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -161,7 +161,7 @@ template <bool WRONG> __global__ void three_warps(int *out, const CUtensorMap *)
     out[threadIdx.x] = (int)d[0];
 }
 
-// Three warps wait for a product of four, the fourth at a barrier.
+// Three warps of a warpgroup come to wgmma's wait, the fourth waits at a barrier.
 template <bool WRONG> __global__ void elsewhere(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -202,7 +202,7 @@ template <bool WRONG> __global__ void registers(int *out, const CUtensorMap *)
     out[threadIdx.x % N] = 1;
 }
 
-// The wanted registers fit in an SM, but the block was launched with 64 a thread.
+// The wanted registers fit in an SM, but the block was launched with 64 registers a thread.
 template <bool WRONG>
 __global__ void __maxnreg__(64) registers_of_block(int *out, const CUtensorMap *)
 {
@@ -361,7 +361,7 @@ template <bool WRONG> __global__ void other_awaited(int *out, const CUtensorMap 
     await(full);
 }
 
-// A warp waits for a box and tells the others by an mbarrier, on which it arrives too early.
+// A warp waits for a box and signals to the others by an mbarrier, on which it arrives too early.
 template <bool WRONG> __global__ void handed_on(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;

@@ -24,21 +24,21 @@ constexpr int STEPS = 16, PLACES = 2,
 enum kind {
     LOAD,
     STORE,
-    ADD,         // atomic, of a scope
-    FENCE,       // of a scope
+    ADD,         // an atomic addition of a scope
+    FENCE,       // a fence of a scope
     PROXY_FENCE, // fence.proxy.async
-    SYNCWARP,    // of the lanes in `mask`; `extra`: a lane outside of the mask that comes, too
+    SYNCWARP,    // for the lanes in `mask`; `extra`: a lane outside of it that executes it, too
     SYNCTHREADS,
-    SEND,    // a volatile store of a flag
-    RECEIVE, // waits for the flag of step `of`
-    COPY,    // cp.async to shared memory
-    COPY_TOLD, // cp.async with an mbarrier of its own, which is told of all copies of the thread so far
-    COPY_WAIT, // for all cp.async of the thread
+    SEND,      // a volatile store of a flag
+    RECEIVE,   // waits for the flag of step `of`
+    COPY,      // cp.async to shared memory
+    COPY_TOLD, // cp.async with an mbarrier of its own, which all the thread's copies so far signal
+    COPY_WAIT, // waits for all cp.async of the thread
     TELL,      // st.async, with an mbarrier of its own
     PULL,      // a bulk copy to shared memory, with an mbarrier of its own
-    PULL_WAIT, // for the mbarrier of step `of`
+    PULL_WAIT, // waits for the mbarrier of step `of`
     PUSH,      // a bulk copy from shared memory
-    PUSH_WAIT, // for all PUSHes of the thread
+    PUSH_WAIT, // waits for all PUSHes of the thread
     KINDS,
     NOTHING = KINDS
 };
@@ -70,7 +70,7 @@ struct program {
     step steps[STEPS];
 };
 
-// Whether an mbarrier is told when the copy has come.
+// Whether an mbarrier is signalled when the copy completes.
 __host__ __device__ bool tells(int kind)
 {
     return kind == COPY_TOLD || kind == TELL || kind == PULL;
@@ -204,7 +204,7 @@ __global__ void follow(program p, char *global, int *flags, char *private_places
             act<NARROW>(s, i, at, barriers, flags, private_places);
     }
     __syncthreads();
-    for (int i = 0; i < STEPS; ++i) // nothing is under way at the end
+    for (int i = 0; i < STEPS; ++i) // waits for all copies that are still under way
         if (p.steps[i].actor == actor && tells(p.steps[i].kind))
             pull_wait(barriers + i);
     asm volatile("cp.async.bulk.wait_group 0; cp.async.wait_all;" ::: "memory");
@@ -268,7 +268,7 @@ static bool reaches(const step &fence, int a, int b) // whether its scope has ac
     return !fence.cta || block_of(a) == block_of(b);
 }
 
-// Whether the mbarrier of step j is told of the cp.async of step i, which its thread has issued before.
+// Whether the cp.async of step i signals the mbarrier of step j, a later COPY_TOLD of the same thread.
 static bool is_told_later(const program &p, int i, int j)
 {
     const step &a = p.steps[i], &b = p.steps[j];
@@ -276,8 +276,8 @@ static bool is_told_later(const program &p, int i, int j)
            i < j;
 }
 
-// Whether some thread waits for this cp.async by its mbarrier, and its own thread waits, too. In the simulator,
-// whoever has met the own thread between the two waits knows of the copy.
+// Whether some thread waits for this cp.async by its mbarrier, and the thread that issued it waits, too. In the
+// simulator, a thread that meets the issuing thread between the two waits is ordered after the copy.
 static bool is_awaited_twice(const program &p, int i)
 {
     bool own = false, seen = false;
@@ -319,7 +319,7 @@ static void order_threads(graph &g, const program &p, bool lenient)
         }
 }
 
-// Threads that meet at a barrier know what the others did before it.
+// What a thread does before a barrier comes before what the barrier's other threads do after it.
 static void order_barriers(graph &g, const program &p)
 {
     for (int i = 0; i < STEPS; ++i)
@@ -355,8 +355,8 @@ static void order_messages(graph &g, const program &p, bool lenient, bool raw, i
                     g.edge(g.node(f, left.actor), g.node(a, to));
             }
     }
-    for (int i = 0; lenient && i < STEPS;
-         ++i) // atomic operations on one place may order each other either way
+    // Atomic operations on one place may order each other either way.
+    for (int i = 0; lenient && i < STEPS; ++i)
         for (int j = 0; j < STEPS; ++j)
             if (i != j && j != but && p.steps[i].kind == ADD && p.steps[j].kind == ADD &&
                 p.steps[i].place == p.steps[j].place && p.steps[i].shared == p.steps[j].shared)
@@ -394,7 +394,7 @@ static bool morally_strong(const step &a, const step &b)
            ((!a.cta && !b.cta) || block_of(a.actor) == block_of(b.actor));
 }
 
-// Whether access i comes before access j; if only j is of the asynchronous proxy, a proxy fence must be on the way.
+// Whether access i comes before access j; if only j is of the asynchronous proxy, the path must have a proxy fence.
 static bool comes_before(const graph &g, const program &p, int i, int j)
 {
     const step &a = p.steps[i], &b = p.steps[j];
@@ -432,7 +432,7 @@ static verdict judge(const program &p)
             bool sure = adds ? !comes_before(without, p, i, j)
                              : !comes_before(lenient, p, i, j) &&
                                    (writes(a) || !comes_before(told, p, i, j));
-            for (int k = 0; k < STEPS; ++k) // a cell keeps one of several strong writes
+            for (int k = 0; k < STEPS; ++k) // a shadow cell keeps one of several strong writes
                 sure &= !(p.steps[k].kind == ADD && k != i && k != j &&
                           (a.kind == ADD || b.kind == ADD) && same_place(p.steps[k], a));
             is = sure ? TOLD : is == NONE ? PERHAPS : is;
@@ -482,7 +482,7 @@ static step draw_step(const program &p, int i)
 
 // ---- Beginnings ---------------------------------------------------------------------------------
 
-// Sequences of accesses that steps drawn one by one hardly ever form. Threads and fences' scopes are drawn.
+// Sequences of accesses that steps drawn one by one hardly ever form; threads and fences' scopes are drawn.
 static step access_of(int8_t kind, int actor, int place)
 {
     step s = {kind, (int8_t)actor, (int8_t)place};
@@ -496,7 +496,7 @@ static step fence_by(int actor)
     return s;
 }
 
-// One thread writes and tells another one by a flag.
+// One thread writes and signals to another one by a flag.
 static int draw_message(step *s)
 {
     int writer = below(ACTORS), reader = below(ACTORS), n = 0;
@@ -510,7 +510,8 @@ static int draw_message(step *s)
     return writer == reader ? 0 : n;
 }
 
-// A thread with its fence before or behind the barrier sets a flag for what another thread of the block has written.
+// A thread writes; after a barrier, another thread of its block, with a fence before or after that barrier, sets a
+// flag for a reader in the other block.
 static int draw_early_fence(step *s)
 {
     int block = below(BLOCKS), other = (block + 1) % BLOCKS, n = 0;
@@ -541,8 +542,8 @@ static int draw_two_adds(step *s)
     return 2;
 }
 
-// All lanes of a warp read a place; the first lane meets some of the others, and writes: a race with the lanes that
-// it has not met, even if these were the last to read.
+// All lanes of a warp read a place; the first lane writes it after a __syncwarp() with some of the others: a race with
+// the lanes that the mask leaves out, even if these were the last to read.
 static int draw_readers(step *s)
 {
     int warp = below(ACTORS / LANES), first = below(LANES), n = 0;
@@ -572,8 +573,8 @@ static int draw_copied(step *s, bool pull)
     return n;
 }
 
-// A copy that an mbarrier is told of, a barrier, a wait for the copy by one thread, and an access by another
-// thread, which has met the waiting thread or has not.
+// A copy, a barrier, a wait for the copy by one thread (mostly at the copy's mbarrier), and an access by another
+// thread, with a barrier after the wait or without.
 static int draw_awaited(step *s)
 {
     int block = below(BLOCKS), n = 0;

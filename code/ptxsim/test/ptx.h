@@ -1,5 +1,5 @@
 // ptx.h: the kernels of ptx/*.ptx. "control.loops" is the kernel `loops` of control.ptx, with all text between the
-// previous kernel and this one (functions, variables, comments); "frame.frame" is the frame.
+// previous kernel and this one (functions, variables, comments); "frame.frame" is the text around every kernel.
 #ifndef PTX_H
 #define PTX_H
 
@@ -32,7 +32,7 @@ static void ptx_read(const char *name, char text[PTX_BYTES])
     fclose(file);
 }
 
-// The kernel's part of the text: it ends at the first "}" alone on its line behind an .entry.
+// The kernel's part of the text: it ends at the first "}" alone on its line after an .entry.
 static void ptx_section(const char *name, char text[PTX_BYTES])
 {
     char entry[64], *start = text, *next, *end;
@@ -48,7 +48,7 @@ static void ptx_section(const char *name, char text[PTX_BYTES])
     fail_msg("ptx/: there is no kernel %s", name);
 }
 
-// Puts a piece of text behind `to`'s, with `with` in place of $1, $2, ... (NULL: with nothing) and without comments.
+// Appends a piece of text to `to`, with `with` in place of $1, $2, ... (NULL: with nothing) and without comments.
 static void ptx_fill(char to[PTX_BYTES], const char *from, const char *end,
                      const char *const with[PTX_HOLES])
 {

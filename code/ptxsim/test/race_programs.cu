@@ -15,19 +15,19 @@
 #include <cstring>
 #include <vector>
 
-constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16; // of a block
-constexpr int BLOCKS = 4;                                  // with global memory
+constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16; // warps and threads of a block
+constexpr int BLOCKS = 4;                                  // in a program with global memory
 constexpr int BYTES = 4096; // bytes of a block's own memory, if blocks have their own
 
 enum kind { LOAD, STORE, SYNCWARP, SYNCTHREADS, HAND_OVER };
 enum shape { RUN, SAME, BACKWARDS, SCATTERED }; // patterns of a warp's addresses
 
 struct step {
-    uint8_t kind, shape, size; // bytes of a lane
-    uint8_t blocks, warps;     // how many of them take part
+    uint8_t kind, shape, size; // size: bytes that a lane accesses
+    uint8_t blocks, warps;     // bit masks of the blocks, and of each block's warps, that take part
     uint8_t lanes;             // lanes 0 to lanes - 1 take part
     uint8_t from, to; // HAND_OVER: the block that sets a flag, and the one that waits for it
-    bool apart, own;  // each warp after the one before; each block in its own memory
+    bool apart, own;  // apart: each warp accesses other bytes; own: each block accesses its own
     bool strong;
     uint16_t offset;
 };
@@ -129,7 +129,7 @@ __device__ void hand_over(const step &s, int *flag)
         atomicExch(flag, 1);
     }
     if (threadIdx.x == 0 && blockIdx.x == s.to) {
-        while (*(volatile int *)flag == 0) // an atomic would let `from` learn of `to`
+        while (*(volatile int *)flag == 0) // an atomic operation could order `to` before `from`
             ;
         __threadfence();
     }
@@ -168,7 +168,7 @@ struct accessed {
     int thread, time;
     bool store;
     int strong; // bytes of a strong access; 0: it is plain
-    int met;    // strong stores to the same bytes that have no order with it
+    int met;    // strong stores to the same bytes that are not ordered with it
 };
 
 static bool both_strong(const accessed &a, const accessed &b)
@@ -181,8 +181,8 @@ enum verdict { NONE, PERHAPS, TOLD };
 // What has been done so far, by all threads.
 struct past {
     int threads;
-    int known[BLOCKS * THREADS]
-             [BLOCKS * THREADS]; // [thread][other]: the other's clock that it has seen
+    // [thread]: its vector clock: for each other thread, the time up to which it is ordered before.
+    int known[BLOCKS * THREADS][BLOCKS * THREADS];
     std::vector<accessed> bytes[BLOCKS * BYTES];
 
     past(int blocks) : threads(blocks * THREADS)
@@ -199,7 +199,7 @@ struct past {
                 f(t, bytes[address(s, t) + b]);
     }
 
-    bool apart(const accessed &a, int t) // whether `a` has no order with what thread t does now
+    bool apart(const accessed &a, int t) // whether `a` is not ordered before thread t's next access
     {
         return a.thread != t && a.time > known[t][a.thread];
     }
@@ -227,8 +227,8 @@ struct past {
         });
     }
 
-    // Whether a step would be a race, among its own warps or with earlier steps. A cell keeps only one
-    // strong store: races with others that are not ordered with it may go unreported.
+    // Whether a step would be a race, among its own warps or with earlier steps. A shadow cell
+    // keeps only one strong store: races with others not ordered with it may go unreported.
     verdict races(const step &s)
     {
         verdict is = NONE;
@@ -247,8 +247,8 @@ struct past {
         return is;
     }
 
-    // `count` threads from `first` on learn what any of them knows, and what is in `more`; their
-    // common knowledge is then also in `more`.
+    // Joins the clocks of `count` threads from `first` on with one another and with `more`, which
+    // then has the joined clock, too.
     void meet(int first, int count, std::vector<int> &more)
     {
         more.resize(threads);

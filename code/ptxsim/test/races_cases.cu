@@ -83,7 +83,7 @@ template <bool WRONG> __global__ void copy_reuse(int *out, const int *in)
     out[t] = sum;
 }
 
-// Warps copy what other warps have written, all lanes one after the other.
+// Warps copy what other warps have written: 16 bytes a lane, in the order of the lanes.
 template <bool WRONG> __global__ void copy_source(int *out, const int *)
 {
     __shared__ alignas(16) int tile[4 * N];
@@ -140,7 +140,7 @@ template <bool WRONG> __global__ void overwrite(int *out, const int *in)
     out[t] = sum;
 }
 
-// Between the lanes of a warp: running in step does not help.
+// A race between the lanes of a warp: lockstep orders nothing.
 template <bool WRONG> __global__ void warp_step(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -285,8 +285,8 @@ template <bool WRONG> __global__ void copy_mbarrier(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_mbarrier
 }
 
-// One thread waits for the mbarrier. Other threads read: they have met it after the issue, but not after the wait. The
-// flag has no fence and orders nothing: it only delays the read.
+// One thread waits for the mbarrier. Other threads read: their last barrier comes after the issue, but before the wait.
+// The flag has no fence and orders nothing: it only delays the read.
 template <bool WRONG> __global__ void copy_seen(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -315,8 +315,8 @@ template <bool WRONG> __global__ void copy_seen(int *out, const int *in)
         out[t] = tile[N - 1 - t]; // <- copy_seen
 }
 
-// Each thread waits for its own copies, of which an mbarrier is told, too. It reads copies of other threads, which
-// it has met before the wait, but not after it.
+// Each thread waits for its own copies, which also signal an mbarrier. It reads copies of other threads; the barrier
+// with them comes before the wait, not after it.
 template <bool WRONG> __global__ void copy_own_wait(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -400,7 +400,7 @@ template <bool WRONG> __global__ void wmma_in_place(int *out, const int *in)
     out[t] = (int)tiles[warp][t];
 }
 
-// Lanes that run in step and use volatile memory have no order, either.
+// Lockstep and volatile accesses together do not order lanes, either.
 template <bool WRONG> __global__ void in_step(int *out, const int *in)
 {
     __shared__ volatile int sums[N];
@@ -417,7 +417,7 @@ template <bool WRONG> __global__ void in_step(int *out, const int *in)
     out[t] = sums[t];
 }
 
-// Lanes in step in global memory.
+// Lanes in lockstep, in global memory.
 __device__ volatile int sums[N];
 
 template <bool WRONG> __global__ void in_step_global(int *out, const int *in)
@@ -429,7 +429,7 @@ template <bool WRONG> __global__ void in_step_global(int *out, const int *in)
     out[t] = sums[t ^ 1]; // <- in_step_global
 }
 
-// A flag between the lanes of a warp makes an order, unlike lanes in step.
+// A flag orders the lanes of a warp, unlike lockstep.
 template <bool WRONG> __global__ void lane_flag(int *out, const int *in)
 {
     __shared__ volatile int ready;
@@ -763,8 +763,8 @@ template <bool WRONG> __global__ void last_block(int *out, const int *in)
     }
 }
 
-// A block's threads write, and after a barrier the first thread sets a flag. A fence by that thread covers what it
-// knew at the fence; a fence by each thread covers what that thread had done before its fence, and nothing later.
+// A block's threads write, and after a barrier the first thread sets a flag. A fence by that thread covers what is
+// ordered before it; a fence by each thread covers what that thread had done before its fence, and nothing later.
 __device__ int shown, handed[128];
 
 template <bool EARLY_FIRST, bool EARLY_EACH, bool FENCED_EACH>
@@ -849,7 +849,7 @@ template <bool WRONG> __global__ void fresh(int *out, const int *in)
 
 // ---- Races by a wrong address, which no barrier mends -------------------------------------------
 
-// Rows of 16 that are 12 apart.
+// Rows of 16 words that begin 12 words apart.
 template <bool WRONG> __global__ void overlap(int *out, const int *in)
 {
     __shared__ int tile[2 * N];
@@ -859,7 +859,7 @@ template <bool WRONG> __global__ void overlap(int *out, const int *in)
     out[t] = tile[t / 16 * pitch + t % 16];
 }
 
-// Rows of 16 that are 12 apart, in global memory.
+// Rows of 16 words that begin 12 words apart, in global memory.
 template <bool WRONG> __global__ void overlap_global(int *out, const int *in)
 {
     int t = threadIdx.x, pitch = WRONG ? 12 : 16;
@@ -896,7 +896,7 @@ template <bool WRONG> __global__ void runs_over(int *out, const int *in)
     out[t] = lists.to[t];
 }
 
-// In this case a barrier is missing: one round after the other writes the same place.
+// Here no address is wrong, but a barrier is missing: different rounds write the same words.
 template <bool WRONG> __global__ void turns(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -911,7 +911,7 @@ template <bool WRONG> __global__ void turns(int *out, const int *in)
     out[t] = tile[t];
 }
 
-// In this case a barrier is missing, too: one line writes two tiles, which it names as one.
+// Here a barrier is missing, too: one line writes both tiles, which it names as one.
 template <bool WRONG> __global__ void two_tiles(int *out, const int *in)
 {
     __shared__ two_lists lists;
@@ -1025,7 +1025,7 @@ template <bool WRONG> __global__ void locked(int *, const int *)
     atomicExch(&block_lock, 0);
 }
 
-// Lists of a hash table, each with a lock; one thread takes another list's.
+// Lists of a hash table, each with a lock; one thread takes the lock of another list.
 __device__ int bucket_locks[4], heads[4], next_entries[4 * N];
 
 template <bool WRONG> __global__ void buckets(int *, const int *)
@@ -1065,7 +1065,7 @@ template <bool WRONG> __global__ void vector_loaded(int *out, const int *in)
         const_cast<int *>(in)[8 * next + (WRONG ? 3 : 4)] = t; // <- vector_loaded
 }
 
-// All lanes of a warp load one word, which then the last lane or the first overwrites.
+// All lanes of a warp load one word, which the last lane or the first then overwrites.
 template <bool WRONG> __global__ void same_word(int *out, const int *in)
 {
     int t = threadIdx.x, warp = t / 32;
@@ -1155,7 +1155,7 @@ template <bool WRONG> __global__ void partly_global(int *out, const int *)
     }
 }
 
-// One lane reads a whole word, then another lane reads half of it: the first must still be known.
+// One lane reads a whole word, then another lane reads half of it: the checks must not forget the first.
 template <bool WRONG> __global__ void partly_read(int *out, const int *)
 {
     __shared__ int word;
@@ -1326,7 +1326,7 @@ template <bool WRONG> __global__ void stored_tile(int *out, const int *in)
     out[t] = tile[t % 32 * 8]; // <- stored_tile
 }
 
-// An exchange whose result nobody uses is only a store: the place need not have been written before.
+// An exchange whose result nobody uses is only a store: the word need not have been written before.
 template <bool WRONG> __global__ void exchanged(int *out, const int *)
 {
     int before = atomicExch(&out[threadIdx.x], 1); // <- exchanged

@@ -9,10 +9,10 @@
 
 #include <cuda_runtime.h>
 
-static bool wrong; // the version that runs
+static bool wrong; // the wrong version runs
 static cudaStream_t a, b;
 static cudaEvent_t event;
-static int *data, *other; // of the device
+static int *data, *other; // in device memory
 static int *pinned;
 constexpr int COUNT = 64;
 
@@ -35,7 +35,7 @@ __global__ void count_up(int *counter, bool atomic)
         ++*counter; // <- counter
 }
 
-// The parameter of a launch that may begin before the previous one has ended.
+// A kernel whose launch may begin before the previous kernel has ended. waits: for that one's end.
 __global__ void dependent(const int *from, int *to, bool waits)
 {
     if (waits)

@@ -87,15 +87,15 @@ enum need {
 // Windows: s shared, l local, p parameters, g the buffer, b the mbarrier, by their own addresses; S L P the
 // same three as generic addresses; r R the shared memory of the cluster's other CTA; x a surface's row.
 //
-// In a body, ^ is the opcode, ~ the address; a ? stands before an instruction that only some lanes do.
-// %b is the mbarrier's address, %s and %g good places in shared and global memory, %m that of a tensor's map.
+// In a body, ^ is the opcode, ~ the address; a ? stands before an instruction that only some lanes execute.
+// %b is the mbarrier's address, %s and %g valid addresses in shared and global memory, %m that of a tensor's map.
 struct form {
     const char *decoder, *body, *windows;
     int bytes;
     enum need need;
     bool alone;   // executed by one lane only
     int threads;  // 0: 32
-    bool whole;   // executed by a warp without a guard: all lanes at one place only
+    bool whole;   // a warp executes it without a guard: tried only with one address for all lanes
     int row_step; // for a warp: bytes between the addresses of neighbouring lanes
 };
 
@@ -248,7 +248,7 @@ struct params {
 };
 
 // A kernel of one form; NULL: the simulator has no such instruction. wide: the address register has 64 bits;
-// offset: of the address, in the instruction.
+// offset: added to the register by the instruction.
 static struct module *kernel_of(const struct form *form, const char *opcode, bool wide, int offset)
 {
     static char text[16384];
@@ -349,7 +349,7 @@ static int windows_of(const struct form *form, struct window *w)
                      : *c == 'm' ? (struct window){(uint64_t)(uintptr_t)map, sizeof *map}
                      : *c == 'x' ? (struct window){0, TEXELS}
                                  : (struct window){(uint64_t)(uintptr_t)buffer, BUFFER};
-        if (*c == 'r' || *c == 'R') // also the other CTA's memory
+        if (*c == 'r' || *c == 'R') // adds the window of the other CTA's memory
             w[count++] = (struct window){shared + (2 << RANK_SHIFT), SHARED};
     }
     return count;
@@ -436,8 +436,8 @@ static size_t addresses_of(const struct form *form, bool few, uint64_t at[])
             at[n++] = near[k];
         for (uint64_t k = 1; k <= 16 && !few; ++k)
             at[n++] = w[i].base - k, at[n++] = end - k;
-        for (uint64_t k = 31; k <= 33 && !form->alone && !few;
-             ++k) // for lanes at consecutive places
+        // Where lanes at consecutive addresses just fit into the window, and just do not.
+        for (uint64_t k = 31; k <= 33 && !form->alone && !few; ++k)
             at[n++] = end - k * bytes;
     }
     return n;
@@ -523,7 +523,7 @@ static int accesses(const struct row *row, bool store, bool other)
                 struct form form = {row->decoder, body, spaces[s].windows, bytes, .need = EXACT};
                 if (bytes > 16)
                     continue;
-                if (store && s >= 6) // .param, .const
+                if (store && s >= 6) // .param and .const cannot be stored to
                     form.windows = "", form.need = REFUSED;
                 if (store && !s)
                     form.windows = "SLg"; // the parameters are read only

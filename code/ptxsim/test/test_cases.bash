@@ -1,13 +1,13 @@
 # Programs with planted bugs, one kernel for each case: each bug is reported at its line under every
 # schedule, and the right version is not. A line with a bug is marked: "// <- NAME".
 
-# compile SOURCE ARCHITECTURE OUT [FLAG...]: for the simulator.
+# compile SOURCE ARCHITECTURE OUT [FLAG...]: compiles a program for the simulator.
 compile() {
     build/cuda/bin/nvcc -std=c++20 -O0 -lineinfo --compress-mode=none -cudart shared \
         -gencode "arch=compute_$2,code=compute_$2" "$1" -o "$3" "${@:4}"
 }
 
-# compile_cases SOURCE ARCHITECTURE SCHEDULES: for `setup_file`.
+# compile_cases SOURCE ARCHITECTURE SCHEDULES: compiles the cases, for expect; called by `setup_file`.
 compile_cases() {
     cd "$BATS_TEST_DIRNAME/../../.."
     export LD_LIBRARY_PATH=$PWD/build/ptxsim CASES=$1 SCHEDULES=${3:?}

@@ -33,7 +33,7 @@ static const struct {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-// Kernels whose machine code is known to do other accesses than their PTX.
+// Kernels whose machine code is known to make other accesses than their PTX.
 static const struct {
     const char *kernel;
     const char *why;
@@ -63,7 +63,7 @@ static size_t kind_length(const char *name)
 }
 
 // Runs the kernels of a kind in the simulator, without its checks, since some patterns are races
-// (lanes that store to one word). NULL if it does not know one of their instructions.
+// (lanes that store to one word). NULL if the simulator lacks one of their instructions.
 static json_t *simulate(json_t *kernels, const char *kind, size_t length)
 {
     const char *name;
@@ -124,7 +124,7 @@ static bool is_exception(const char *name)
     return false;
 }
 
-// Counters of a kernel that differ.
+// The number of a kernel's counters that differ.
 static int compare(const char *name, const json_t *counts, const json_t *measured)
 {
     int differ = 0;

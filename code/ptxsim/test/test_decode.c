@@ -35,7 +35,7 @@ static void every_row_is_found_by_its_name(void **state)
         char longer[64];
         snprintf(longer, sizeof longer, "%s.nothing", row_names[i]);
         const struct opcode *row = opcode_find(row_names[i]);
-        assert_string_equal(row->name, row_names[i]); // not twice, and not another one
+        assert_string_equal(row->name, row_names[i]); // not another row
         assert_ptr_equal(opcode_find(longer), row);
         assert_ptr_not_equal(row->decode, decode_unknown);
     }
@@ -68,7 +68,7 @@ static void the_longest_row_holds(void **state)
         {"tex.level.2d.v4.f32.f32", "tex"},
         {"tld4.a.a2d.v4.u32.f32", "tld4"},
         {"sust.b.2d.v2.b32.trap", "sust"},
-        // not instructions that the simulator has
+        // These are no instructions that the simulator has.
         {"txq.width.b32", ""},
         {"ba", ""},
         {"barr.sync", ""},
@@ -278,7 +278,8 @@ static void what_may_stand_in_is_known(void **state)
     }
 }
 
-// Products of two integers without an immediate; byte permutations with a register as selector.
+// Noted are products of two integers without an immediate, and byte permutations whose selector is
+// a register.
 static void products_and_choices_are_known(void **state)
 {
     (void)state;
@@ -291,7 +292,7 @@ static void products_and_choices_are_known(void **state)
         {"mul.wide.s32 %d1, %r2, %r3;", true, false},
         {"mul24.lo.u32 %r1, %r2, %r3;", true, false},
         {"dp4a.u32.u32 %r1, %r2, %r3, %r9;", true, false},
-        {"mul.wide.s32 %d1, %r2, 4;", false, false}, // an address
+        {"mul.wide.s32 %d1, %r2, 4;", false, false}, // an immediate, as for an address
         {"add.u32 %r1, %r2, %r3;", false, false},
         {"mul.f32 %f1, %f2, %f3;", false, false},
         {"prmt.b32 %r1, %r2, %r3, %r9;", false, true},
@@ -309,7 +310,7 @@ static void products_and_choices_are_known(void **state)
     }
 }
 
-// Where a block finds the mask of the lanes that it waits for, however many operations its instruction has.
+// Where a basic block finds the mask of the lanes that it waits for, however many operations its instruction has.
 static void blocks_know_whom_they_wait_for(void **state)
 {
     (void)state;
@@ -325,7 +326,8 @@ static void blocks_know_whom_they_wait_for(void **state)
         {"redux.sync.add.s32 %r1, %r2, %r9;", SYNC_MEMBERS, true},
         {"elect.sync _|%p1, %r9;", SYNC_MEMBERS, true},
         {"bar.warp.sync %r9;", SYNC_MEMBERS, true},
-        {"bar.warp.sync %lanemask_eq;", SYNC_MEMBERS, false}, // read too late to wait by
+        // The special register is read only when the instruction executes, too late for the mask.
+        {"bar.warp.sync %lanemask_eq;", SYNC_MEMBERS, false},
         {"ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [tile];", SYNC_MEMBERS, false},
         {"bar.sync 0;", SYNC_BARRIER, false},
         {"activemask.b32 %r1;", SYNC_NONE, false},
@@ -430,7 +432,8 @@ static void refused_by_name(void **state)
         {"mma.sync.aligned.m16n8k8.row.row.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r1, %r2}, "
          "{%r3}, {%f0, %f1, %f2, %f3};",
          "instruction mma.sync.aligned.m16n8k8.row.row.f32.f16.f16.f32 is not supported"},
-        {"wmma.store.d.sync.aligned.row.m8n8k4.s8 [tile], {%r1}, %r2;", // once divided by zero
+        // This shape once made the decoder divide by zero.
+        {"wmma.store.d.sync.aligned.row.m8n8k4.s8 [tile], {%r1}, %r2;",
          "instruction wmma.store.d.sync.aligned.row.m8n8k4.s8 is not supported"},
         {"stacksave.u32 %r1;", "instruction stacksave.u32 is not supported"},
         {"add.a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.f32 %f1, %f2, %f3;",
@@ -456,7 +459,7 @@ static void files_have_their_own_names(void **state)
         {"Gr\303\266\303\237e.cu", "Gr\303\266\303\237e.cu"},
         {"a\\\"b\\\\3\\0613.cu", "a\"b\\313.cu"},
         {"\\033[2J\\n\\177\\302\\233\\334.cu", "?[2J?????.cu"}, // control characters, and Latin-1
-        {"\\360\\237\\231\\202\\355\\240\\200.cu", "\360\237\231\202???.cu"}, // and a surrogate
+        {"\\360\\237\\231\\202\\355\\240\\200.cu", "\360\237\231\202???.cu"}, // a surrogate
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
         char text[512], why[512] = "";

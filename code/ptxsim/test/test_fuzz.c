@@ -36,7 +36,7 @@ static void test_corpus_and_damaged_copies(void **state)
     (void)state;
     static uint8_t original[MOST], copy[MOST];
     char folder[4096], path[5000];
-    // build/tests/code/ptxsim/test/test_fuzz, or started at the root
+    // This program is in build/tests/ of the repository, and the corpus is in its code/.
     ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
     assert_true(length > 0);
     folder[length] = 0;
@@ -84,7 +84,7 @@ static void test_whole_texts_are_taken(void **state)
     module_free(m);
 }
 
-// Texts with too large numbers, which the fuzzer once found, and the messages about them.
+// Texts with numbers that are too large, as the fuzzer once found, and the messages about them.
 struct numbers {
     const char *numbers, *why; // why: the message; NULL: the numbers are accepted
 };

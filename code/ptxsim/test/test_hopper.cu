@@ -101,7 +101,7 @@ template <typename T> struct buffer {
                  : "l"(a_desc), "l"(b_desc), "r"(add))
 
 struct job {                 // what one warpgroup multiplies
-    uint64_t a_desc, b_desc; // with addresses from the start of the image
+    uint64_t a_desc, b_desc; // descriptors, with addresses from the start of the image
     int add;
 };
 
@@ -233,7 +233,7 @@ static uint32_t small_number(enum type type) // the code of -3 … 3
                                         {0, 0x3c, 0x40, 0x42},
                                         {0, 0x3c00, 0x4000, 0x4200},
                                         {0, 0x3f80, 0x4000, 0x4040},
-                                        {0, 0x3f800000, 0x40001fff, 0x40400001}}; // 19 bits count
+                                        {0, 0x3f800000, 0x40001fff, 0x40400001}}; // tf32: 19 bits
     uint32_t v = draw();
     return codes[type][v & 3] | (v >> 2 & 1) << (8 * bytes_of(type) - 1);
 }
@@ -276,7 +276,7 @@ static uint32_t byte_at(const struct place *p, int size, int row, int k)
     return at;
 }
 
-static uint32_t accumulator(int n, int row, int column) // place in the threads' accumulators
+static uint32_t accumulator(int n, int row, int column) // index in the threads' accumulators
 {
     int thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
     int i = column / 8 * 4 + row % 16 / 8 * 2 + column % 2;
@@ -413,7 +413,8 @@ static double cut(double x, int unit) // towards zero, to a multiple of 2^unit
     return ldexp(trunc(ldexp(x, -unit)), unit);
 }
 
-// All terms in one step, cut off `kept` bits below the largest; the sum to `fraction` bits.
+// Adds all terms in one step, each cut off `kept` bits below the largest; cuts the sum to
+// `fraction` bits.
 static float one_step(const double *a, const double *b, int depth, int least, double c, int kept,
                       int fraction)
 {
@@ -677,7 +678,8 @@ struct corner {
                  "r"(to), __VA_ARGS__                                                              \
                  : "memory")
 
-// A box to shared memory and out again, as bytes. store: the other way round.
+// Loads a box to shared memory, and copies shared memory to `image`. store: copies `image` to
+// shared memory, and stores a box from there.
 __global__ void __launch_bounds__(WARPGROUP)
     box(const __grid_constant__ CUtensorMap map, int rank, corner c, uint32_t offset,
         uint32_t bytes, bool store, uint8_t *image)
@@ -1257,7 +1259,7 @@ static void exchanged_in_clusters(void **)
                      : "memory");                                                                  \
     } while (0)
 
-struct received { // by a thread
+struct received { // what a thread has received
     uint32_t one, two[2], four[4], sum, least, xored, row;
     int32_t most;
     uint64_t wide, wide_sum;
@@ -1369,7 +1371,7 @@ static void told_mbarriers(void **)
     }
 }
 
-// cp.reduce.async.bulk by all blocks to the same places in global memory. Which reduction each 16 bytes are for.
+// cp.reduce.async.bulk by all blocks to the same global memory, with 16 bytes for each of these reductions.
 enum reduction { ADD_F32, ADD_F16, MAX_S32, MIN_U64, OR_B32, INC_U32, REDUCTIONS };
 #define REDUCE(what, i)                                                                            \
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." what                        \

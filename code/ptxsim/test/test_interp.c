@@ -54,7 +54,7 @@ static struct outcome run_module(struct module *module, const char *kernel, stru
 
 static const char *const no_holes[PTX_HOLES];
 
-// One of ptx/'s kernels on `out`.
+// Runs one of ptx/'s kernels on `out`.
 static struct outcome run_kernel(const char *name, struct setup s, void *out)
 {
     struct module *module = ptx_parse(ptx_text("frame.frame", name, s.with));
@@ -75,7 +75,7 @@ static void finish(struct outcome *o)
     free(o->lines);
 }
 
-// The counts of a kernel that ends well.
+// Runs a kernel that must end well; returns its counts.
 static struct counts run_well(const char *name, struct setup s, void *out)
 {
     struct outcome o = run_kernel(name, s, out);
@@ -106,7 +106,7 @@ static uint32_t *words_of(const char *name, size_t count, struct setup s)
         free(got);                                                                                 \
     } while (0)
 
-// A kernel that ends in a fault, whose text has `text`.
+// Expects a kernel to end in a fault whose text contains `text`.
 #define expect_fault(name, kind, text, ...) fails(name, kind, text, (struct setup){__VA_ARGS__})
 static void fails(const char *name, enum fault_kind kind, const char *text, struct setup s)
 {
@@ -119,7 +119,7 @@ static void fails(const char *name, enum fault_kind kind, const char *text, stru
     finish(&o);
 }
 
-// Instructions that are refused, each with its message.
+// Expects instructions to be refused, each with its message.
 #define expect_refused(list) refused(list, sizeof list / sizeof list[0])
 static void refused(const char *const (*list)[2], size_t count)
 {
@@ -162,7 +162,7 @@ static uint64_t gb(double value)
     return bits;
 }
 
-static float fz(float value) // flushed
+static float fz(float value) // flushes a subnormal number to zero
 {
     return fpclassify(value) == FP_SUBNORMAL ? copysignf(0, value) : value;
 }
@@ -188,7 +188,7 @@ static uint64_t nearest(double value, double (*decode)(unsigned), unsigned finit
     if (magnitude >= overflow)
         return s | beyond;
     unsigned low = 0, high = finite - 1;
-    while (low < high) { // find the last code whose value is not above
+    while (low < high) { // find the last code whose value is not above the magnitude
         unsigned middle = (low + high + 1) / 2;
         if (decode(middle) <= magnitude)
             low = middle;
@@ -365,7 +365,7 @@ static uint64_t prmt_reference(uint64_t a, uint64_t b, uint64_t c)
     return out;
 }
 
-// Rounded to f32; a NaN keeps its sign and the upper bits of its payload.
+// Rounds to f32; a NaN keeps its sign and the upper bits of its payload.
 static uint64_t narrow_f64(uint64_t a)
 {
     return g(a) == g(a) ? fb((float)g(a))
@@ -723,7 +723,7 @@ static uint64_t cut(uint64_t value, char width)
     return bits == 64 ? value : value & ((UINT64_C(1) << bits) - 1);
 }
 
-// The operation on `count` rows of (a, b, c, result), 64 bits each, in place.
+// Executes the operation on `count` rows of (a, b, c, result), 64 bits each, in place.
 static void run_arithmetic(const char *opcode, const char *widths, uint64_t *rows, size_t count)
 {
     static const char *const types[] = {"b16", "b32", "b64"};
@@ -759,7 +759,7 @@ static bool same(uint64_t got, uint64_t wanted, const char *opcode, char width)
 {
     if (got == wanted)
         return true;
-    if (width == 'd' && strstr(opcode, "f64")) // NaN is NaN
+    if (width == 'd' && strstr(opcode, "f64")) // any NaN equals any NaN
         return g(got) != g(got) && g(wanted) != g(wanted);
     return false;
 }
@@ -891,7 +891,7 @@ static void if_and_else(void **state)
     for (uint32_t i = 0; i < 64; ++i)
         assert_int_equal(out[i], i < 10 ? i + 100 : 3 * i);
     assert_int_equal(counts.divergent_branches, 1);
-    assert_int_equal(counts.classes[CLASS_GLOBAL_STORE], 2); // the lanes have met again
+    assert_int_equal(counts.classes[CLASS_GLOBAL_STORE], 2); // the lanes have reconverged
     assert_int_equal(counts.global_store_sectors, 8);
     assert_int_equal(counts.global_store_bytes, 256);
     memory_free(out);
@@ -1159,11 +1159,11 @@ static void device_heap(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i)
         expect_fault("memory.heap_wrong", FAULT_OUT_OF_BOUNDS, wrong[i][3],
                      .with = {wrong[i][0], wrong[i][1], wrong[i][2]});
-    assert_false(heap_limit(1 << 20)); // there is a heap
+    assert_false(heap_limit(1 << 20)); // too late: the heap is in use
     assert_int_equal(heap_take(9 << 20), 0);
     uint64_t most = heap_take(6 << 20);
     assert_int_not_equal(most, 0);
-    assert_int_equal(heap_take(3 << 20), 0); // exhausted
+    assert_int_equal(heap_take(3 << 20), 0); // the heap is exhausted
     assert_true(heap_give(most));
     uint64_t again = heap_take(3 << 20);
     assert_int_not_equal(again, 0);
@@ -1299,10 +1299,10 @@ static void wavefronts_in_turn(void **state)
             for (int i = 0; i < WARP; ++i)
                 at[i] = 4096 + (uint32_t)i * (drawn >> 4 & 255) * (drawn >> 12 & 1 ? 4 : 1);
             break;
-        case 1: // one lane elsewhere
+        case 1: // one lane at another address
             at[drawn >> 4 & 31] = 4096 + (drawn >> 9 & 1023);
             break;
-        case 2: // other lanes active: all, all but one, those that are stored together for 8 or 16 bytes
+        case 2: // other active lanes: all, all but one, the lowest 16 or 8
             mask = drawn >> 4 & 1   ? ~0u
                    : drawn >> 5 & 1 ? ~(1u << (drawn >> 6 & 31))
                                     : 0xffffffffu >> (drawn >> 6 & 1 ? 16 : 24);
@@ -1570,8 +1570,8 @@ static void memory_faults(void **state)
     const struct few list[] = {
         {"ld.global.u32 %r1, [%o+3984];", "block (0,0,0), thread (28,0,0): reads 4 bytes at 0x",
          .kind = FAULT_OUT_OF_BOUNDS},
-        {".loc 1 7 1\nld.global.u32 %r1, [%o+3972];", "few, PTX line", // no .file: its own line
-         .kind = FAULT_OUT_OF_BOUNDS},
+        // Without a .file, the line in the PTX is reported.
+        {".loc 1 7 1\nld.global.u32 %r1, [%o+3972];", "few, PTX line", .kind = FAULT_OUT_OF_BOUNDS},
         {"add.s64 %rd1, %o, 4; st.global.u32 [%rd1+4104], %r1;",
          ", 12 bytes past the end of the allocation of 4096 bytes", .kind = FAULT_OUT_OF_BOUNDS,
          .block = 1},
@@ -1765,7 +1765,7 @@ static void cache_hints(void **state)
 {
     (void)state;
     static const struct {
-        const char *plain, *hinted; // the same, with %rd9 a policy
+        const char *plain, *hinted; // hinted: the same access with a hint; %rd9 has a policy
     } pairs[] = {
         {"ld.global.v2.u32 {%r2, %r3}, [%rd1];",
          "ld.global.L1::no_allocate.L2::cache_hint.L2::128B.v2.u32 {%r2, %r3}, [%rd1], %rd9;"},
@@ -1984,7 +1984,7 @@ static void refusals_name_the_line(void **state)
 }
 
 // A module may define a function under a name of the device's runtime: by a body, or by an alias before or after the
-// function. Then the module's runs.
+// function. Then calls go to the module's function.
 static void names_of_functions(void **state)
 {
     (void)state;
@@ -2081,7 +2081,7 @@ static void calls_of_the_runtime(void **state)
     }
 }
 
-// Registers of 20 floats and a 64-bit address; with a call, also those that the function needs.
+// Counts the registers of 20 floats and a 64-bit address; with a call, also the function's.
 static void registers_alive(void **state)
 {
     (void)state;

@@ -58,7 +58,7 @@ static int64_t ordered(__nv_bfloat16, __nv_bfloat16 x)
     return ordered_16(x);
 }
 
-// A long double to nearest even in a format of `bits` fraction bits, least exponent `least`.
+// Rounds to nearest even, to a format with `bits` fraction bits and the least exponent `least`.
 static long double rounded(long double x, int bits, int least)
 {
     int exponent;
@@ -201,7 +201,7 @@ static long double sin_pi(long double x)
 {
     if (!isfinite(x))
         return NAN;
-    long double r = fmodl(x, 2); // exact, as are the next
+    long double r = fmodl(x, 2); // exact, as the next two lines are
     r = r > 1 ? r - 2 : r < -1 ? r + 2 : r;
     r = r > 0.5L ? 1 - r : r < -0.5L ? -1 - r : r;
     return sinl(PI * r);
@@ -221,7 +221,7 @@ static long double normal_cdf(long double x)
     return 0.5L * erfcl(-x * sqrtl(0.5L));
 }
 
-// The root of f(z) = p for a growing f, by halving.
+// The root of f(z) = p for an increasing f, by bisection.
 template <typename F>
 static long double invert(F f, long double p, long double low, long double high)
 {

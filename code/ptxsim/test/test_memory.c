@@ -30,11 +30,11 @@ static void test_an_allocation_is_found_by_its_bytes_and_no_others(void **state)
     assert_int_equal(a->kind, MEMORY_DEVICE);
     assert_int_equal(base % 256, 0);
     assert_ptr_equal(memory_find(base + 999, 1, NULL), a);
-    assert_ptr_equal(memory_find(base + 1000, 0, NULL), a); // no bytes past the end
+    assert_ptr_equal(memory_find(base + 1000, 0, NULL), a); // zero bytes, just past the end
     assert_null(memory_find(base + 999, 2, &nearest));
     assert_ptr_equal(nearest, a);
     nearest = NULL;
-    assert_null(memory_find(base + 500000, 4, &nearest)); // in the gap
+    assert_null(memory_find(base + 500000, 4, &nearest)); // in the gap after the allocation
     assert_ptr_equal(nearest, a);
     assert_null(memory_find(base, UINT64_MAX, NULL)); // a length that wraps around
     assert_null(memory_find(base - 1, 1, &nearest));
@@ -89,8 +89,8 @@ static void test_fresh_memory_is_poisoned(void **state)
     for (int i = 0; i < 5000; ++i)
         assert_int_equal(block[i], 0xff);
     assert_true(memory_free(block));
-    for (enum memory_kind kind = MEMORY_HOST; kind <= MEMORY_MANAGED;
-         ++kind) { // the system's pages
+    // These kinds are pages of the operating system, which are zeros.
+    for (enum memory_kind kind = MEMORY_HOST; kind <= MEMORY_MANAGED; ++kind) {
         block = memory_alloc_kind(5000, kind);
         for (int i = 0; i < 5000; ++i)
             assert_int_equal(block[i], 0);
@@ -216,7 +216,7 @@ static void test_addresses_are_the_same_in_every_process(void **state)
 static int print_addresses(void)
 {
     printf("%lx %lx\n", (unsigned long)address_of(memory_alloc(1000)),
-           (unsigned long)address_of(environ)); // on its stack
+           (unsigned long)address_of(environ)); // an address on this process's stack
     return 0;
 }
 
@@ -279,8 +279,8 @@ static void take(const struct note_run *run, void *data)
     taken[taken_count++] = *run;
 }
 
-// Notes are passed on once, byte by byte, with neighbours of one kind together; for memory without
-// notes, by the sectors that the last launch touched.
+// Noted accesses are passed on once, as runs of bytes that were accessed in the same way; those of
+// memory without notes as the sectors that the last launch touched.
 static void test_notes_are_runs_of_bytes(void **state)
 {
     (void)state;
@@ -339,7 +339,7 @@ static void test_shut_pages_hand_accesses_on(void **state)
     memory_close();
     assert_int_equal(pinned[200], 0);
     pinned[7] = 5;
-    assert_int_equal(pinned[5000], 0); // may be read
+    assert_int_equal(pinned[5000], 0); // this page is shut to writes only
     pinned[5001] = 6;
     assert_int_equal(pinned[8999], 0);
     assert_int_equal(touch_count, 3);
@@ -385,7 +385,7 @@ static void test_guarded_memory_is_closed_to_the_host(void **state)
     memory_open();
     assert_int_equal(guarded[4999], 7);
     memory_close();
-    assert_true(memory_free(guarded)); // closed
+    assert_true(memory_free(guarded)); // while it is closed
     assert_true(memory_free(other));
     memory_open();
     guarded = memory_alloc(100);

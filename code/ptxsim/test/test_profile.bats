@@ -77,7 +77,7 @@ setup() {
     run build/ptxsim/ptxsim profile --banks "03:$line" "${small[@]}"
     echo "$output" | head -5
     [ "$status" -eq 0 ]
-    # 4 tiles x 8 rows x 4 words, each of which meets seven others in its bank
+    # 4 tiles x 8 rows x 4 words, each of which shares its bank with seven others
     [ "$(grep -cE '^[0-9]+'$'\t''[0-9]+'$'\t''8'$'\t' <<<"$output")" -eq 128 ]
     grep -q $'\t32\t4\t' <<<"$output"
 }

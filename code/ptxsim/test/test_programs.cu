@@ -150,7 +150,7 @@ __global__ void reduce(const int *in, int n, int *total)
     }
 }
 
-// A block's part in shared memory, then added to the whole.
+// Each block counts in shared memory, then adds its counts to the whole histogram.
 __global__ void histogram(const int *in, int n, int *bins)
 {
     __shared__ int mine[64];
@@ -352,7 +352,7 @@ static void test_atomics_of_halves(void **)
     assert_true(__half2float(half) == 128);
 }
 
-// Predicates of pairs: setp with two results, and sets of masks.
+// Comparisons of pairs: setp with two results, and instructions whose results are masks.
 __global__ void compare_pairs(const __half2 *a, const __half2 *b, unsigned *out)
 {
     __half2 x = a[threadIdx.x], y = b[threadIdx.x];
@@ -432,7 +432,7 @@ static int told(const char *what)
         say<<<1, 2>>>(2, nullptr);
     else if (!strcmp(what, "insist"))
         insist<<<1, 1>>>(4);
-    cudaError_t error = cudaGetLastError(); // of a launch that was refused
+    cudaError_t error = cudaGetLastError(); // the error of a refused launch
     if (error == cudaSuccess)
         error = cudaDeviceSynchronize();
     printf("%s\n", cudaGetErrorName(error));

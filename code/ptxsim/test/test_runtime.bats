@@ -133,7 +133,7 @@ cudaErrorNotSupported
     without_expanders compressed
 }
 
-# Files with those names that are not libraries come first.
+# Runs a program where the loader first finds files with these names that are not libraries.
 without_expanders() {
     mkdir -p "$BATS_TEST_TMPDIR/none"
     touch "$BATS_TEST_TMPDIR"/none/lib{zstd,lz4}.so.1
@@ -478,7 +478,7 @@ END
 
 @test "the library has every function of the real library, and no other" {
     [ -f "$REAL" ] || skip "no libcudart.so.13 of the toolkit"
-    functions() { # there are also those of the driver's library, cuInit and its like
+    functions() { # without the functions of the driver's library, such as cuInit
         nm -D --defined-only "$1" | sed -nE 's/.* [TWi] ([A-Za-z_0-9]+)@.*/\1/p' | grep -v '^cu[A-Z]' | sort
     }
     run diff <(functions "$REAL") <(functions "$LIBRARY/libcudart.so.13")

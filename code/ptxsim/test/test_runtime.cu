@@ -27,7 +27,7 @@ static bool simulated()
 #define assert_error(call, error) assert_string_equal(cudaGetErrorName(call), #error)
 #define assert_ok(call) assert_error(call, cudaSuccess)
 
-// The error of a launch; clears it.
+// Expects this error of a launch, or cudaSuccess, and clears it.
 #define assert_launch(error) assert_error(cudaGetLastError(), error)
 
 template <typename T> static T *device_array(size_t count)
@@ -282,7 +282,7 @@ static void test_trap_and_assertion(void **)
     });
     assert_told(told, "trap", TRAP_LINE, "trap");
     if (simulated())
-        return; // the simulator does not know assert yet
+        return; // test_programs.cu tests assert in the simulator
     in_child([] {
         check_five<<<1, 1>>>(5);
         expect(cudaDeviceSynchronize(), cudaSuccess);
@@ -381,7 +381,7 @@ static void test_report_of_a_fault(void **)
         return;
     json_t *report = report_of([] {
         store_at<<<1, 1>>>(nullptr, 0);
-        _exit(0); // as an aborting program: no exit handler runs
+        _exit(0); // ends like an aborting program: no exit handler runs
     });
     json_t *faults = json_object_get(report, "faults");
     assert_int_equal(json_array_size(faults), 1);
@@ -542,7 +542,7 @@ static void test_refused_launches(void **)
 
 static void test_shared_memory_is_limited(void **)
 {
-    const void *kernel = (const void *)block_sums; // 1024 bytes static
+    const void *kernel = (const void *)block_sums; // has 1024 bytes of static shared memory
     cudaFuncAttributes attributes;
     int *device = device_array<int>(256);
 
@@ -591,7 +591,7 @@ static void test_attributes_and_occupancy(void **)
         assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 32, 0));
         assert_int_equal(blocks, 24);
         assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 128, 24 << 10));
-        assert_int_equal(blocks, 4); // 25 KB each of 100
+        assert_int_equal(blocks, 4); // each takes 25 KB of 100
     }
     assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 2048, 0));
     assert_int_equal(blocks, 0);
@@ -758,7 +758,7 @@ static void test_allocations(void **)
     assert_error(cudaMalloc((void **)nullptr, 4), cudaErrorInvalidValue);
     assert_error(cudaMalloc(&address, (size_t)1 << 45), cudaErrorMemoryAllocation);
     assert_launch(cudaErrorMemoryAllocation);
-    assert_launch(cudaSuccess); // told once
+    assert_launch(cudaSuccess); // the error is returned once
     assert_ok(cudaFree(nullptr));
     assert_error(cudaFree(&before), cudaErrorInvalidValue);
     assert_ok(cudaMemGetInfo(&before, &total));
@@ -836,7 +836,7 @@ static void test_streams_and_events(void **)
     assert_ok(cudaEventCreate(&end));
     assert_ok(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
     assert_error(cudaEventCreateWithFlags(&none, 0x100), cudaErrorInvalidValue);
-    assert_ok(cudaEventQuery(start)); // not recorded: complete
+    assert_ok(cudaEventQuery(start)); // an event that was never recorded is complete
     assert_error(cudaEventElapsedTime(&milliseconds, start, end), cudaErrorInvalidResourceHandle);
     assert_ok(cudaMemsetAsync(device, 0, 4, stream));
     assert_ok(cudaEventRecord(start, stream));
@@ -852,8 +852,8 @@ static void test_streams_and_events(void **)
     assert_error(cudaEventElapsedTime(&milliseconds, start, untimed),
                  cudaErrorInvalidResourceHandle);
     assert_ok(cudaEventElapsedTime(&milliseconds, start, end));
-    assert_true(milliseconds >
-                (simulated() ? 6 * 3e-6 : 0)); // of six warps, three instructions at least
+    // In the simulator, at least 3 ns for each of six warps.
+    assert_true(milliseconds > (simulated() ? 6 * 3e-6 : 0));
     assert_ok(cudaEventElapsedTime(&milliseconds, start, start));
     assert_true(milliseconds < 6 * 3e-6);
     cudaGetLastError();
@@ -1009,7 +1009,7 @@ static void test_graph_of_nodes(void **)
     assert_ok(cudaDeviceSynchronize());
     assert_int_equal(host[0], 0x01020304 + 24);
     assert_ok(cudaGraphExecDestroy(exec));
-    // A circle cannot be launched.
+    // A graph with a cycle cannot be instantiated.
     assert_ok(cudaGraphAddDependencies(graph, &call, &fill, nullptr, 1));
     assert_error(cudaGraphInstantiate(&exec, graph, 0), cudaErrorInvalidValue);
     assert_ok(cudaGraphDestroy(graph));
@@ -1018,7 +1018,7 @@ static void test_graph_of_nodes(void **)
 }
 
 // The edges of a capture over two streams; the parameters of its kernels; and an executable graph that
-// takes over another graph of its shape.
+// is updated from another graph of the same shape.
 static void test_graph_asked_and_updated(void **)
 {
     cudaStream_t first, second;
@@ -1159,7 +1159,7 @@ static void test_graph_memory_and_capture_into(void **)
         assert_ok(cudaGraphLaunch(exec, stream));
         assert_ok(cudaStreamSynchronize(stream));
         int got = read_int(out);
-        assert_true(got == 8 || got == 9); // the last increment and the copy are in no order
+        assert_true(got == 8 || got == 9); // the last increment and the copy are not ordered
     }
     assert_ok(cudaGraphExecDestroy(exec));
     assert_ok(cudaGraphDestroy(graph));
@@ -1267,7 +1267,7 @@ static void test_arrays(void **)
     cudaSurfaceObject_t surface;
     assert_error(cudaCreateSurfaceObject(&surface, &resource), cudaErrorInvalidValue);
     assert_ok(cudaCreateTextureObject(&texture, &resource, &reading, nullptr));
-    sample_volume<<<1, 2>>>(texture, out); // between eight texels
+    sample_volume<<<1, 2>>>(texture, out); // samples halfway between eight texels
     assert_ok(cudaMemcpy(got, out, 8, cudaMemcpyDeviceToHost));
     assert_true(got[0] == 5 && got[1] == 6);
     assert_ok(cudaDestroyTextureObject(texture));

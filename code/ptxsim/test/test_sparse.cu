@@ -19,8 +19,8 @@ enum { A_AT = 0, B_AT = 4, C_AT = 8, METADATA_AT = 12, IN = 13, OUT = 4 }; // wo
 
 // ---- The instructions ---------------------------------------------------------------------------
 
-// X(places, saturation, k, sum, a, b, words of A and of B, words of a sum, selector). Places are
-// ordered or in any order. The metadata is in one, two or all four of four lanes.
+// X(places, saturation, k, sum, a, b, words of A and of B, words of a sum, selector). places: the
+// metadata's order, increasing or any. One, two or all of four lanes hold the metadata.
 #define PLACES(X, ...) X("::ordered_metadata", __VA_ARGS__) X("", __VA_ARGS__)
 #define ALL_LANES(X, ...) PLACES(X, __VA_ARGS__, 0)
 #define LANE_PAIR(X, ...) ALL_LANES(X, __VA_ARGS__) PLACES(X, __VA_ARGS__, 1)

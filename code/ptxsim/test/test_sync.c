@@ -1,4 +1,4 @@
-// test_sync.c: cp.async, mbarriers, named barriers, the clocks behind the race reports, and spoiled
+// test_sync.c: cp.async, mbarriers, named barriers, the race checks' vector clocks, and spoiled
 // executions, on the kernels of ptx/sync.ptx. test_races.bats tests planted bugs in CUDA programs.
 #include "ptx.h"
 #include "ptxsim/ops/ops.h"
@@ -23,7 +23,7 @@ static int end(void **state)
 }
 
 static int notes;
-static uint64_t reports; // of the launches to come
+static uint64_t reports; // struct launch's `reports` for the next launches
 static struct ablation *ablation;
 static void count_note(const struct fault *fault)
 {
@@ -31,7 +31,7 @@ static void count_note(const struct fault *fault)
     notes++;
 }
 
-// Runs one of sync.ptx's kernels on `out`; what follows its name stands in it for $1, $2, ...
+// Runs one of sync.ptx's kernels on `out`; the arguments after its name replace $1, $2, ... in it.
 #define run(grid, block, schedule, ...)                                                            \
     run_on(grid, block, schedule, (const char *const[PTX_HOLES + 1]){__VA_ARGS__})
 static struct fault run_on(unsigned grid, unsigned block, unsigned schedule,
@@ -271,7 +271,7 @@ static void each_pair_is_told_once(void **state)
     assert_in_range(notes, 1, 8);
 }
 
-// ---- The memory's cells for the race checks (race_cells.h) -----------------------------------------
+// ---- Shadow cells of the race checks (races/cells.h) --------------------------------------------
 
 // A warp reads the same memory again, after a barrier: another warp may write it only after the
 // next barrier.
@@ -317,7 +317,7 @@ static void lanes_keep_to_their_own(void **state)
         OWN("ld.shared.u32 %r5, [%s]; ld.shared.u32 %r5, [%r1];", "", nines));
 }
 
-// A third warp reads a whole line, and has met only one of its two writers.
+// A third warp reads a whole line of cells, and has met only one of its two writers.
 static void a_line_has_several_writers(void **state)
 {
     (void)state;
@@ -325,8 +325,8 @@ static void a_line_has_several_writers(void **state)
     bad(1, 96, FAULT_RACE, no_barrier, "thirds", "64", "32");
 }
 
-// A thread that only arrives at a barrier learns nothing there, though it tells what it knows from
-// another barrier.
+// A thread that only arrives at a barrier (bar.arrive) is not ordered after the others there,
+// though it passes on the order that it has from another barrier.
 static void what_is_told_is_not_known(void **state)
 {
     (void)state;
@@ -338,7 +338,8 @@ static void what_is_told_is_not_known(void **state)
     bad(1, 96, FAULT_RACE, no_syncwarp, TOLD(""));
 }
 
-// Once the bytes of a copy have arrived, their line can be read like any other; other lines do not wait.
+// Once the bytes of a copy have arrived, their line of cells is checked like any other; other lines
+// do not wait.
 static void a_line_waits_for_its_copies(void **state)
 {
     (void)state;
@@ -486,7 +487,7 @@ static void products_of_warpgroups_are_spoiled(void **state)
         assert_int_equal(out[i], plus_16);
     spoil_in(1, 128, SPOIL_PRODUCTS, 1, 0, 3, text);
     for (int i = 0; i < 128; ++i) {
-        assert_int_equal(out[i], out[i / 32 * 32]); // a warp's are all spoiled, or none
+        assert_int_equal(out[i], out[i / 32 * 32]); // a warp's results are all spoiled, or none
         plus += out[i] == plus_16;
         minus += out[i] == minus_16;
     }
@@ -545,7 +546,8 @@ static void products_are_noted(void **state)
     free(a.log);
 }
 
-// A copy's bytes; and for each byte the instructions that ran until the copy had arrived, the wait included.
+// Logs a copy's bytes; and for each byte the instructions that ran until the copy had arrived, the
+// wait included.
 static void copies_are_noted(void **state)
 {
     (void)state;
@@ -581,7 +583,7 @@ static void atomics_are_noted(void **state)
     free(a.signalled);
 }
 
-// A warp that polls a place where it has signalled meets others; one that only passes on a value does not.
+// A warp that polls an address to which it has signalled meets others; one that only passes on a value does not.
 static void meetings_are_noted(void **state)
 {
     (void)state;
@@ -623,9 +625,9 @@ static void writers_are_noted(void **state)
                          "st.global.u32 [%x0], %t;\nst.u16 [%x0+4], 0;");
     ablation = NULL;
     assert_int_equal(f.kind, FAULT_NONE);
-    assert_int_equal(writers[0], 2); // out[1]: both, and the second stored later
+    assert_int_equal(writers[0], 2); // out[1]: both CTAs stored to it, the second one later
     assert_int_equal(writers[1], 2);
-    assert_int_equal(writers[2], 2); // half of out[2]
+    assert_int_equal(writers[2], 2); // a store to half of out[2] counts, too
     assert_int_equal(writers[3], 0);
     free(a.log);
 }
@@ -688,7 +690,7 @@ static void stores_are_spoiled(void **state)
     assert_int_equal(spoil(SPOIL_STORES, 0, 0, 0, text), 2);
     spoil(SPOIL_STORES, 1, 0, 0, text);
     assert_int_equal(out[32 + 7], 1039);
-    assert_int_equal(out[64 + 7], 7); // the other's
+    assert_int_equal(out[64 + 7], 7); // stored by the other CTA
     assert_int_equal(out[96 + 7], 7);
     spoil(SPOIL_STORES, 1, 1, 0, text);
     assert_int_equal(out[32 + 7], 7);
@@ -726,14 +728,15 @@ static void who_loads_is_noted(void **state)
     assert_int_equal(a.loaded, 2 * 4);
     assert_int_equal(a.loaded_beside, 0);
     free(a.log);
-    a = note(1, SPOIL_PRODUCTS, "ld.global.u32 %r0, [%out];\n"); // one place for all lanes
+    a = note(1, SPOIL_PRODUCTS, "ld.global.u32 %r0, [%out];\n"); // one address for all lanes
     assert_int_equal(a.loaded, 1);
     free(a.log);
 #undef LOAD
 #undef PRODUCT
 }
 
-// Notes loads (the parameter's first), shuffles, atomics, copies and chosen bytes; the same places have the same hash.
+// Logs loads (the parameter's first), shuffles, atomics, copies and chosen bytes; the same addresses have the same
+// hash.
 static void lookups_are_noted(void **state)
 {
     (void)state;
@@ -745,7 +748,7 @@ static void lookups_are_noted(void **state)
     struct ablation a = note(1, SPOIL_LOOKUPS, LOOKUPS("%t"));
     enum { PARAMETER, LOAD, BUTTERFLY, SHUFFLE, ATOMIC, COPY, CHOICE, ALL };
     assert_int_equal(a.logged, ALL);
-    assert_int_equal(a.log[PARAMETER].work, 4 * 32); // of one CTA in four
+    assert_int_equal(a.log[PARAMETER].work, 4 * 32); // 32 lanes of a CTA that stands for four
     struct execution before[ALL];
     memcpy(before, a.log, sizeof before);
     free(a.log);

@@ -77,7 +77,7 @@ not_yet() {
     cut -f 1 not-yet.txt
 }
 
-# as_on_h200 NAME: runs it; prints its output, and ends with the number of failures in the output.
+# as_on_h200 NAME: whether the program prints what it printed on an H200, and exits with the number of WRONG in that.
 as_on_h200() {
     local status=0
     (ulimit -t 60 && exec "$BATS_FILE_TMPDIR/$1") \

@@ -1,11 +1,9 @@
 // bench-sim.c: measures how long the chapters' programs take in the simulator, and how much memory
 // they use.
 //
-// code/tools/bench-sim runs build/bench-sim: each program three times, of which the best time is
-// shown
-//
-// On two cores, with the checks on and off. A time is that of the whole program: making inputs, the
-// kernel in the simulator, and the comparison with the double-precision reference.
+// code/tools/bench-sim runs build/bench-sim: each program three times on two cores, with the checks
+// on and off, of which the best time is shown. A time is that of the whole program: making inputs,
+// the kernel in the simulator, and the comparison with the double-precision reference.
 #include "tool.h"
 
 #include <errno.h>
@@ -22,7 +20,7 @@ enum { CORES = 2, REPEATS = 3 };
 static const struct {
     const char *program, *shape;
     const char *checks;
-    double target; // in seconds; 0: no target
+    double target; // seconds; 0: no target
 } runs[] = {
     {"ch02_scalar", "mission", "on", 0},  {"ch02_scalar", "mission", "off", 0},
     {"ch03_wmma_qk", "mission", "on", 1}, {"ch03_wmma_qk", "mission", "off", 0.4},

@@ -84,7 +84,7 @@ static void add_line(json_t *lines, const char *file, int number, const char *te
                           json_pack("[s, i, o]", file, number, line ? line : json_string("")));
 }
 
-// Adds the lines of a text that has #line directives, each with its place.
+// Adds the lines of a text that has #line directives, each with the file and line that these give.
 static void lines_of_compiled(json_t *lines, const char *text)
 {
     char file[4096] = "";
@@ -167,9 +167,9 @@ static void trim_source(json_t *lines, const json_t *kernel)
 
 enum { MOST_CALLS = 16 };
 
-struct
-    chain { // the calls that lead to an instruction: the line in the kernel, then the line in each
-            // inlined function
+// The calls that lead to an instruction: the line in the kernel, then the line in each inlined
+// function.
+struct chain {
     int count;
     char place[MOST_CALLS][256]; // each as "FILE:LINE", where FILE has no folder
 };
@@ -247,7 +247,7 @@ static long number_of(const json_t *row, size_t i)
     return (long)json_integer_value(json_array_get(row, i));
 }
 
-// Whether a pattern, from this base on, includes the byte at `at`.
+// Whether pattern `number`, of an access whose addresses begin at `base`, has the byte at `at`.
 static bool pattern_has(const json_t *kernel, long number, long base, long at)
 {
     const json_t *pattern = json_array_get(json_object_get(kernel, "patterns"), (size_t)number);
@@ -272,13 +272,13 @@ static bool is_access(const json_t *kernel, const json_t *fault, const json_t *r
            pattern_has(kernel, number_of(row, 5), number_of(row, 4), whole_at(fault, "byte"));
 }
 
-struct moment {    // how far a lane has got
+struct moment {    // a lane's progress
     long rounds;   // how often it has reached the instruction
     long barriers; // how many barriers have released its warp
     bool found;
 };
 
-// How far a lane had got at its last access to the byte of a race before the race was found.
+// A lane's progress at its last access to the byte of a race before the race was found.
 static struct moment moment_of(const json_t *kernel, const json_t *fault, long insn, long thread)
 {
     struct moment now = {0}, last = {0};
@@ -457,8 +457,8 @@ static size_t name_length(const char *text)
     return length;
 }
 
-// Reads a path like a tile's name: "t.codes.k" from "t.codes[stage].k[i]" or "t->codes[1].k".
-// Returns where it ends in `text`.
+// Reads an expression as a path in the form of tiles' names: "t.codes.k" from "t.codes[stage].k[i]"
+// or "t->codes[1].k". Returns where the expression ends in `text`.
 static const char *read_path(const char *text, char *path, size_t size)
 {
     size_t used = 0;
@@ -623,8 +623,8 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     line_at(&b, level, second, sizeof second);
     bool again = not_after(b.place[level], a.place[level]), late = comes_late(kernel, fault);
     bool early = not_after(a.place[level], b.place[level]);
-    // If each warp has its own rows, and one warp reads another's by mistake, the mistake is no
-    // missing barrier.
+    // If each warp has its own rows, and one warp reads another's by mistake, the mistake is the
+    // index, not a missing barrier.
     const char *or_index =
         thread / 32 == warp ? "" : " If they should not share that place, look at the index.";
     const char *barrier = thread / 32 == warp     ? "__syncwarp()"
@@ -974,7 +974,7 @@ static bool between_warps(const json_t *kernel, const json_t *fault)
             (unsigned)whole_at(fault, "thread") / 32 != (unsigned)whole_at(fault, "warp"));
 }
 
-// Marks faults as "again", all but one of each mistake.
+// Marks all faults but one of each mistake as "again".
 static void mark_repeats(const json_t *kernel, const json_t *faults)
 {
     for (size_t i = 0; i < json_array_size(faults); ++i)
@@ -1102,8 +1102,8 @@ static char *static_part(const json_t *kernel, const json_t *source, const json_
 
 // ---- The page -----------------------------------------------------------------------------------
 
-// Whether a name is the kernel's, or, as it begins with _Z, the beginning of its mangled name: several forms of a
-// template, or kernels of several namespaces, have one name.
+// Whether a name is the kernel's or, if it begins with _Z, the beginning of the kernel's mangled name: instances of a
+// template, or kernels of several namespaces, share one name.
 static bool has_name(const json_t *kernel, const char *name)
 {
     if (strncmp(name, "_Z", 2) == 0)
@@ -1186,7 +1186,7 @@ static void halve(json_t *kernel)
     json_object_set_new(kernel, "cut", json_true());
 }
 
-// Makes a page's films small enough for it: halves the longer one until they are.
+// Makes a page's films small enough for the page: halves the longer one until they are.
 static char *packed_to_fit(json_t *film)
 {
     json_t *kernel = json_object_get(film, "recording"), *other = json_object_get(film, "other");
@@ -1297,8 +1297,8 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     const json_t *first = first_fault(faults);
     if (first && !known)
         printf("%s\n%s\n", string_or(first, "text", ""), string_or(first, "sentence", ""));
-    const char *name = slash ? slash + 1 : program; // the name of a program, or of a recording:
-                                                    // NAME.json
+    // The name of a program, or of a recording, NAME.json.
+    const char *name = slash ? slash + 1 : program;
     const char *json = strstr(name, ".json");
     size_t stem = json && !json[5] ? (size_t)(json - name) : strlen(name);
     snprintf(title, sizeof title, "%.*s: %s", (int)stem, name, string_or(kernel, "kernel", ""));
@@ -1310,8 +1310,9 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
         json_object_set(film, "other", other);
     write_page(file, title, film, plain);
     if (json_is_true(json_object_get(kernel, "cut")) || json_is_true(json_object_get(other, "cut")))
+        // known: standard output is used for the program's output, or for JSON.
         fprintf(
-            known ? stderr : stdout, // stdout is taken by the program's output, or by JSON
+            known ? stderr : stdout,
             "%s: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it "
             "whole\n",
             file);

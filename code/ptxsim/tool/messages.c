@@ -43,7 +43,7 @@ static bool is_same(const json_t *kernel, const json_t *filmed, const json_t *fa
     const json_t *other = json_object_get(fault, "other");
     if (strcmp(string_or(filmed, "kind", ""), string_or(fault, "kind", "")) != 0)
         return false;
-    if (exact) // b may end with how many faults are like it
+    if (exact) // b may end in the number of further faults like it
         return strncmp(a, b, strlen(a)) == 0;
     return strcmp(string_or(kernel, "kernel", ""), string_or(fault, "kernel", "")) == 0 &&
            whole_at(filmed, "ptx_line") == whole_at(fault, "ptx_line") &&

@@ -279,9 +279,9 @@ static bool stands_at(const json_t *insn, const char *place)
            (strlen(short_name(file)) == length && strncmp(short_name(file), place, length) == 0);
 }
 
-// Lanes and banks of the shared access with most wavefronts at a place: a row for each word that a
-// lane wants.
-//   row  bank  words of the bank wanted in the same part  part
+// Lanes and banks of the access to shared memory that takes most wavefronts at a place: a row for
+// each word that a lane accesses.
+//   row  bank  words of the bank accessed in the same part  part
 static void banks_table(const json_t *trace, const char *place, int warp)
 {
     const json_t *insns = json_object_get(trace, "instructions");
@@ -492,7 +492,7 @@ static json_t *load(const char *name)
     return json;
 }
 
-// The kernel of a name; for no name, the first one.
+// The kernel with this name; for NULL, the first one.
 static const json_t *find_kernel(const json_t *file, const char *key, const char *name)
 {
     const json_t *kernels = json_object_get(file, "kernels"), *kernel;
@@ -540,7 +540,7 @@ static void make_film(char **argv, bool recorded, const char *kernel, const char
 static int lines = 20, warp, chapter = -1;
 static const char *by, *only, *json, *banks, *shown_cta, *svg, *film;
 static bool timeline, fault, help;
-static double from, to; // of --steps; both 0: all steps
+static double from, to; // the range of --steps; both 0: all steps
 
 static void take_steps(const char *option, const char *value)
 {

@@ -67,7 +67,8 @@ void set_libraries(void)
 volatile sig_atomic_t ended_by;
 volatile pid_t running;
 
-// Passes a signal on to the program, unless that got it itself, as a terminal's interrupt.
+// Passes a signal on to the program, except an interrupt from the terminal, which the program has
+// got itself.
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
     (void)context;
@@ -113,8 +114,8 @@ int run_recorded(char **argv, const char *variable, const char *cta, bool silent
         if (variable)
             setenv(variable, wanted, 1);
         if (variable && strcmp(variable, "PTXSIM_FILM") == 0)
-            setenv("PTXSIM_THREADS", "1",
-                   0); // CTAs that share a queue take turns: the same film always
+            // With one thread, CTAs that share a queue take turns: every run has the same film.
+            setenv("PTXSIM_THREADS", "1", 0);
         if (silent && (!freopen("/dev/null", "r", stdin) || !freopen("/dev/null", "w", stderr)))
             _exit(127);
         dup2(STDERR_FILENO, STDOUT_FILENO);

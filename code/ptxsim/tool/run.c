@@ -50,8 +50,8 @@ static void set(const char *option, const char *value)
     char *end;
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
-    const char *word = s->most ? strchr(s->argument, '|') : NULL; // a word allowed beside numbers:
-                                                                  // "N|late"
+    // A word that is allowed besides numbers, as in "N|late".
+    const char *word = s->most ? strchr(s->argument, '|') : NULL;
     if (s->most && (*value < '0' || *value > '9' || *end || errno || number > s->most) &&
         !(word && is_among(word + 1, value)))
         fail(EXIT_USAGE, "%s: \"%s\" is no whole number up to %llu%s%s", option, value,
@@ -184,8 +184,8 @@ static struct outcome run_program(char **argv, bool output_aside, const char *re
     running = child;
     outlive_signals();
     close(ends[1]);
-    // Until the program has ended, or all writers have closed the socket: processes started by the
-    // program may keep it open.
+    // Takes records until the program has ended, which the socket does not tell: processes that the
+    // program started may keep it open. Once it is closed, waitpid() waits.
     for (bool ended = false, closed = false; !ended;) {
         struct pollfd ready = {.fd = ends[0], .events = POLLIN};
         if (!closed)

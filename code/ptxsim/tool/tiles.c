@@ -3,7 +3,6 @@
 // offsets of members: constants (constexpr, enum, #define), structures and their members, and
 // arguments of templates (from the kernel's mangled name). This is no compiler: if the size that it
 // finds differs from the PTX's, the variable is shown as plain words.
-// the PTX's, the variable is shown as plain words.
 #include "tool.h"
 
 #include <ctype.h>
@@ -271,7 +270,7 @@ static const char *plain_member(const struct program *p, const char *type, int n
     for (size_t i = 0; i + 2 < p->count; ++i) {
         if (!is(p, i, "struct") || strcmp(word(p, i + 1), type) || !is(p, i + 2, "{"))
             continue;
-        bool value = false; // after a =
+        bool value = false; // inside a member's default value, after its =
         for (size_t k = i + 3; k < p->count && !is(p, k, "}"); ++k) {
             bool ends = is(p, k, ",") || is(p, k, ";"), sets = is(p, k, "=");
             if ((ends || sets) && !value && n-- == 0)
@@ -696,7 +695,7 @@ json_t *tiles_of(const char *text, const json_t *variables, const char *mangled)
     json_t *tiles = json_array();
     const json_t *variable;
     size_t i;
-    set_constant(&p, "HEAD_DIM", 64, false); // from workbench.h
+    set_constant(&p, "HEAD_DIM", 64, false); // defined in workbench.h, which is not read
     read_words(&p, text);
     read_arguments(&p, mangled);
     read_constants(&p);

@@ -84,15 +84,15 @@ int run_recorded(char **argv, const char *variable, const char *cta, bool silent
 void outlive_signals(void);
 extern volatile sig_atomic_t ended_by; // the signal; 0: there was none
 extern volatile pid_t running;         // the program, 0: none is running
-// The CTA of a block, [x, y, z], as --cta takes it, "x,y,z", for the caller to free; NULL: `block`
-// is none.
+// A block's index, the JSON array [x, y, z], as the text "x,y,z" that --cta takes; for the caller
+// to free. NULL: `block` is not such an array.
 char *cta_of(const json_t *block);
 
 struct film {
     json_t *recording;
-    json_t *shown,
-        *other; // recorded kernels, chosen by film_kernel and film_other_cta; may be NULL
-    int status; // of the program
+    // Recorded kernels, chosen by film_kernel and film_other_cta; may be NULL.
+    json_t *shown, *other;
+    int status; // the program's exit status
 };
 struct film film_load(const char *file, const char *kernel);
 // Without `cta`, the first CTA is filmed or, if the checks find a fault in another CTA, that one.
@@ -111,7 +111,7 @@ int profile_main(int argc, char **argv);
 
 // The faults that a run has reported (messages.c), as records of fault_write (ptxsim.h). In this
 // order: fault_add adds one, unless the record has none; faults_explain adds to each the "sentence"
-// of its film; the last function replaces their places by those that the user opens.
+// of its film; faults_settle replaces the files and lines by those that the user opens.
 void fault_add(json_t *faults, const char *record);
 void faults_explain(json_t *faults, json_t *recording, const char *program);
 void faults_settle(json_t *faults);

@@ -7,7 +7,7 @@
 
 stages.py lists the stages. The operators are torch.ops.attention_in_stages.quantise, and one for each stage, such as
 .registers or .hopper; attention() calls quantise and then the stage. On the CPU they compute the book's reference.
-cache.py has the operators that ask a cache, decode() and prompt().
+cache.py has the operators for attention over a cache, decode() and prompt().
 """
 import ctypes
 import math
@@ -135,7 +135,7 @@ def _define(name, stage):
         _check_codes(codes, scales, lengths, name)
         _, batch, heads, seq_len, _ = codes.shape
         make = codes.new_empty
-        if lengths is not None:  # clamped: on the GPU it cannot be checked
+        if lengths is not None:  # clamped, since lengths on the GPU cannot be checked
             lengths = lengths.clamp(1, seq_len).to(torch.int32)
             make = codes.new_zeros
         out = make(codes.shape[1:], dtype=torch.float16)

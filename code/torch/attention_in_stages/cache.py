@@ -1,9 +1,9 @@
-"""A paged cache of keys and values in E4M3, asked by one query of each head (chapter 21 of the book) or by many (22).
+"""Attention over a paged cache of keys and values in E4M3: by one query of each head (chapter 21) or many (22).
 
     cache = new_cache(batch, heads, max_tokens, device="cuda")
     fill_cache(cache, k, v)         # the keys and values of a prompt
     cache.lengths += 1              # then, for each new token: count it, and
-    out = decode(q, k, v, cache)    # ask with its q; its k and v are put into the cache
+    out = decode(q, k, v, cache)    # attention of its q; its k and v are put into the cache first
     cache.lengths += 100            # or for a hundred tokens at once
     out = prompt(q, k, v, cache)
 
@@ -111,7 +111,8 @@ def fill_cache(cache: Cache, k: Tensor, v: Tensor, lengths: Optional[Tensor] = N
         _require(x.device == cache.codes.device, lambda: f"{name} is on {x.device} and codes on {cache.codes.device}")
     tokens = k.shape[2]
     pages = (tokens + page - 1) // page
-    written = [x.new_empty((batch * pages, *x.shape[1:])) for x in (cache.codes, cache.scales)]  # page after page
+    # The sequences' pages one after another, to be copied to the pages that the table names.
+    written = [x.new_empty((batch * pages, *x.shape[1:])) for x in (cache.codes, cache.scales)]
     views = _views(*written)
     for at, x in enumerate((k, v)):
         codes, scale = _quantised(torch.nn.functional.pad(x.detach(), (0, 0, 0, pages * page - tokens)))

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 
 class Stage(NamedTuple):
-    programs: tuple  # in code/, the preferred one first
-    hopper: int = 0  # how many of the programs, the first ones, run only on compute capability 9.0
-    causal: bool = False  # a query sees no key past its own place
-    ragged: bool = False  # takes a length for each sequence
-    cache: bool = False  # asks a cache: decode() or prompt() is its operator
+    programs: tuple  # names of programs in code/, the preferred one first
+    hopper: int = 0  # so many of the programs, the first ones, run only on compute capability 9.0
+    causal: bool = False  # a query sees no key past its own position
+    ragged: bool = False  # the programs take a length for each sequence
+    cache: bool = False  # attention over a cache, by the operator decode() or prompt()
 
 
 STAGES = {
@@ -20,7 +20,7 @@ STAGES = {
     "decode": Stage(("ch21_hopper", "ch21_decode"), hopper=1, cache=True),
     "prompt": Stage(("ch22_prompt",), causal=True, cache=True),
 }
-# The fastest stage whose P is at least as accurate: on compute capability 9.0, elsewhere.
+# By the format of P, the fastest stage with at least its accuracy: on compute capability 9.0, elsewhere.
 FASTEST = {"half": ("hopper_half", "registers"), "e4m3": ("hopper", "registers")}
 # Numbers of chapters, which stage= took before stages had names.
 OLD_NUMBERS = {15: "registers", 16: "fp8_mma", 17: "hopper", 19: "causal"}

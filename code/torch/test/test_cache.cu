@@ -42,7 +42,7 @@ struct drawn {
     struct problem problem;
     struct cache_image image;
     std::vector<int> lengths;
-    std::vector<float> wanted; // in double precision, by the workbench
+    std::vector<float> wanted; // the workbench's reference of the output
     uint16_t *q, *new_k, *new_v, *out;
     uint8_t *codes, *scales, *scratch;
     int *table, *device_lengths;
@@ -71,7 +71,7 @@ static struct drawn draw(const char *text)
     }); // program.cu now has the program's description
     assert_true(cache_image_create(&d.image, &d.problem, described->code_place,
                                    described->scale_place));
-    std::vector<float> k, v; // for the newest tokens
+    std::vector<float> k, v; // rows of the newest tokens
     for (int job = 0; job < shape.batch * shape.heads; ++job) {
         int length = shape_length(&shape, job / shape.heads);
         size_t at = ((size_t)job * shape.seq_len + length - 1) * HEAD_DIM;
@@ -182,7 +182,7 @@ static void test_the_cpu_answers_as_the_reference(void **)
     drop(d);
 }
 
-// The scratch for a batch is enough for each part of it, although a single sequence has more CTAs a head than two have.
+// The scratch for a batch is enough for a smaller one, although a single sequence has more CTAs per head than two have.
 static void test_scratch_is_for_some_of_the_sequences_too(void **)
 {
     size_t one = decode_scratch(1, 8, 4, 64, 64, 0);

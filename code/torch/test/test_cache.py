@@ -14,8 +14,8 @@ OPERATOR = torch.ops.attention_in_stages.decode
 TYPES = [torch.float16, torch.bfloat16, torch.float32]
 PAGES = [16, 32, 64, 128, 256]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-LIMIT = {"cpu": 6e-4, "cuda": 2e-3}  # errors of the output in half; on a GPU also of P in half
-QUANTISED = 0.2  # the largest error of a row by E4M3 keys and values; with normal ones it is 0.04
+LIMIT = {"cpu": 6e-4, "cuda": 2e-3}  # largest errors: the output is rounded to half; on a GPU, P is, too
+QUANTISED = 0.2  # largest error of a row, since keys and values are rounded to E4M3; 0.04 if they are normal
 
 
 @pytest.fixture(params=DEVICES)
@@ -232,7 +232,8 @@ def test_pages_of_a_pool_as_they_are_needed(device):
     free = [3, 0, 4, 1, 2]
     tokens = [[], []]
     for step in range(40):
-        lengths = torch.tensor([step + 1, step // 2 + 1], device=device)  # the second one waits at every other
+        # The second sequence gets a new token at every other step only.
+        lengths = torch.tensor([step + 1, step // 2 + 1], device=device)
         for b, length in enumerate(lengths.tolist()):
             if cache.table[b, (length - 1) // 16] < 0:
                 cache.table[b, (length - 1) // 16] = free.pop()
@@ -271,7 +272,7 @@ def test_what_a_new_cache_is(device):
         with pytest.raises(ValueError, match="attention_in_stages: " + name):
             new_cache(**{"batch": 1, "heads": 1, "max_tokens": 10, "device": device, **arguments})
 
-# ---- As PyTorch wants it ----------------------------------------------------------------------------
+# ---- What PyTorch asks of an operator ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -337,7 +338,7 @@ def test_no_gradient(device):
     v.requires_grad_()  # a prompt's k and v may come from a model that is trained elsewhere
     fill_cache(cache, k.detach(), v)
     assert torch.equal(read_cache(cache)[1][:, :, 1:], torch.zeros_like(read_cache(cache)[1][:, :, 1:]))
-    # PyTorch reports it when the operator itself is called.
+    # If the operator itself is called, PyTorch reports the missing gradient.
     with pytest.raises(RuntimeError):
         OPERATOR(*raw(q, k, v.detach(), cache)).sum().backward()
 
@@ -507,7 +508,7 @@ def test_two_streams_at_once(room):
     got = [[], []]
     for stream in streams:
         with torch.cuda.stream(stream):
-            torch.cuda._sleep(20_000_000)  # the GPU waits until both streams have much to do
+            torch.cuda._sleep(20_000_000)  # both streams wait, while many launches are enqueued
     for _ in range(200):
         for i, stream in enumerate(streams):
             with torch.cuda.stream(stream):

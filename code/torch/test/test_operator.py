@@ -86,7 +86,7 @@ def test_attention_of_drawn_shapes(shape, stage, device):
     causal = STAGES[stage].causal
     exact = scaled_dot_product_attention(*dequantised(*quantise(*tensors), shape[3]), is_causal=causal)
     assert error(out, exact) < (LIMIT[stage] if device == "cuda" else 6e-4)
-    # The error against attention in half throughout, so that it includes the error of E4M3 inputs.
+    # The error against attention of the unquantised inputs includes what rounding them to E4M3 costs.
     assert error(out, scaled_dot_product_attention(*(x.double() for x in tensors), is_causal=causal)) < 0.2
 
 
@@ -160,10 +160,10 @@ def test_heads_of_zeros(device):
     q, k, v = drawn((1, 2, 70, 64), torch.float32, device)
     q[:, 0], v[:, 1] = 0, 0
     out = attention(q, k, v)
-    assert error(out[:, :1], v[:, :1].mean(dim=2, keepdim=True).expand(1, 1, 70, 64)) < 0.1  # all keys weigh the same
+    assert error(out[:, :1], v[:, :1].mean(dim=2, keepdim=True).expand(1, 1, 70, 64)) < 0.1  # all keys have the same weight
     assert not out[:, 1].any()
 
-# ---- As PyTorch wants it ----------------------------------------------------------------------------
+# ---- What PyTorch asks of an operator ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -132,7 +132,7 @@ static void test_prompts_ask_and_are_appended(void **)
 {
     assert_null(ask("1x1x1q1p16s1", 0));
     assert_null(ask("2x2x77q4p16s30r1", 0));
-    assert_null(ask("1x1x600q8p64s2", 0)); // split over CTAs
+    assert_null(ask("1x1x600q8p64s2", 0)); // keys split over CTAs
     assert_null(ask("1x2x90q3p32s90", 0)); // all tokens are new
 }
 

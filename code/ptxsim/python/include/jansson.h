@@ -29,7 +29,7 @@ typedef struct json_t {
     enum json_type type;
     size_t uses, count, room; // count, room: items of an array or an object; bytes of a string
     union {
-        struct json_t **items; // of an object: each key, a string, is followed by its value
+        struct json_t **items; // in an object, each key (a string) is followed by its value
         char *string;
         json_int_t integer;
         double real;

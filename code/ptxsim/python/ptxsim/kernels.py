@@ -63,7 +63,7 @@ class FaultWarning(_Told, RuntimeWarning):
 
 
 def _report(kernel, record):
-    told = json.loads(record)  # as fault_write (ptxsim.h) writes it
+    told = json.loads(record)  # a record that fault_write (ptxsim.h) has written
     places = [f"{told['file']}:{told['line']}", *told["callers"]] if "file" in told else []
     own = next((i for i, place in enumerate(places) if "/triton/language/" not in place), 0)
     file, _, line = places[own].rpartition(":") if places else (None, None, 0)
@@ -77,7 +77,7 @@ def _report(kernel, record):
 _ON_REPORT = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
 
-class _Order(ctypes.Structure):  # struct ptxsim_launch
+class _Order(ctypes.Structure):  # the same as struct ptxsim_launch in C
     _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("cluster", ctypes.c_uint * 3),
                 ("dynamic_shared_bytes", ctypes.c_uint32), ("check", ctypes.c_uint32), ("schedule", ctypes.c_uint32),
                 ("threads", ctypes.c_uint32), ("budget", ctypes.c_uint64), ("params", ctypes.c_char_p),
@@ -134,8 +134,8 @@ class _Host:
         else:
             self.address, read_only = array.__array_interface__["data"]
             self.shape, self.strides, self.itemsize, self.writeable = array.shape, array.strides, array.itemsize, not read_only
-        self.low = self.high = self.address  # the range of all elements: the lowest address, and
-                                             # the highest + 1
+        # The range of all elements: the lowest address, and the highest + 1.
+        self.low = self.high = self.address
         for length, stride in zip(self.shape, self.strides):
             self.low, self.high = self.low + min(0, (length - 1) * stride), self.high + max(0, (length - 1) * stride)
         self.high += self.itemsize
@@ -342,7 +342,7 @@ class Kernel:
         lib = library()
         self.module, self._handle = module, handle
         self.name = lib.ptxsim_kernel_name(handle).decode()
-        self.max_threads = lib.ptxsim_max_threads(handle)  # threads of a CTA, as the PTX says
+        self.max_threads = lib.ptxsim_max_threads(handle)  # most threads of a CTA, as the PTX says
         types, offset, size = _types(module.ptx, self.name), ctypes.c_size_t(), ctypes.c_size_t()
         self.params = []
         while lib.ptxsim_param(handle, len(self.params), ctypes.byref(offset), ctypes.byref(size)):

@@ -39,7 +39,7 @@ class _Tensor:
         plain = array_of(array)
         self.array = array
         self.dtype = _DType(dtype or plain.dtype.name)
-        self.address = 0  # of the first byte of memory, which is aligned
+        self.address = 0  # compiled() sets it to the array's address on the device
         self.shape, self.itemsize = plain.shape, plain.itemsize
         self._strides = plain.strides
 
@@ -73,8 +73,8 @@ class _Driver:
     def __init__(self, arch):
         from triton.backends.compiler import GPUTarget
         self.target = GPUTarget("cuda", arch, 32)
-        self.device = 1000 + arch  # not the number of a GPU: Triton caches what it compiles by this
-                                   # number
+        # Not the number of a GPU: Triton caches what it compiles by this number.
+        self.device = 1000 + arch
 
     get_current_device = lambda self: self.device
     set_current_device = lambda self, device: None
@@ -88,9 +88,8 @@ class _Driver:
 @contextlib.contextmanager
 def _driver(arch):
     from triton.runtime import driver
-    slot = "_active" if hasattr(driver, "_active") else "active"  # "_active" since Triton 3.4,
-                                                                  # where .active is made when it is
-                                                                  # first asked for
+    # "_active" since Triton 3.4, where .active is made when it is first asked for.
+    slot = "_active" if hasattr(driver, "_active") else "active"
     before = vars(driver)[slot]
     driver.set_active(_Driver(arch))
     try:
@@ -172,7 +171,7 @@ def _flat(kind, value, meta):
 class _TensorMap:
     """A TensorDescriptor that becomes a CUtensorMap when its array has an address (kernels.pack)."""
     SWIZZLES = (0, 32, 64, 128)
-    # The CUtensorMapDataType for each number that Triton gives a type of the device's instructions.
+    # CUtensorMapDataType for each of Triton's numbers of element types.
     KINDS = dict(enumerate(range(16))) | {8: 10, 9: 8, 10: 9}
 
     def __init__(self, value, meta):
@@ -185,7 +184,7 @@ class _TensorMap:
                           self.SWIZZLES[self.meta["swizzle"]], self.value.padding == "nan")
 
 
-_modules = {}  # by PTX text and the arguments of `load`
+_modules = {}  # loaded modules, by PTX text and the arguments of `load`
 
 
 def run(kernel, grid, *args, arch=90, check=None, faults="raise", schedule=None, threads=None, budget=None, **kwargs):
@@ -214,8 +213,8 @@ def run(kernel, grid, *args, arch=90, check=None, faults="raise", schedule=None,
     flat = [a for name, kind in made.src.signature.items() for a in _flat(kind, values.get(name), tensordescs)]
     ctas = getattr(meta, "num_ctas", 1)
     sides = tuple(grid) + (1,) * (3 - len(grid)) if hasattr(grid, "__len__") else (grid, 1, 1)
-    scratch = [None] * (len(entry.params) - len(flat))  # parameters that Triton's launcher adds:
-                                                        # scratch memory, and the profiler's
+    # Parameters that Triton's launcher adds: scratch memory, and the profiler's.
+    scratch = [None] * (len(entry.params) - len(flat))
     if scratch and getattr(meta, "global_scratch_size", 0):
         import numpy
         scratch[0] = unwritten(numpy.empty(sides[0] * sides[1] * sides[2] * ctas * meta.global_scratch_size, numpy.uint8))

@@ -37,10 +37,8 @@ def test_bits(kernels):
 
 
 def outcome(pytester, *options):
-    if not importlib.metadata.entry_points(group="pytest11", name="ptxsim"):  # the package is not
-                                                                              # installed, so pytest
-                                                                              # does not find the
-                                                                              # plugin
+    # If the package is not installed, pytest does not find the plugin.
+    if not importlib.metadata.entry_points(group="pytest11", name="ptxsim"):
         options = "-p", "ptxsim.pytest_plugin", *options
     pytester.makepyfile("def test_it(kernels):\n    print('it is', kernels.name, kernels.simulated)")
     return pytester.runpytest_subprocess("-s", "-p", "no:cacheprovider", *options)

@@ -72,8 +72,8 @@ class Launches(unittest.TestCase):
         backwards = Strided(base, 9, (10,), (-4,))  # its first element is at the highest address
         self.module["apply"][1, 1](backwards, backwards, Line(0, 0, 7), 1)
         self.assertEqual((base[9], base[8]), (7, 8))
-        with self.assertRaises(ptxsim.Fault):  # arrays side by side that do not overlap get
-                                               # separate memory
+        # Arrays side by side that do not overlap get separate memory.
+        with self.assertRaises(ptxsim.Fault):
             self.module["apply"][1, 1](Strided(base, 0, (10,), (4,)), Strided(base, 10, (10,), (4,)), Line(1, -1, 0), 1)
 
     def test_read_only_arrays(self):
@@ -187,8 +187,8 @@ class Faults(unittest.TestCase):
         module = ptxsim.load(PTX)
         module["apply"][1, 4](ptxsim.unwritten(out), x, Line(1, 0, 0), 4)
         self.assertEqual(list(out)[:4], [0, 1, 2, 3])
-        self.assertTrue(all(v != v for v in list(out)[4:]))  # these elements were never written, so
-                                                             # they are NaN
+        # These elements were never written, so they are NaN.
+        self.assertTrue(all(v != v for v in list(out)[4:]))
         report = self.fault(lambda: module["apply"][1, 8](out, ptxsim.unwritten(x), Line(1, 0, 0), 8)).reports[0]
         self.assertEqual((report.kind, report.line), ("uninitialised", line_of("out[i] =")))
 
@@ -212,8 +212,8 @@ class Faults(unittest.TestCase):
         report = self.fault(lambda: module["endless"][1, 32](array("i", [1]))).reports[0]
         self.assertEqual((report.kind, report.thread), ("unsupported", None))
         out = array("B", [0] * 32)
-        module["keep"][1, 1](out, True, 0, 0, 0, 0, 0)  # other kernels of the module can still be
-                                                        # launched
+        # Other kernels of the module can still be launched.
+        module["keep"][1, 1](out, True, 0, 0, 0, 0, 0)
         self.assertEqual(out[0], 1)
 
     def test_interrupt(self):

@@ -20,8 +20,8 @@ def add_unmasked_bug(out, x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def column_sums(out, x, columns, BLOCK: tl.constexpr):  # out [columns], 0 before the launch; x [rows][columns], one
-                                                        # program for each row
+def column_sums(out, x, columns, BLOCK: tl.constexpr):
+    # out [columns], 0 before the launch; x [rows][columns], one program for each row
     i = tl.arange(0, BLOCK)
     there = i < columns
     tl.atomic_add(out + i, tl.load(x + tl.program_id(0) * columns + i, there), there)
@@ -36,8 +36,8 @@ def column_sums_lost_bug(out, x, columns, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def softmax(out, x, rows, columns, BLOCK: tl.constexpr):  # out, x [rows][columns], columns <= BLOCK; each program does
-                                                          # several rows
+def softmax(out, x, rows, columns, BLOCK: tl.constexpr):
+    # out, x [rows][columns], columns <= BLOCK; each program computes several rows
     i = tl.arange(0, BLOCK)
     for row in range(tl.program_id(0), rows, tl.num_programs(0)):
         scores = tl.load(x + row * columns + i, i < columns, -float("inf"))
@@ -57,8 +57,8 @@ def matmul(c, a, b, m, n, k, ACTIVATION: tl.constexpr, BM: tl.constexpr, BN: tl.
            GROUP: tl.constexpr):  # c [m][n] = activation(a [m][k] * b [k][n])
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(m, BM), tl.cdiv(n, BN)
-    first = pid // (GROUP * tiles_n) * GROUP  # programs go through groups of GROUP rows of tiles, which share columns
-                                              # of b
+    # Programs go through groups of GROUP rows of tiles, which share columns of b.
+    first = pid // (GROUP * tiles_n) * GROUP
     size = min(tiles_m - first, GROUP)
     tile_m, tile_n = first + pid % (GROUP * tiles_n) % size, pid % (GROUP * tiles_n) // size
     row, column, depth = tile_m * BM + tl.arange(0, BM), tile_n * BN + tl.arange(0, BN), tl.arange(0, BK)
@@ -75,8 +75,8 @@ def matmul(c, a, b, m, n, k, ACTIVATION: tl.constexpr, BM: tl.constexpr, BN: tl.
 
 
 @triton.jit
-def matmul_tiles(c, a, b, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # c, a, b: tensor descriptors (TMA
-                                                                                     # on sm_90); b [n][k]
+def matmul_tiles(c, a, b, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    # c, a, b: tensor descriptors (TMA on sm_90); b [n][k]
     row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
     sums = tl.zeros((BM, BN), tl.float32)
     for begin in range(0, k, BK):

@@ -56,13 +56,13 @@ static struct bound bound_of(const char *name)
         const char *start;
         struct bound bound;
     } bounds[] = {
-        {"ex2.approx.f16", {ULPS_F16, 2}}, // and one unit for each neighbour
+        {"ex2.approx.f16", {ULPS_F16, 2}}, // one unit for each of the two results
         {"tanh.approx.f16", {ULPS_F16, 2}},
-        {"tanh.approx.f32", {ULPS_F32, 8192}}, // 2^-11 each
+        {"tanh.approx.f32", {ULPS_F32, 8192}}, // 2^-11 for each of the two results
         {"sin.approx", {ANGLE, 0x1p-19}},      // up to 2 pi; past it the manual has no bound
         {"cos.approx", {ANGLE, 0x1p-19}},
-        {"lg2.approx", {LOGARITHM, 4}},             // or 2^-21, near 1
-        {"rcp.approx.ftz.f64", {ULPS_F64, 0x1p33}}, // only the upper word is there
+        {"lg2.approx", {LOGARITHM, 4}},             // or an absolute error of 2^-21
+        {"rcp.approx.ftz.f64", {ULPS_F64, 0x1p33}}, // only the result's upper word is computed
         {"rsqrt.approx.ftz.f64", {ULPS_F64, 0x1p33}},
         {"rsqrt.approx.f64", {ULPS_F64, 2}},
         {"ex2.approx", {ULPS_F32, 4}},
@@ -164,7 +164,8 @@ static double double_value(const uint32_t *words)
     return value;
 }
 
-// The distance of x and y in units of the bound; 0 if they are the same, or both NaN.
+// The distance of x and y in units in the last place of a format with `fraction` fraction bits and
+// the least exponent `least`; 0 if they are the same, or both NaN.
 static double distance(double x, double y, int fraction, int least)
 {
     if (x == y || (x != x && y != y))
@@ -251,7 +252,7 @@ static bool is_sum(const char *name)
     return parse_product(name, &k, of);
 }
 
-struct term { // value * 2^exponent; top: the exponent of its leading bit, as its format has it
+struct term { // value * 2^exponent; top: the exponent that the format stores; in a product, the sum
     int64_t value;
     int exponent, top;
 };
@@ -308,8 +309,9 @@ static float fused_sum(uint32_t c, const struct term *term, int count)
     return cut(sum, top - KEPT);
 }
 
-// What an H200 makes of a row and a column. Eight-bit formats are two products of halves: k of 0 and
-// 1 modulo 4, then 2 and 3, added up from zero; then c is added as any f32 is, to nearest.
+// An H200's result for a row and a column. In eight-bit formats it takes two steps like those of
+// halves: the terms whose k is 0 or 1 modulo 4, then those of 2 or 3, are added up from zero; then
+// c is added as any f32 is, to nearest.
 static float machine_sum(uint32_t c, const struct term *term, int k, bool narrow)
 {
     if (!narrow)
@@ -349,7 +351,8 @@ static bool follows_rule(const struct piece *here, const struct piece *there,
         struct term term[32];
         double size = fabs((double)single_value(c));
         for (int i = 0; i < k; ++i) {
-            // A: registers by rows, then by columns of 4 `per`; B: by rows.
+            // A's registers: rows 0 to 7, then 8 to 15, then the next 4 * `per` columns; B's: the
+            // next 4 * `per` rows.
             int reg = i / (4 * per), word = i % (4 * per) / per, shift = i % per * of[0]->bits;
             uint32_t mask = of[0]->bits == 32 ? ~0u : (1u << of[0]->bits) - 1;
             struct term a =

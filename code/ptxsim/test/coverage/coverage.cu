@@ -5,7 +5,7 @@
 //
 // FILE: "name words\n" lines, each followed by that many 32-bit words.
 
-// Kernels and cases made by macros, which clang-format 14 does not leave alone when it has formatted them.
+// Kernels and cases made by macros, which clang-format 14 changes again each time it formats them.
 // clang-format off
 #include <cstdint>
 #include <cstdio>
@@ -75,7 +75,7 @@ static uint64_t special(unsigned which)
 
 static uint64_t input(int i, int operand)
 {
-    if (i < 256 && operand < 2) // pairs of the first special values, then each value with itself
+    if (i < 256 && operand < 2) // the first 256 cases are pairs of special values
         return special(operand ? (unsigned)i * 7 : (unsigned)i / 3);
     uint64_t x = next64(), y = next64();
     switch (y % 8) {
@@ -127,7 +127,7 @@ static void run_scalars()
 
 // ---- mma.sync -----------------------------------------------------------------------------------
 
-// The registers of a warp go in and out unchanged: this tests layout and arithmetic at once.
+// Inputs and outputs are the warp's registers: this tests layout and arithmetic at once.
 #define MMA(name, opcode, na, nb, nc, nd) \
     __global__ void name(const uint32_t *in, uint32_t *out) \
     { \
@@ -177,7 +177,7 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-enum values { WHOLE, REAL }; // small integers: exact whatever the order; or ordinary reals
+enum values { WHOLE, REAL }; // WHOLE: small integers, exact in any order of adding
 static uint32_t element(const char *type, values kind)
 {
     int whole = (int)(next64() % 9) - 4;
@@ -311,7 +311,7 @@ static void run_tiles()
 // ---- wmma ---------------------------------------------------------------------------------------
 
 // Where each element goes: the registers after a load of a matrix whose elements are their own
-// places; then a product of small whole numbers, which are exact in any order of adding.
+// indices; then a product of small whole numbers, which are exact in any order of adding.
 template <int M, int N, int K, class T, class S, class C, class LA, class LB>
 __global__ void wmma_kernel(const S *places, const S *a, const S *b, const C *places_c, const C *c,
                             int lda, int ldb, uint32_t *fragments, C *out)

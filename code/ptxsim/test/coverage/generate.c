@@ -19,7 +19,7 @@ enum form { FORM_PLAIN, FORM_COMPARE, FORM_SELECT, FORM_CUSTOM };
 struct listed {
     const char *name;
     enum form form;
-    const char *types; // of the result and the operands, comma-separated
+    const char *types; // types of the result and the operands, comma-separated
 };
 
 #define UNARY(D, A, e) FORM_PLAIN, #D "," #A
@@ -71,8 +71,8 @@ enum accuracy {
 
 struct opcode {
     char name[64];
-    int bits[MOST_OPERANDS]; // of the result (1: a predicate) and the operands
-    int count;               // operands with the result
+    int bits[MOST_OPERANDS]; // widths of the result (1: a predicate) and the operands
+    int count;               // number of operands, the result included
     bool predicate_last;     // the last operand is a predicate
     const char *last;        // an immediate after the operands
     enum accuracy accuracy;
@@ -128,7 +128,8 @@ static int needs(const char *name)
     return starts(name, "setp.") && strstr(name, ".bf16") ? 90 : 80;
 }
 
-// "fma_ftz_f32" with `rounding` and `extra` modifiers: "fma.rn.ftz.sat.f32".
+// Spells an operation's name as PTX does, with a rounding and .sat: "fma_ftz_f32" becomes
+// "fma.rn.ftz.sat.f32".
 static void spell(char *out, size_t size, const char *name, const char *rounding, bool saturate)
 {
     char parts[96];

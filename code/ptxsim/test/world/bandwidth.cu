@@ -1,6 +1,6 @@
 // The first program of every course: add two vectors, time it with events, print GB/s. The numbers
-// go to stderr, for they differ; on stdout is only that the calls succeeded. A simulator has no
-// time to give: not a number, or a time above zero, are both honest.
+// go to stderr, since they differ; stdout says only that the calls succeeded. A simulator measures
+// no time: NaN and any time above zero are both right.
 #include <cmath>
 
 #include "check.h"

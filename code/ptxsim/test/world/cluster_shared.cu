@@ -7,7 +7,7 @@
 
 namespace cg = cooperative_groups;
 
-constexpr int BINS = 64; // of a block
+constexpr int BINS = 64; // bins of a block
 
 __global__ void histogram(const int *in, int n, int *out)
 {

@@ -20,7 +20,7 @@ struct Larger {
     }
 };
 
-// Calls `algorithm` twice, as CUB wants it: once for the size of its storage, once in earnest.
+// Calls `algorithm` twice, as CUB requires: once for the size of its storage, once to run it.
 template <class F> void with_storage(F algorithm)
 {
     void *storage = nullptr;

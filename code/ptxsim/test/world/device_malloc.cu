@@ -68,7 +68,7 @@ int main()
     bool right = true;
     for (int i = 0, sum = 0; i < 64; ++i) {
         sum += i * i;
-        right = right && got[i] == sum; // the node that is last holds zero
+        right = right && got[i] == sum; // the last node holds zero
     }
     expect("lists", right);
     allocate<<<1, 32>>>();

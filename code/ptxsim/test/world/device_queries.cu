@@ -1,5 +1,5 @@
-// What a program asks of its device before it begins. Only what holds for every GPU since 2020 is
-// printed; the rest is checked against itself.
+// What a program asks about its device before it begins. Only what holds for every GPU since 2020
+// is printed; the rest is checked for consistency.
 #include <cstring>
 
 #include "check.h"

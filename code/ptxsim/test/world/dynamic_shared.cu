@@ -22,7 +22,7 @@ template <class T> __global__ void reverse(T *x, int n)
 
 __global__ void two_arrays(int *out, int n)
 {
-    extern __shared__ double first[]; // [n], and behind it [n] shorts
+    extern __shared__ double first[]; // [n] doubles, followed by [n] shorts
     short *second = (short *)&first[n];
     first[threadIdx.x] = threadIdx.x * 0.5;
     second[threadIdx.x] = threadIdx.x * 3;

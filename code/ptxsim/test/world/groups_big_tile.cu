@@ -14,7 +14,7 @@ template <int SIZE> __global__ void sums(const int *in, int *out)
     cg::thread_block block = cg::this_thread_block(scratch);
     auto tile = cg::tiled_partition<SIZE>(block);
     int rank = block.thread_rank();
-    // Each tile turns its own values round, then adds them up: needs the tile's barrier only.
+    // Each tile reverses its own values, then adds them up: this needs the tile's barrier only.
     values[rank] = in[rank];
     tile.sync();
     int first = rank - tile.thread_rank();

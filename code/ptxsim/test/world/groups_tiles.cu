@@ -1,5 +1,5 @@
 // Cooperative groups within a block: tiles of 32, 16 and 4, coalesced threads, binary and labelled
-// partitions, each printing what a plain loop on the host expects.
+// partitions, compared with plain loops on the host.
 #include <cooperative_groups.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ int main()
         if (in[i] % 2)
             want.push_back(i);
     int total = to_host(count, 1)[0];
-    std::vector<int> found = to_host(place, total); // each warp's together, the warps in any order
+    std::vector<int> found = to_host(place, total); // by warps, which come in any order
     std::sort(found.begin(), found.end());
     expect("coalesced", found == want);
     printf("%d odd\n", total);

@@ -23,7 +23,7 @@ int main()
     sum<<<1, 32>>>(table, 3, out);
     CHECK_KERNEL();
     printf("three rows: %d\n", to_host(out, 32)[31]);
-    sum<<<1, 32>>>(table, 4, out); // the fourth was never allocated
+    sum<<<1, 32>>>(table, 4, out); // the fourth row was never allocated
     cudaError_t error = cudaDeviceSynchronize();
     printf("synchronize: %s, %s\n", cudaGetErrorName(error), cudaGetErrorString(error));
     int value;

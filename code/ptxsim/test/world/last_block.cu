@@ -44,7 +44,7 @@ int main()
         total += in[i] = i * 7919 % 1000003;
     int *device = to_device(in);
     long long *out = zeros<long long>(1);
-    for (int blocks = 1; blocks <= 64; blocks *= 4) { // the counter is zero again after each
+    for (int blocks = 1; blocks <= 64; blocks *= 4) { // each launch leaves the counter at zero
         CHECK(cudaMemset(out, 0, sizeof *out));
         sum<<<blocks, 128>>>(device, n, out);
         CHECK_KERNEL();

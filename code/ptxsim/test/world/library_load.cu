@@ -34,7 +34,7 @@ static const char text[] = R"(
 }
 )";
 
-__global__ void own(unsigned *array) // one of the executable's
+__global__ void own(unsigned *array) // a kernel of the executable
 {
     array[threadIdx.x] = threadIdx.x * threadIdx.x;
 }
@@ -56,7 +56,7 @@ int main()
     size_t bytes = 0;
 
     {
-        std::string gone = text; // the text need not stay
+        std::string gone = text; // the text is overwritten and freed after the load
         answers(
             "load",
             cudaLibraryLoadData(&library, gone.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0),

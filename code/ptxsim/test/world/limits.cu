@@ -1,5 +1,5 @@
 // cudaDeviceSetLimit and GetLimit for every limit that a course sets, cache preferences, and what
-// happens with values that cannot be.
+// happens with impossible values.
 #include "check.h"
 
 __global__ void stack(int *out)

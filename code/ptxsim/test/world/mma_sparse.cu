@@ -25,7 +25,7 @@ __global__ void product(const half *a, const half *b, unsigned pattern, float *o
 
 int main()
 {
-    // Four bits for each four elements: the place of the first one stored, and of the second.
+    // Four bits for each four elements: the index of the first stored one, and of the second.
     const unsigned patterns[] = {0x44444444, 0x88888888, 0x99999999, 0xcccccccc,
                                  0xdddddddd, 0xeeeeeeee, 0xe4e4e4e4};
     std::vector<half> a(256), b(256);

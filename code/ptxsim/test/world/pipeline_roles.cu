@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-#pragma nv_diag_suppress static_var_with_dynamic_init // a pipeline's state is initialised by it
+#pragma nv_diag_suppress static_var_with_dynamic_init // a pipeline's state has such an initialiser
 
 namespace cg = cooperative_groups;
 

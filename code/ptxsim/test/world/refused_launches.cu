@@ -1,5 +1,5 @@
 // Launches that no GPU accepts, and what the program is told: a block of 2048 threads, 64 KB of
-// shared memory without asking, a grid 70000 high, a grid of nothing; none of them runs, none of
+// shared memory without asking, a grid 70000 high, an empty grid; none of them runs, none of
 // them spoils what comes after.
 #include "check.h"
 

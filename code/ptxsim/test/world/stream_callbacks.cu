@@ -10,7 +10,7 @@ __global__ void step(int *value, int factor, int addend)
 static void CUDART_CB host_function(void *data)
 {
     int *at = (int *)data;
-    at[1] = at[0]; // which the preceding copy has filled
+    at[1] = at[0]; // the preceding copy has filled at[0]
 }
 
 static void CUDART_CB callback(cudaStream_t, cudaError_t status, void *data)

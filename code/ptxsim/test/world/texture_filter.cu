@@ -7,7 +7,7 @@ constexpr int WIDTH = 8, HEIGHT = 4;
 
 __global__ void along(cudaTextureObject_t texture, float scale, float *out)
 {
-    // 18 samples from before the row to behind it, on no edge of texels, through row 1's centre.
+    // 18 samples from before the row to after it, through row 1's centre, none on a texel's edge.
     float x = (threadIdx.x * 0.75f - 2.875f) * scale;
     out[threadIdx.x] = tex2D<float>(texture, x, 1.5f * (scale < 1 ? 1.0f / HEIGHT : 1));
 }

@@ -8,7 +8,7 @@ extern __device__ int counter;
 extern __constant__ int primes[8];
 extern __device__ int (*operation)(int);
 extern __global__ void scale(int *x, int factor);
-extern void set_primes(const int *values); // on the host
+extern void set_primes(const int *values); // a host function
 
 struct Stack { // its members are in the other file
     int values[16], size;

@@ -1,5 +1,5 @@
 // Virtual functions and virtual destructors in device code: shapes made with new in one kernel,
-// asked in a second and deleted in a third through pointers to their base.
+// called in a second and deleted in a third through pointers to their base.
 #include "check.h"
 
 __device__ int destroyed[3];

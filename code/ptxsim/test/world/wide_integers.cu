@@ -52,7 +52,7 @@ int main()
         state ^= state >> 7;
         return state ^= state << 17;
     };
-    for (int i = 0; i < 2 * COUNT; ++i) { // of every length
+    for (int i = 0; i < 2 * COUNT; ++i) { // numbers of every length
         Wide value = Wide(next()) << 64 | next();
         value >>= next() % 128;
         pairs[i] = value ? value : 1;

@@ -41,7 +41,7 @@ int main()
     SHOW(cudaEventSynchronize(nullptr));
     SHOW(cudaGetLastError());
     SHOW(cudaGetLastError());
-    CHECK(cudaFree(device)); // is still there after all of this
+    CHECK(cudaFree(device)); // still allocated after all of this
     CHECK(cudaFreeHost(pinned));
     printf("%s\n", cudaGetErrorString(cudaErrorInvalidValue));
     return failures;

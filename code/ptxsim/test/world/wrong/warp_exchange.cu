@@ -1,7 +1,7 @@
 // expect: a race between lanes of a warp (no __syncwarp() between the store and the load of another lane's value), at the line marked HERE
 // told: with no __syncwarp or barrier in between
 // build: -lineinfo
-// The old way to end a reduction: volatile shared memory, and trust that a warp runs in step.
+// The old way to end a reduction: volatile shared memory, and trust that a warp runs in lockstep.
 #include "../check.h"
 
 __device__ void warp_reduce(volatile int *sums, int t)
