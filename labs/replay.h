@@ -69,8 +69,8 @@ void game_end(struct game *g);
 // Candidates until the elite; REPLAY_MOST: the elite was not reached.
 int game_count(const struct game *g);
 
-// How many candidates a random choice needs, among the settings that fit together and without
-// repetition.
+// How many candidates a random choice among the valid settings, without repetition, takes to reach
+// the elite.
 int random_count(const struct landscape *l, uint64_t seed);
 
 // What mutate() makes of a parent: 500 children, in each of which one to three knobs are set anew,

@@ -51,8 +51,8 @@ function figures.picture(text)
     return "\\begin{tikzpicture}\n" .. text .. "\n\\end{tikzpicture}"
 end
 
--- Finds in LaTeX's log the faulty picture and the message; nil: no fault. `from` of a source: its first
--- line.
+-- Finds in LaTeX's log the faulty picture and the message; nil: no fault. source.from: the first line of the
+-- picture in pages.tex.
 local function complaint(log, sources)
     local what, at = log:match("\n! ([^\n]*)"), tonumber(log:match("\nl%.(%d+)"))
     if what then

@@ -294,7 +294,8 @@ local function has_name(spec, text, names, seen)
     return false
 end
 
--- The text with its names replaced by their values in this row and column, which map names to texts.
+-- The text with its placeholders {NAME} replaced by their values: those in `row` or `column` (tables: name to text),
+-- or the alias's text.
 local function substitute(spec, text, line, row, column, inside)
     return (text:gsub(NAME, function(name)
         local alias = spec.aliases[name]

@@ -29,13 +29,13 @@ bool lab_asks(int argc, char **argv)
     return false;
 }
 
-// Bits that depend on a seed and on what they are for.
+// 32 random bits of a seed; each `place` is another use, and has bits of its own.
 static uint32_t drawn_by(uint64_t seed, uint32_t place)
 {
     return (uint32_t)(philox(place, (uint32_t)seed ^ (uint32_t)(seed >> 32) * 0x9e3779b9) >> 32);
 }
 
-// One model with its text, the program and the reference, both behind the tokens that they have read.
+// One model with its text, and the program and the reference, each after the tokens that it has read.
 struct test {
     uint64_t seed;
     int count, tokens[CONTEXT];
@@ -44,7 +44,7 @@ struct test {
     struct reference *reference;
     float *got;
     double *expected;
-    json_t *said; // a member for each thing that was asked
+    json_t *said; // an element for each question, and whether the answer was right
 };
 
 static void say(struct test *t, const char *asked, bool pass, double error, const char *how)
@@ -64,13 +64,13 @@ static void compare_logits(struct test *t, const char *asked, int behind)
         norm += t->expected[i] * t->expected[i];
     }
     const double error = sqrt(squares / norm);
-    say(t, asked, error <= MOST, error, // a NaN is not
+    say(t, asked, error <= MOST, error, // false for a NaN
         text("logits behind %d tokens differ from the reference's by %.3g of their size; %g is "
              "allowed",
              behind, error, MOST));
 }
 
-// Draws tokens by the last logits, which are the program's own.
+// Has the program draw tokens by its own last logits, and checks them in double precision.
 static void compare_drawn(struct test *t, const struct speaking *program)
 {
     const int words = t->model->words;
@@ -110,7 +110,7 @@ static struct model *random_model(uint64_t seed)
         fail(EXIT_MACHINE, "%s: %m", path);
     close(file);
     tiny_write(path, (int)(drawn_by(seed, 0) % SEED_MOST) + 1, CONTEXT, 1);
-    struct model *model = model_open(path); // mapped, so its name is no longer needed
+    struct model *model = model_open(path); // maps the file, whose name is then no longer needed
     unlink(path);
     return model;
 }
@@ -137,7 +137,7 @@ static void judge(const struct speaking *program, int count, uint64_t seed, json
     free(t.expected);
 }
 
-// The number of tokens of a shape.
+// The number of tokens in a shape's cache.
 static int tokens_of_shape(const char *word)
 {
     struct shape s;

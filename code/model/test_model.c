@@ -396,7 +396,7 @@ static void a_set_reaches_its_probability_and_has_equals_whole(void **state)
                                                        (token == 2 && cases[i].count == 2));
         free(l.weights);
     }
-    struct lottery flat = lottery_of(logits, FOUR, 100, 1); // nearly equal
+    struct lottery flat = lottery_of(logits, FOUR, 100, 1); // at temperature 100: nearly equal weights
     assert_true(fabs(flat.weights[0] / flat.kept - 0.25) < 0.01);
     free(flat.weights);
 }
@@ -487,8 +487,8 @@ static void the_program_prints_tokens(void **state)
     assert_int_equal(status, 2);
 }
 
-// Checks layer 0's queries of a token at place 0. There RoPE turns nothing: they are the weights times the normed
-// embedding.
+// Checks layer 0's queries of a token at position 0. There RoPE rotates nothing: they are the weights times the
+// normalised embedding.
 static void check_queries_of_the_first(int token, const double *head, int number)
 {
     float x[1024], weight[1024], row[1024];
@@ -569,7 +569,7 @@ static double surprise_of(const int *tokens, int from, int to)
         const double *at = logits + (size_t)(i - from) * words;
         double sum = 0;
         for (size_t k = 0; k < words; ++k)
-            sum += exp(at[k] - at[tokens[i + 1]]); // in the end 1 / p of the next token
+            sum += exp(at[k] - at[tokens[i + 1]]); // after the loop: 1 / p of the next token
         all += log(sum);
     }
     reference_close(r);
@@ -581,11 +581,11 @@ static void the_program_tells_perplexity_in_pieces_of_the_context(void **state)
 {
     (void)state;
     char words[700] = "";
-    for (int i = 0; i < 40; ++i) // each adds five tokens or six
+    for (int i = 0; i < 40; ++i) // each text has five tokens or six
         strcat(words, i % 3 ? " the xyz" : "Why is 12!");
     size_t count;
     int status, *tokens = tokens_of(model->tokens, words, strlen(words), &count);
-    assert_true(count > 160 && count < 320); // two pieces
+    assert_true(count > 160 && count < 320); // two pieces of --perplexity
     const double mean =
         (surprise_of(tokens, 0, 160) + surprise_of(tokens, 160, (int)count)) / (double)(count - 2);
     char *said = said_of(words, "--perplexity", &status);

@@ -58,8 +58,8 @@ spoke() {
     [[ $stderr =~ ^"talk: $1 tokens read, "[0-9.e+-]+" s each; $2 said, "[0-9.e+-]+" s each"$ ]]
 }
 
-# Logits of a prompt by tiles, and of the same one four tokens a step, are MOST apart at most. Both sum up the same
-# numbers in another order. What a rounded cache makes of that is at most 0.04 here.
+# The logits of a prompt that is run by tiles, and of the same prompt run in steps of four tokens, differ by at most
+# MOST. Both sum up the same numbers, in different orders. What a rounded cache makes of that is at most 0.04 here.
 alike() { # PROGRAM COUNT MOST
     "build/$1" "$LONGER" --logits "$(numbers "$2")" >"$BATS_TEST_TMPDIR/tiles" 2>"$BATS_TEST_TMPDIR/err"
     "build/$1" "$LONGER" --logits "$(numbers "$2")" --steps >"$BATS_TEST_TMPDIR/steps" 2>>"$BATS_TEST_TMPDIR/err"
@@ -127,7 +127,7 @@ drawn() {
     [ "$output" = "$2 drawn from $3 tokens, 0 wrong" ]
 }
 
-# The small models' logits have a standard deviation of about 20: a temperature of 8 makes them a language model's.
+# The small models' logits have a standard deviation of about 20: a temperature of 8 makes them like a language model's.
 @test "tokens are drawn as double precision draws them: of 49,152 tokens, of one, of all" {
     drawn "$WORDY" 100 3966 --temperature 8 --top-p 0.9 --seed 7
     drawn "$WORDY" 30 49152 --temperature 20 --seed 2147483647

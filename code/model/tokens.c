@@ -29,7 +29,7 @@ struct tokens {
     char *keys;                         // the keys of both tables, each with a NUL
     char symbols[BYTES][3];             // the letter of each byte, in UTF-8
     pcre2_code *words, *digits;
-    int unknown; // the token that stands for a byte without one
+    int unknown; // the token for bytes that have no token of their own
 };
 
 // GPT-2 writes bytes as visible letters: a byte that is a visible letter of Latin-1 is that letter, and all others are

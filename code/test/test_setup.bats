@@ -322,7 +322,7 @@ deps() { # MODE: runs deps; its standard output is left in out, its standard err
 @test "BUILD=dir works in a copy of the sources there, and leaves the checkout as it is" {
     local there=$BATS_TEST_TMPDIR/there
     copy_tree "$BATS_TEST_TMPDIR/shared"
-    if [ -d .toolkit ]; then # without a CUDA of the system's, it is the one in use
+    if [ -d .toolkit ]; then # the compiler that pip brought, in use where the system has no CUDA
         ln -s "$PWD/.toolkit" "$BATS_TEST_TMPDIR/shared/.toolkit"
     else
         mkdir "$BATS_TEST_TMPDIR/shared/.toolkit"

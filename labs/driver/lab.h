@@ -95,7 +95,7 @@ struct side {
     json_t *counts;                // evidence: for each counter's key its value
     json_t *counts_of;             // the simulator's counts, for each shape
     bool wrong;                    // some output was wrong
-    char *how;                     // how, at the first such shape; or NULL
+    char *how;                     // in which way, at the first shape with a wrong output; or NULL
     char *kind, *words, *sentence; // of the fault at which a film opens; or NULL
     char *fault;                   // the first complaint of the simulator, or NULL
     const char *faulty;            // the shape with that complaint
@@ -134,23 +134,22 @@ double budget_of(const char *shape); // checks.c
 
 void judge_resources(void);             // checks.c
 void judge_correctness(void);           // checks.c
-json_t *simulator_read(json_t *report); // evidence.c: counts for each launch, from a simulator's
-                                        // report
-const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate has
-                               // failed
-void show_evidence(void);      // evidence.c
-void judge_search(void);       // search.c
+json_t *simulator_read(json_t *report); // evidence.c: a simulator's report as counts for one launch
+// speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate has failed.
+const char *judge_speed(void);
+void show_evidence(void);              // evidence.c
+void judge_search(void);               // search.c
 int search_count(enum searched on);    // candidates until the elite, median over the seeds
 const char *search_broken(void);       // the first rule that the search broke; or NULL
 const char *nearby(const char *words); // fault.c: words whose paths are as the user would type them
-void explain_fault(int schedule); // fault.c: looks for the fault of the judged program; schedule 0:
-                                  // the first one
+// fault.c: looks for the fault of the judged program, with the warps in the order of a schedule (0: the first one).
+void explain_fault(int schedule);
 
 // Points of the sheet. got: earned by what can be judged here; open: for what cannot; total: of all items.
 struct score {
     double got, open, total;
 };
-void show_fault(void); // fault.c: the sentence, the simulator's words, and how to watch the fault
+void show_fault(void);                 // fault.c: its sentence, the simulator's words, how to watch it
 bool judge_sheet(struct score *score); // sheet.c: false if the lab has no sheet
 void show_next(void);                  // sheet.c: what to look at
 void remark_on_doubles(void);          // sheet.c
@@ -193,8 +192,8 @@ void wrap(const char *words, int used, int indent);
 // programs, and without what other columns tell.
 bool narrow(void);
 const char *mark(bool pass); // "ok" or "FAIL"
-const char *
-grouped(double value); // "12,345,678" for 12345678; "1.23" for a number below 100 that is not whole
+// "12,345,678" for 12345678; "1.23" for a number below 100 that is not whole.
+const char *grouped(double value);
 
 // ---- Clocks (clocks.c) --------------------------------------------------------------------------
 

@@ -214,7 +214,7 @@ END
     }
     made a 'a|b [x](javascript:f()) <b>*c*.cu' 1.00 1.02 1.04
     made b second.cu 0.98 1.01 1.03 # overlaps with the first
-    made c third.cu 0.90 0.95 0.99  # overlaps with the second, but not with the first, which leads the place
+    made c third.cu 0.90 0.95 0.99  # overlaps with the second, but not with the first, whose rank it would share
     run labs/grade --lab 10 --board "$BATS_TEST_TMPDIR"/{c,b,a}.json
     [[ ${lines[3]} == '| 1 | a\|b \[x\]\(javascript\:f\(\)\) &#60;b&#62;\*c\*.cu | 1.02 '* ]]
     [[ ${lines[4]} == "| 1 | second.cu | 1.01 "* ]]

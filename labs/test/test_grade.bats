@@ -53,10 +53,10 @@ print(hashlib.sha256(hashlib.sha256(sys.argv[1].encode()).digest()).hexdigest()[
 END
 }
 
-small() { lab_file=$small_file; } # for the rest of a test
+small() { lab_file=$small_file; } # a smaller sheet for the rest of a test
 short() { lab_file=$short_file; }
 
-# points NAME: of the last folder's gradebook.
+# points NAME: the submission's points in the last folder's gradebook.
 points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR/out/grades.csv"; }
 
 @test "the book's own program earns every point that there is without a GPU" {
@@ -124,7 +124,8 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     python3 -c 'import json, sys
 flag, = [f for f in json.load(open(sys.argv[1]))["flags"] if f.startswith("state between launches: ")]
 assert "tickets" in flag and "tile" in flag, flag' "$BATS_TEST_TMPDIR/r.json"
-    # The variables are managed; of one byte in a nameless namespace; of assembly; and constant, by a generic address.
+    # Four variables: one managed, one of a byte in a nameless namespace, one defined in assembly, one constant that is
+    # written by its generic address.
     sed -e 's/^__global__ void direct/namespace { __device__ unsigned char once[1]; }\n__managed__ unsigned both;\n__constant__ unsigned fixed;\n&/' \
         -e '/void direct/,$ s/^        attend.*/&\n    if (row == fixed) {\n        ++once[0], ++both;\n        asm volatile(".global .u32 kept; red.global.add.u32 [kept], 1;\\n"\n            "{ .reg .u64 a; mov.u64 a, fixed; cvta.const.u64 a, a; red.add.u32 [a], 1; }");\n    }/' \
         "$CHEATS/inline-ptx.cu" >"$BATS_TEST_TMPDIR/kept.cu"
@@ -209,7 +210,7 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
     [[ $output == *"What its kernels printed"*"CTA 0 has row 0 of 1024"*"CTA 15 has row 960 of 1024"*"85 / 85"* ]]
     [ "$(grep -c '850 / 850' <<<"$output")" -eq 1 ]
     grep -q '^      | .*points 850 / 850$' <<<"$output" # not on a line of the report's own
-    [[ $output != *"CTA 16 has"* ]] # of `small` only
+    [[ $output != *"CTA 16 has"* ]] # only the prints at `small` are shown
     grade "$CHEATS/prints-flood.cu"
     [ "$status" -eq 0 ]
     [[ $output == *" ..."*"85 / 85"* ]]
@@ -721,7 +722,7 @@ END
     [ "${lines[0]}" = "1 at a time, not 3: each may take 4.25 GiB, and 4.8 are free" ]
     echo "MemAvailable: 14000000 kB" >"$BATS_TEST_TMPDIR/meminfo"
     GRADE_MEMINFO=$BATS_TEST_TMPDIR/meminfo grade --jobs 3 --out "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/class"
-    [[ $output != *"at a time"* ]] || [[ $output == *"2 at a time, not 3"* ]] # unless a control group has less memory
+    [[ $output != *"at a time"* ]] || [[ $output == *"2 at a time, not 3"* ]] # "2 at a time" if a control group has less memory
 }
 
 @test "names are only names: spaces, quotes, newlines, dashes" {
@@ -887,7 +888,7 @@ END
         whys+=("$(grep '"why"' "$BATS_TEST_TMPDIR/r.json")")
     done
     [ "${shapes[0]}" = "${shapes[1]}" ]
-    [[ ${whys[0]} == *"0x"* ]] # with addresses, which the next line expects again
+    [[ ${whys[0]} == *"0x"* ]] # it has addresses, and the next line expects the same ones
     [ "${whys[0]}" = "${whys[1]}" ]
     [ "${shapes[0]}" != "${shapes[2]}" ]
     # What a report tells is drawn without the secret: it does not help to guess the secret.

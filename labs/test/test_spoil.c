@@ -17,7 +17,7 @@ static uint64_t writers[OUTPUTS];
 static uint16_t out[OUTPUTS], now[OUTPUTS];
 
 static struct made_up {
-    bool used[OF_EACH]; // for each of a CTA's executions
+    bool used[OF_EACH]; // whether each of a CTA's executions changes outputs
     bool shows_in_last; // only the last CTA's outputs change
     bool never_ends;    // a launch that is spoiled does not end
     bool differs;       // each launch has other outputs
@@ -166,11 +166,11 @@ static void queues_are_asked_by_half(void **state)
     (void)state;
     assert_true(orders(16, 16, false) == 1);
     assert_true(orders(16, 8, false) == 1);
-    assert_true(orders(16, 4, false) == 0); // each group of four distributes only its own
+    assert_true(orders(16, 4, false) == 0); // four queues: fewer than half of the CTAs ask each
     assert_true(orders(4, 4, false) == 1);
     assert_true(orders(4, 4, true) == 1. / 16);
     assert_true(orders(4, 2, false) == 0);
-    assert_true(orders(2, 2, false) == 1); // all CTAs that there are
+    assert_true(orders(2, 2, false) == 1); // one queue for both CTAs
     assert_true(orders(2, 1, false) == 0);
     assert_true(orders(1, 1, false) == 0);
 }

@@ -53,8 +53,8 @@ local function set_figure(el, content, caption)
 end
 
 -- The words at the end of a caption that has film="10", or film="10:NAME" for a bookmark: which of the films of
--- `make films` shows this at work. site/cut.lua turns them into a link. A kernel that the reader is to write has
--- none, since the book's film would show the solution.
+-- `make films` shows this at work. site/cut.lua turns them into a link. In the students' edition, a kernel that the
+-- reader is to write has instead the command for a film of their own: the book's film would show the solution.
 local function add_film(caption, el, book)
     local number, bookmark = (el.attributes.film or ""):match("^(%w+):?([%w-]*)$")
     if not el.attributes.film then

@@ -104,7 +104,7 @@ local function page_break(lines, i, width)
     return "\\cb"
 end
 
--- Sets, as one paragraph, chunks that a program lists one below the other; returns the index of the last.
+-- Sets references to chunks, one below the other in a program, as one paragraph; returns the index of the last.
 local function set_run(lines, i, out)
     local names, last = {}, i
     for j = i, #lines do

@@ -300,7 +300,7 @@ local function ladder(block)
     local function time(program)
         return (at .. "timing.p50_us"):format(program)
     end
-    local function number(expression) -- reports of wrong numbers come from the paragraph
+    local function number(expression) -- 0: a wrong reference, which is reported where the paragraph has it
         return tonumber((runs.evaluate(expression, "%.17g"))) or 0
     end
     local rungs, last, format = {}, nil, "half"
