@@ -420,7 +420,7 @@ void game_end(struct game *g)
                  g->asked);
         return;
     }
-    for (int s = 0; s < REPLAY_SETTINGS; ++s) { // of several equally good ones, one is enough
+    for (int s = 0; s < REPLAY_SETTINGS; ++s) { // of several equally good settings, one is enough
         if (!g->asked_for[s] || g->landscape->verdict[s] != SETTING_TIMED ||
             g->landscape->score[s] > g->best)
             continue;

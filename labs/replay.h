@@ -78,12 +78,13 @@ int random_count(const struct landscape *l, uint64_t seed);
 struct children {
     int parent[REPLAY_KNOBS];
     int count;
-    bool value[REPLAY_KNOBS][4]; // which values occurred
+    bool value[REPLAY_KNOBS][4]; // which values occurred in children
     bool several;                // whether a child had several changes
     char wrong[160];             // the first rule that they break; empty: none
-    bool late;                   // their time was up
+    bool late;                   // the time for them was up
 };
-extern const char *const replay_parents[]; // whose children are checked; NULL after the last
+// Settings whose children are checked; NULL after the last.
+extern const char *const replay_parents[];
 
 // Reads the lines `child KNOBS` from a pipe, for so many seconds.
 void children_read(struct children *c, const char *parent, int from, int seconds);

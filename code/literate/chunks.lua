@@ -225,7 +225,7 @@ local function add_chunk(book, chapter, block, part)
     table.insert(chunk.parts, part)
 end
 
--- Complains about a part with `.later` that is no chunk, or that has a starter in a lab: what a lab asks for
+-- Complains about a part with `.later` that is not a chunk, or that has a starter in a lab: what a lab asks for
 -- must be printed where the chapter explains it.
 local function check_later(book, part)
     local chunk = part.owner

@@ -46,7 +46,7 @@ local STAGES = "chapters/stages.tsv"
 local SETTINGS = {
     rows = true, columns = true, fmt = true, scale = true, before = true, after = true, lab = true,
 }
-local LABELS = { ["1x8x512"] = "`mission`, B = 1" } -- words whose label is another than themselves
+local LABELS = { ["1x8x512"] = "`mission`, B = 1" } -- words with a label other than themselves
 local OPERATORS = { ["+"] = true, ["-"] = true, ["*"] = true, ["/"] = true }
 local REFERENCE = "^[%w_.-]+/[%w_.-]+:%S"
 local NAME = "{(%a[^{}]*)}"

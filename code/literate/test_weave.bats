@@ -152,7 +152,7 @@ EOF
     grep -q '⟨Launch a quarter of the threads⟩ *≡ *2\.2$' "$made/build/book.txt"
     tr -s ' \n' ' ' < "$made/build/book.txt" | grep -qE 'Replaces ⟨Launch⟩ of chapter 1 \(p\. [0-9]+\): 1 line added, 1 removed · whole on p\. A[0-9]+'
     [ "$(cat "$made"/build/{book,programs}.txt | grep -c 'scale<<<1, TILE>>>')" -eq 2 ]
-    [ "$(grep -c 'scale<<<4, TILE>>>' "$made/build/book.txt")" -eq 2 ] # in chapter 1, and as a removed line
+    [ "$(grep -c 'scale<<<4, TILE>>>' "$made/build/book.txt")" -eq 2 ] # once in chapter 1, once as a removed line
 }
 
 @test "a guess is asked for in one box, and told in another" {
@@ -229,7 +229,8 @@ EOF
     run -1 grep -nE ' src="[^d][^"]*"' "$html"
     grep -q '<math display="block"' "$html"
     grep -q 'src="data:image/svg+xml,' "$html"
-    grep -q 'alt="A grid of cells, and an arrow to a &lt;key&gt; tile"' "$html" # not the caption, which follows
+    # A picture's own description, not its caption, which follows.
+    grep -q 'alt="A grid of cells, and an arrow to a &lt;key&gt; tile"' "$html"
     grep -q 'alt="a figure without a description: its caption follows"' "$html"
     grep -q 'prefers-color-scheme: dark' "$html"
     grep -qF $'95\xc2\xa0%' "$html"

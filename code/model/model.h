@@ -67,7 +67,7 @@ struct tensor {
 // The tensor of this name. Ends the program unless it is there with the shape [rows][columns]; a row's columns follow
 // one another in memory.
 struct tensor gguf_tensor(const struct gguf *file, const char *name, int rows, int columns);
-size_t gguf_tensors(const struct gguf *file); // how many there are
+size_t gguf_tensors(const struct gguf *file); // how many tensors the file has
 
 // Dequantises a row to floats.
 void tensor_row(const struct tensor *tensor, int row, float *to);
@@ -130,7 +130,7 @@ struct model {
     struct tokens *tokens;
     struct chat chat;
     int layers, width, heads, key_heads, inner, words, context; // words: how many tokens exist
-    double rope_base, epsilon;                                  // epsilon: of the norms
+    double rope_base, epsilon; // epsilon: added under the root of each norm
     struct tensor embedding; // [words][width]; they are the weights of the logits, too
     struct tensor output_norm;
     struct layer *layer;
@@ -208,7 +208,8 @@ void tiny_write(const char *path, int seed, int context, int least);
 // A program that runs a model on a device, with the functions that the lab calls.
 struct speaking {
     const char *name, *source_hash, *git_commit;
-    void *(*open)(const struct model *model); // with an empty cache
+    // Makes a run of the model, with an empty cache; the result is `of` for next() and draw().
+    void *(*open)(const struct model *model);
     // Reads tokens that follow those that were read, and gives the logits after the last. answers: in the way in which
     // a token of an answer is read; `count` is then 1.
     void (*next)(void *of, const int *tokens, int count, bool answers, float *logits);

@@ -98,7 +98,7 @@ static void known_texts_have_known_tokens(void **state)
     EXPECT("the is!", of_byte('t'), of_byte('h'), of_byte('e'), FIRST_MERGE + 4, of_byte('!'));
     EXPECT("\n the", of_byte('\n'), FIRST_MERGE + 2);
     EXPECT("\xc3\xa9", of_byte(0xc3), of_byte(0xa9));
-    EXPECT("a\x7f", of_byte('a'), 0); // a byte without a token
+    EXPECT("a\x7f", of_byte('a'), 0); // 0x7f has no token; 0 stands for it
     // Names of special tokens are text like any other.
     EXPECT("<|im_end|>", of_byte('<'), of_byte('|'), of_byte('i'), of_byte('m'), of_byte('_'),
            of_byte('e'), of_byte('n'), of_byte('d'), of_byte('|'), of_byte('>'));
@@ -176,7 +176,7 @@ static void a_question_is_put_as_the_template_says(void **state)
     int special = 0;
     for (size_t i = 0; i < count; ++i)
         special += got[i] < FIRST_BYTE;
-    assert_int_equal(special, 5); // those of the template: what the user types makes none
+    assert_int_equal(special, 5); // special tokens of the template: what the user types makes none
     free(got);
     got = chat_question(&model->chat, model->tokens, false, " a", &count);
     assert_string_equal(spelled(got, count),
@@ -231,12 +231,13 @@ static void a_number_that_is_not_finite_is_seen_in_each_format(void **state)
     const struct tensor eight = {QUANT_Q8_0, 2, QUANT_BLOCK, q8, Q8_0_BYTES},
                         four = {QUANT_Q4_1, 2, QUANT_BLOCK, q4, Q4_1_BYTES},
                         single = {QUANT_F32, 1, 2, (const uint8_t *)floats, sizeof floats};
-    memset(q8 + 2, 0xff, QUANT_BLOCK); // of the numbers, not of the scales, every pattern is finite
+    // Every bit pattern of a number is finite, but not of a scale.
+    memset(q8 + 2, 0xff, QUANT_BLOCK);
     memset(q4 + 4, 0xff, QUANT_BLOCK / 2);
     assert_true(tensor_is_finite(&eight) && tensor_is_finite(&four) && tensor_is_finite(&single));
     q8[Q8_0_BYTES + 1] = 0x7c; // infinite: the scale of the second block
     assert_false(tensor_is_finite(&eight));
-    q4[Q4_1_BYTES + 3] = 0xfe; // NaN: its offset
+    q4[Q4_1_BYTES + 3] = 0xfe; // NaN: the offset m of the second block
     assert_false(tensor_is_finite(&four));
     floats[1] = -INFINITY;
     assert_false(tensor_is_finite(&single));
@@ -415,7 +416,8 @@ static void random_bits_draw_each_token_for_its_part(void **state)
         for (int token = 0; token < FOUR; ++token)
             assert_int_equal(lottery_fits(&l, random, token, 1e-6), token == drawn[i]);
     }
-    assert_true(lottery_fits(&l, UINT64_C(1) << 61, 0, 1e-6)); // at the border of two parts
+    // At the border between the parts of tokens 0 and 1, either fits.
+    assert_true(lottery_fits(&l, UINT64_C(1) << 61, 0, 1e-6));
     assert_true(lottery_fits(&l, UINT64_C(1) << 61, 1, 1e-6));
     free(l.weights);
     const struct sampling greedy = {0, 1, 0}, cold = {0.01, 1, 7};
@@ -721,10 +723,11 @@ static const struct {
 } damages[] = {
     {"", 0, BYTES_OF("GGUX"), "no GGUF: it does not begin"},
     {"GGUF", 0, BYTES_OF("\2\0\0\0"), "GGUF of version 2; 3 is read"},
-    {"GGUF", 0, BYTES_OF("\0\0\0\3"), "GGUF of version 50331648"}, // big endian
+    {"GGUF", 0, BYTES_OF("\0\0\0\3"), "GGUF of version 50331648"}, // a version number in big endian
     {"GGUF", 4, BYTES_OF("\xff\xff\xff\xff\xff\xff\xff\xff"), "the number of tensors"},
     {"GGUF", 4, BYTES_OF("\x15\0"), "tensor 21 of 21"},
-    {"GGUF", 4, BYTES_OF("\x13\0"), "\"token_embd.weight\""}, // one too few: data begin too early
+    // One tensor too few: data begin too early.
+    {"GGUF", 4, BYTES_OF("\x13\0"), "\"token_embd.weight\""},
     {"GGUF", 12, BYTES_OF("\xff\xff\xff\xff"), "the number of values"},
     {"GGUF", 12, BYTES_OF("\x17\0\0\0"), "tensor 1 of 20"}, // one value too many: it is read as one
     {"GGUF", 12, BYTES_OF("\0\0\0\0"), "tensor 1 of 20"},

@@ -126,7 +126,7 @@ ring_cells() { # KIND
     chapter=chapters/15-registers.md program=code/ch15_registers.cu
     MMA_M=$(expression 'constexpr int MMA_M = ' ',')
     bare() { sed 's/F\.//g'; } # members of F are shell variables here
-    parts=$(expression 'int part = ' ';' | sort -u | bare) # the same in the loop and in merge()
+    parts=$(expression 'int part = ' ';' | sort -u | bare) # the same expression in the loop and in merge()
     keys=$(expression 'int first = part' ';' | bare)
     rows=$(sed -n '/int first_row = blockIdx.x/,/;/p' "$program" | sed '1d; s/;//' | bare)
     for form in WIDE SPLIT; do
@@ -227,7 +227,8 @@ END
     chapter=chapters/21-cache.md program=code/ch21_decode.cu
     GRANULE=$(expression 'constexpr int GRANULE = ' ';')
     figure fig:ch21-pages >"$BATS_TEST_TMPDIR/figure"
-    [ "$(expression 'int page = token >> ' ';')" = '(31 - __clz(args.page))' ] # a page's logarithm; 5 here
+    # The logarithm to base 2 of a page's size in tokens; 5 here.
+    [ "$(expression 'int page = token >> ' ';')" = '(31 - __clz(args.page))' ]
     in_page=$(expression 'int in_page = ' ';')
     in_page=${in_page//args.page/32}
     for sequence in 0 1; do
@@ -280,7 +281,8 @@ END
     } >"$BATS_TEST_TMPDIR/lane.c"
     cc -std=c11 -Wall -Werror -o "$BATS_TEST_TMPDIR/lane" "$BATS_TEST_TMPDIR/lane.c"
     "$BATS_TEST_TMPDIR/lane" >"$BATS_TEST_TMPDIR/words"
-    [ "$(cut -d' ' -f2 "$BATS_TEST_TMPDIR/words" | sort | uniq -c | xargs)" = "8 f0" ] # keys 4 to 7
+    # Each of the 8 words has keys 4 to 7.
+    [ "$(cut -d' ' -f2 "$BATS_TEST_TMPDIR/words" | sort | uniq -c | xargs)" = "8 f0" ]
     cut -d' ' -f1 "$BATS_TEST_TMPDIR/words" | paste -sd, >"$BATS_TEST_TMPDIR/expected"
     sed -nE 's/.*foreach .word.*d in \{([0-9]+\/[0-9]+\/[^}]*)\}.*/\1/p' "$BATS_TEST_TMPDIR/figure" |
         diff "$BATS_TEST_TMPDIR/expected" -

@@ -303,7 +303,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
 @test "every chapter's program is right in the simulator, ragged lengths too" {
     local program shapes
     for program in $(programs); do
-        grep -qs workbench_main "code/$program.cu" || continue # no kernel, or not of attention
+        grep -qs workbench_main "code/$program.cu" || continue # has no kernel of attention
         shapes=small,1x1x1,1x1x33,1x1x239
         if grep -q launch_cache "code/$program.cu"; then shapes=1x2x512q4p16,1x1x1q1p16,1x1x33q4p16,2x2x239q4p32r1; fi
         if grep -q launch_prompt "code/$program.cu"; then shapes=1x2x512q4p16s8,1x1x33q4p16s33,2x2x239q4p32s40d128r1; fi

@@ -177,6 +177,6 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
                 -o "$BATS_TEST_TMPDIR/$arch"
         done
         run cmp -l "$BATS_TEST_TMPDIR"/{89,90}
-        [[ "$output" =~ ^\ *[0-9]+\ 131\ 132$ ]] # 89 and 90, in octal
+        [[ "$output" =~ ^\ *[0-9]+\ 131\ 132$ ]] # the bytes 89 and 90, in octal
     done
 }

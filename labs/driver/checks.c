@@ -99,7 +99,7 @@ void judge_resources(void)
 
 static void show_faults(json_t *faults)
 {
-    enum { SHOWN = 3 }; // often the first fault has caused the others
+    enum { SHOWN = 3 }; // shown faults: often the first has caused the others
     size_t count = json_array_size(faults);
     for (size_t i = 0; i < count && i < SHOWN; ++i)
         wrap(nearby(json_string_value(json_array_get(faults, i))), printf("    "), 6);

@@ -289,7 +289,7 @@ static void make_film(void)
 }
 
 // Shows what the kernel has printed, as far as it was kept; control characters, and other bytes
-// that are no text, appear as "?".
+// that are not text, appear as "?".
 static void show_printed(void)
 {
     if (!after.printed)

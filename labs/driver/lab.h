@@ -96,15 +96,15 @@ struct side {
     json_t *counts_of;             // the simulator's counts, for each shape
     bool wrong;                    // some output was wrong
     char *how;                     // in which way, at the first shape with a wrong output; or NULL
-    char *kind, *words, *sentence; // of the fault at which a film opens; or NULL
+    char *kind, *words, *sentence; // about the fault at which a film opens, or NULL
     char *fault;                   // the first complaint of the simulator, or NULL
     const char *faulty;            // the shape with that complaint
     char *printed; // what the program printed on stdout, at the first shape where it printed
                    // anything; or NULL
-    const char *printed_at;    // that shape
+    const char *printed_at;    // the shape at which it printed that
     size_t printed_bytes;      // bytes that it printed there; `printed` may be only their beginning
     char *stopped;             // why it gave no outputs, if neither `how` nor `fault` says; or NULL
-    const char *hash, *commit; // as compiled into it
+    const char *hash, *commit; // of its source, as compiled into it
 };
 extern struct side before, after; // before.name is NULL in a lab that compares with no program
 // The folder for working files, the chart and the record: build/labNN; for a student's NAME.cu,
@@ -112,7 +112,7 @@ extern struct side before, after; // before.name is NULL in a lab that compares 
 extern char *folder;
 extern bool on_gpu;
 extern json_t *record;     // the record that will be written
-extern json_t *gates_said; // its "gates"
+extern json_t *gates_said; // the record's "gates"
 extern int gates_failed;
 
 // Adds a gate to the record; takes over `value`. The caller prints the gate's line.
@@ -166,8 +166,8 @@ double resource(const struct side *side, const struct resource *resource, bool i
 // ---- Nsight Compute (ncu.c) ---------------------------------------------------------------------
 
 struct counter {
-    const char *key;   // in the record
-    const char *title; // in the report
+    const char *key;   // its name in the record
+    const char *title; // its title in the report
 };
 extern const struct counter ncu_counters[]; // the last one is {NULL, NULL}
 

@@ -20,8 +20,8 @@ static int faster(const void *a, const void *b)
                                 : strcmp(x->name, y->name);
 }
 
-// Gives ranks. The first kernel whose interval does not overlap with that of a place's first begins
-// the next place.
+// Gives ranks. A kernel whose interval does not overlap with that of the first kernel of a rank
+// begins the next rank.
 static void give_ranks(struct place places[], int count)
 {
     int first = 0;

@@ -252,8 +252,8 @@ void built_keep(const struct submission *s, const char *path)
         fwrite(program, 1, bytes, file);
         if (fclose(file) == 0) {
             memcpy(entry, SHA256Data((uint8_t *)entry + at, size - at, hex), at);
-            if (file_write(path, entry, size, why,
-                           sizeof why)) // if that fails, the next grading compiles the text again
+            // If that fails, the next grading compiles the text again.
+            if (file_write(path, entry, size, why, sizeof why))
                 make_room();
         }
     }

@@ -30,7 +30,7 @@ void hash_sheet(SHA2_CTX *hash, const struct sheet *s)
         hash_bytes(hash, source.text, source.bytes);
         free(source.text);
     }
-    if (s->model) { // it judges, too
+    if (s->model) { // the lab's program judges, too, so its hash is included
         size_t bytes = 0;
         char *program = read_file(text("%s/build/%s", root, s->program), &bytes);
         if (!program)

@@ -322,9 +322,8 @@ static void make_memory(const struct run_request *r)
     for (const char *next; from < end && reply.verdict == DONE; from = next) {
         next = memchr(from, '\n', (size_t)(end - from));
         next = next ? next + 1 : end;
-        const char *wrong = strncmp(from, "memory ", 7) == 0 ? step_memory(from + 7)
-                                                             : NULL; // sscanf reads up to the next
-                                                                     // blank
+        // The line has no NUL at its end: sscanf() in step_memory() stops at a blank.
+        const char *wrong = strncmp(from, "memory ", 7) == 0 ? step_memory(from + 7) : NULL;
         if (wrong)
             refuse(wrong);
     }
@@ -526,9 +525,8 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
     for (int i = 0; i < r->sets && i < NOTED_MOST && reply.verdict == DONE; ++i) {
         const char *from = inputs + (size_t)i * input_bytes(&r->shape);
         if (i > 0)
-            set_fill(r, from,
-                     &set); // all sets use the same addresses: an address that differs depends on
-                            // the inputs
+            // All sets use the same addresses: an address that differs depends on the inputs.
+            set_fill(r, from, &set);
         else if (!set_make(r, from, scratch, &set))
             return;
         if (i == 0) {

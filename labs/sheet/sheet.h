@@ -60,7 +60,7 @@ enum { ITEMS_MAX = 32, SHEET_SHAPES_MAX = 4 };
 struct item {
     const char *name, *shape, *words; // shape, words: NULL if the sheet has none
     struct limit limit;
-    double full; // of speed: the ratio from which on it pays all points; otherwise NaN
+    double full; // of the item `speed`: the ratio from which on it pays all points; of others NaN
     double from; // of an aim: the count of the program before; NaN: no aim
     int points;
 };

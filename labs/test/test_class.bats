@@ -83,7 +83,7 @@ assert (row["first"], row["second"]) == ("anna.cu", "ben.cu"), row
 assert int(row["percent"]) >= 90 and int(row["fingerprints"]) >= 8, row
 lines = open(sys.argv[2] + "/ben.cu").read().split("\n")
 first, last = map(int, row["of the second"].split("-"))
-assert 1 < first <= last < len(lines), row # the helper, below the line with the error
+assert 1 < first <= last < len(lines), row # the helper's lines are below the line with the error
 END
 }
 
@@ -101,7 +101,7 @@ row, = csv.DictReader(open(sys.argv[1]))
 lines = open(sys.argv[2]).read().split("\n")
 assert int(row["percent"]) >= 90, row
 last = int(row["of the second"].split("-")[1])
-assert lines[last - 1] == "IT", row # the line that uses it
+assert lines[last - 1] == "IT", row # the line that uses the helper
 END
     [ "$(column flags | grep -v ' $')" = "henry.cu host code that reaches outside: fopen" ]
 }

@@ -502,7 +502,7 @@ result = json.load(open(sys.argv[1]))
 cases = [c["pass"] for c in result["cases"] if c["item"] == "hidden"]
 assert 0 < sum(cases) < len(cases), cases
 keys = [int(c["shape"].split("x")[2]) for c in result["cases"] if c["shape"] != "small"]
-assert len(cases) == 18 and max(keys) == 512, keys # the longest case of this sheet
+assert len(cases) == 18 and max(keys) == 512, keys # 512: the longest case of this sheet
 earned = {i["name"]: i["points"] for i in result["items"]}
 assert earned["hidden"] == round(20 * sum(cases) / len(cases), 1), earned
 races = [c["pass"] for c in result["cases"] if c["item"] == "races"]
@@ -514,7 +514,8 @@ END
 
 @test "too many barriers lose the points for them: the count is the simulator's, and exact" {
     sed 's/^        score(t, warp);/        __syncthreads();\n&/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/more.cu"
-    sed 's/"limit": 2000/"limit": 1536/' "$short_file" >"$BATS_TEST_TMPDIR/lab.json" # the book's count
+    # 1536: the count of the book's program
+    sed 's/"limit": 2000/"limit": 1536/' "$short_file" >"$BATS_TEST_TMPDIR/lab.json"
     lab_file=$BATS_TEST_TMPDIR/lab.json
     [ "$(lost code/ch04_cp_async.cu)" = "" ]
     [ "$(lost "$BATS_TEST_TMPDIR/more.cu")" = "barriers" ]
@@ -789,7 +790,7 @@ END
     done
     echo "int main(void) { return 0 }" >"$folder/s3.cu"
     cp code/ch04_cp_async.cu "$folder/s4.cu"
-    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # two items, so that it takes seconds
+    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # a sheet with two items, so that grading takes seconds
 import json, sys
 lab = json.load(open(sys.argv[1]))
 lab["points"] = [dict(p, points=70) if p["name"] == "correct" else dict(p, points=30)
@@ -922,7 +923,7 @@ for path in sys.argv[1:]:
         assert item["points"] == item["max"] and result["score"] == result["total"], path
     elif what in ("starter", "gpu-tires"):
         assert not speed and result["score"] == 0, path
-    else: # the stage before, or a part of it
+    else: # the program of the stage before, or a part of it
         assert result["score"] < result["total"], path
 END
 }

@@ -64,7 +64,8 @@ static struct noticed spoil_of(struct made_up as, const uint8_t of_each[OF_EACH]
     made_up = as;
     for (uint64_t i = 0; i < DRAWS; ++i)
         e.drawn[i] = 1000 * i + 7;
-    for (uint64_t i = 0; i < CTAS * OF_EACH; ++i) // each CTA runs its first, then each its second
+    // First each CTA's first execution, then each CTA's second.
+    for (uint64_t i = 0; i < CTAS * OF_EACH; ++i)
         executions[i] = (struct execution){.cta = i % CTAS};
     for (int i = 0; i < CTAS * OF_EACH && of_each; ++i)
         changes[i] = of_each[i / CTAS];

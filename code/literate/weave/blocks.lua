@@ -163,7 +163,7 @@ end
 -- gets narrower than its longest word. Of two tables with as many lines, the one whose cells have fewer lines
 -- counts as shorter.
 local MOST_MOVED = 12
-local CELL = 0.01 -- what a line of a cell counts, compared with a line of the table
+local CELL = 0.01 -- weight of a line of a cell; a line of the table weighs 1
 local function column_widths(rows)
     local width, widest, least, total = {}, {}, {}, 0
     for _, row in ipairs(rows) do
