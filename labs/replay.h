@@ -14,7 +14,7 @@
 enum {
     REPLAY_KNOBS = 8,
     REPLAY_SETTINGS = 4608, // of which 2880 are valid
-    // questions that a search may ask; also its count if it misses the elite.
+    // Questions that a search may ask; also its count if it misses the elite.
     REPLAY_MOST = 300,
     REPLAY_SEEDS = 10, // searches on the journal
     REPLAY_DRAWN = 40, // searches on drawn landscapes

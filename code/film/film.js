@@ -484,7 +484,7 @@ function scrollSource(to) {
 // whole number. It is measured at the start, and again when the window changes.
 function measureSource() {
   const box = $("source");
-  // otherwise the position before scrolling would be measured.
+  // Scrolls first: otherwise the position before scrolling would be measured.
   if (view.scrolling) box.scrollTop = view.scrolled;
   const pitch = view.rows.at(-1).getBoundingClientRect().height;
   Object.assign(view, { pitch, height: box.clientHeight, scrolled: box.scrollTop });
@@ -516,7 +516,7 @@ function readColours() {
   view.colours = Object.fromEntries(["line", "bad", "mark", "paper"].map((name) => [name, style.getPropertyValue("--" + name).trim()]));
 }
 
-// Draws a tile with the places that lanes touch; a click on a place shows who wrote it.
+// Draws a tile with the elements that lanes touch; a click on an element shows who wrote it.
 function tileMap(tile, spots) {
   const { columns, rows } = tileShape(tile), cell = Math.max(3, Math.min(16, Math.floor(520 / columns)));
   const canvas = element("canvas", { width: columns * cell + 1, height: rows * cell + 1 });

@@ -28,7 +28,7 @@
 --          later if the book prints it after the chapters, changes if its chapter shows what differs
 -- variant  kind = "starter" | "mutant" | "answer", chunk (which it replaces), chapter, name, breaks, title,
 --          shapes (at which its bug shows, if shapes= names some), only (the program, if only= names one),
---          define (a macro and its value, defined before the program, if it shows only with that),
+--          define (a macro and its value, defined before the program, if its bug shows only with that),
 --          parts (one), uses, programs (those of its own chapter, or `only`, that take the chunk), attributes
 --
 -- A chapter with a lab that gives points has a sheet; sheets.lua describes it.

@@ -155,7 +155,7 @@ function figures.included(source)
         BORDER, source.pdf)
 end
 
--- An SVG as an image with its own names, which cannot clash with names of the page.
+-- An SVG as an image of its own, so that its ids cannot clash with ids of the page.
 function figures.image(svg, alt, width)
     local data = svg:gsub("^<%?xml.-%?>%s*", ""):gsub("\n", " "):gsub("[%%#<>\"'?&]", function(char)
         return string.format("%%%02X", char:byte())

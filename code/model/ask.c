@@ -1,4 +1,4 @@
-// ask.c: asks a model in double precision on the CPU, a fifth of a second a token.
+// ask.c: asks a model in double precision on the CPU, which takes a fifth of a second for each token.
 //   ask FILE QUESTION [--most N]   its answer: after each token the likeliest one; at most N
 //   ask FILE --logits TOKENS       the logits that follow these tokens, a line each; TOKENS: their numbers, "1 42 7"
 //   ask FILE --drawn PLACE         checks that tokens were drawn as their random numbers say. Standard input: the

@@ -1,5 +1,6 @@
 // lab.c: what lab 23 asks of a program that runs a model: to read a text, to read one token more as it does in an
-// answer, and to draw tokens. All of it is held to double precision, on a random model whose cache is rounded, too.
+// answer, and to draw tokens. All of it is compared with double precision, on a random model whose cache is rounded,
+// too.
 #include "model.h"
 
 #include "host/host.h"
@@ -17,7 +18,7 @@ enum { CONTEXT = 200, DRAWS = 24, SEED_MOST = 1 << 30 };
 // attention's output are rounded to half, and a cache that is rounded makes that larger: 0.0033 was the largest of 156
 // texts and answers.
 static const double MOST = 0.006;
-// By how much the sum of the weights before a drawn token may be wrong, as a part of all (code/model/ask.c).
+// By how much the sum of the weights before a drawn token may be wrong, as a share of all weights (code/model/ask.c).
 static const double SLACK = 2e-6;
 static const double NOT_FINITE = 1e9; // an error in a record, which has no NaN
 

@@ -131,7 +131,7 @@ struct model {
     struct chat chat;
     int layers, width, heads, key_heads, inner, words, context; // words: how many tokens exist
     double rope_base, epsilon; // epsilon: added under the root of each norm
-    struct tensor embedding; // [words][width]; they are the weights of the logits, too
+    struct tensor embedding;   // [words][width]; they are the weights of the logits, too
     struct tensor output_norm;
     struct layer *layer;
 };
@@ -199,7 +199,7 @@ int sampled(const double *logits, int words, const struct sampling *sampling, in
 
 // ---- A small model (tiny.c) ---------------------------------------------------------------------
 
-// Writes a random model of two layers that reads `context` tokens. It has 282 tokens, or as many as `least`.
+// Writes a random model of two layers that reads `context` tokens. It has 282 tokens, or `least` if that is more.
 enum { TINY_WORDS_MOST = 1 << 16 };
 void tiny_write(const char *path, int seed, int context, int least);
 
@@ -219,8 +219,8 @@ struct speaking {
 };
 // Whether the lab runs the program: it then gives --shapes, as to the programs of other chapters.
 bool lab_asks(int argc, char **argv);
-// Runs the program on small random models, a model for each seed, and holds it to the reference; a shape is the model's
-// cache, 1x2xNq3p64, with N tokens. Exit status 1: something was wrong.
+// Runs the program on small random models, a model for each seed, and compares it with the reference; a shape is the
+// model's cache, 1x2xNq3p64, with N tokens. Exit status 1: something was wrong.
 int lab_answer(int argc, char **argv, const struct speaking *program);
 
 #ifdef __cplusplus

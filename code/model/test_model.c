@@ -39,7 +39,7 @@ static int set_up(void **state)
     folder = text("%s", mkdtemp(place));
     tiny_path = text("%s/tiny.gguf", folder);
     damaged_path = text("%s/damaged.gguf", folder);
-    // build/tests/code/model/test_model
+    // This program is build/tests/code/model/test_model.
     char *tool = text("%s/../../../tiny-model", own_folder());
     char *const command[] = {tool, tiny_path, NULL};
     if (run(command, NULL, 60, true).status != 0)
@@ -397,7 +397,8 @@ static void a_set_reaches_its_probability_and_has_equals_whole(void **state)
                                                        (token == 2 && cases[i].count == 2));
         free(l.weights);
     }
-    struct lottery flat = lottery_of(logits, FOUR, 100, 1); // at temperature 100: nearly equal weights
+    struct lottery flat =
+        lottery_of(logits, FOUR, 100, 1); // at temperature 100: nearly equal weights
     assert_true(fabs(flat.weights[0] / flat.kept - 0.25) < 0.01);
     free(flat.weights);
 }
@@ -431,7 +432,7 @@ static void the_program_answers(void **state)
     struct output ended = asked("the", "--most", "3");
     assert_int_equal(ended.status, 0);
     assert_string_equal(ended.err, "");
-    // The library's functions generate the same three tokens.
+    // The functions of model.h generate the same three tokens.
     size_t count, length = 0;
     char answer[64];
     int *tokens = chat_question(&model->chat, model->tokens, true, "the", &count);

@@ -44,8 +44,8 @@ bytes() {
 
 # held PROGRAM COUNT MOST [OPTION]: the logits that follow COUNT tokens differ from the reference's by at most MOST.
 # Measured: with one token, whose attention is its own value, only products and norms differ, by 0.00001. With more,
-# queries, P and attention's output are rounded to half: 0.08. Errors make more: a cache that is not rounded 1.7, a
-# product's vector in one half instead of two 0.2, the wrong pairs of columns in RoPE 20.
+# queries, P and attention's output are rounded to half: 0.08. Errors make the difference larger: a cache that is not
+# rounded 1.7, a product's vector in one half instead of two 0.2, the wrong pairs of columns in RoPE 20.
 held() {
     run code/model/check "build/$1" "$TINY" "$(numbers "$2")" "$3" "${@:4}"
     echo "$1, $2 tokens: $output"
@@ -53,7 +53,7 @@ held() {
     [[ $output =~ ^"apart by 0.0"[0-9]+", 0.0"[0-9]+" on average"$ ]]
 }
 
-# spoke READ SAID: the line after an answer has these numbers of tokens; its times may be any.
+# spoke READ SAID: the line after an answer reports READ tokens read and SAID tokens said; its times may be any.
 spoke() {
     [[ $stderr =~ ^"talk: $1 tokens read, "[0-9.e+-]+" s each; $2 said, "[0-9.e+-]+" s each"$ ]]
 }

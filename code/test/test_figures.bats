@@ -205,7 +205,7 @@ END
     figure fig:ch18-four >"$BATS_TEST_TMPDIR/figure"
     grep -oE '[0-9]+/[0-9]+/[0-9]+/p2?/\{\+?=\}/[0-9]+' "$BATS_TEST_TMPDIR/figure" >"$BATS_TEST_TMPDIR/tiles"
     cut -d/ -f1,4,5 "$BATS_TEST_TMPDIR/tiles" | diff "$BATS_TEST_TMPDIR/expected" -
-    # No bar of a register begins before the register's last bar has ended.
+    # No bar of a register begins before the register's previous bar has ended.
     awk -F/ '{ bad = bad || $2 + 10 < until[$4] || $3 < part; until[$4] = $3 + 11; part = $6 }
         END { exit bad || NR != 4 }' "$BATS_TEST_TMPDIR/tiles"
     BLOCK_N=$(expression 'constexpr int BLOCK_N = ' ';')

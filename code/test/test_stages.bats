@@ -64,7 +64,7 @@ at_most() { # BEFORE AFTER NAME LIMIT
     same_bits ch10_swizzle ch10_six_ctas
 }
 
-# The polynomial is off by 1.1e-4 at most, which is less than half a unit in a half's last place.
+# The polynomial is off by 1.1e-4 at most, less than half a unit in the last place of half precision.
 @test "chapter 11 agrees with chapter 10 as far as its polynomial can" {
     at_most ch10_swizzle ch11_fast_exp max_abs 3.2e-3
     run -1 same_bits ch10_swizzle ch11_fast_exp
@@ -81,7 +81,7 @@ at_most() { # BEFORE AFTER NAME LIMIT
     same_bits ch10_swizzle ch13_warp_specialised
 }
 
-# P is rounded relative to another number than the maximum, and the sums have another order.
+# P is rounded relative to a number other than the maximum, and the sums are added in another order.
 @test "chapter 15 agrees with chapter 10 as far as probabilities in half can, by turns and without" {
     at_most ch10_swizzle ch15_registers max_abs 3.2e-3
     same_bits ch15_registers ch15_turns
@@ -165,7 +165,7 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
     [[ "$output" != *"wgmma"* ]]
 }
 
-# Made from sm_89's PTX, sm_90's machine code takes no further reading of the source by the compiler.
+# The build makes sm_90's machine code from sm_89's PTX, so that the compiler reads the source once less.
 # The two cubins differ in one byte, where their notes name the architecture of the PTX.
 @test "machine code for sm_90 is the same from sm_89's PTX as from the source" {
     local name arch

@@ -231,7 +231,8 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         (output.status == EXIT_MACHINE && json_array_size(faults) == 0))
         fail(output.status == EXIT_USAGE ? EXIT_USAGE : EXIT_MACHINE, "%s", last_line(output.err));
     int passed = 0, total = json_array_size(checks);
-    double worst = 0, closest = 0; // closest: largest error relative to one with P in E4M3, if known
+    double worst = 0,
+           closest = 0; // closest: largest error relative to one with P in E4M3, if known
     const char *how = NULL;
     for (int i = 0; i < total; ++i) {
         json_t *check = json_array_get(checks, i);

@@ -98,7 +98,7 @@ static void start_entry(struct entry *e)
     e->pid = fork();
     if (e->pid < 0)
         fail(EXIT_MACHINE, "cannot start a process: %s", strerror(errno));
-    // the process ends when its parent does.
+    // The process ends when its parent does.
     if (e->pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
         _exit(entry_grade(e) ? EXIT_GRADED : EXIT_MACHINE);
 }

@@ -419,7 +419,7 @@ static void run_correct(struct grading *g)
                      public_draw("%s", of), NUMBERS, seed ? draw_schedule(of) : 0);
         }
     // A long shape finds a kernel that leaves out work at large shapes. It consists of whole tiles,
-    // since sizes that are no multiple of a tile belong to the item `hidden`. A cache is longer
+    // since sizes that are not multiples of a tile belong to the item `hidden`. A cache is longer
     // still: its keys are divided among more CTAs than are merged at once.
     int tiles = secret_between(9, 18, public_draw("lab %d correct long", sheet.number));
     int keys = at_most(128 * (sheet.cache ? tiles + 56 : tiles), sheet.longest);
@@ -752,7 +752,7 @@ static struct book_run run_of_the_book(const char *folder, const char *shape)
             run = run_public(&of_book, shape);
         end_book(&of_book, before);
         if (!options.unsafe)
-            // if that fails, the next grading runs it again.
+            // If writing fails, the next grading runs it again.
             file_write(path, &run, sizeof run, why, sizeof why);
     }
     free(kept);
@@ -794,7 +794,7 @@ static struct use use_of_the_book(enum spoils what)
             use = use_of(what, launch_for_use, &of_book);
         end_book(&of_book, before);
         if (use.known && !use.why && !options.unsafe)
-            // if that fails, the next grading measures it again.
+            // If writing fails, the next grading measures it again.
             file_write(path, &use, sizeof use, why, sizeof why);
     }
     free(kept);

@@ -78,7 +78,7 @@ void secrets_read(void);
 // ---- Texts --------------------------------------------------------------------------------------
 
 // A line of a report with bytes that could mislead replaced: control characters and bytes that are
-// no UTF-8 by \xHH, characters that disguise others (U+202E and its kind) by \u202e. For the caller
+// not UTF-8 by \xHH, characters that disguise others (U+202E and its kind) by \u202e. For the caller
 // to free.
 char *cleaned(const char *line, size_t bytes);
 char *clean_name(const char *name); // like cleaned(), for a name, which becomes one line
@@ -436,7 +436,7 @@ void model_run_free(struct model_run *r);
 // programs. NULL with one line in *why.
 char *submission_source(const char *path, size_t *bytes, char **why);
 bool ends_well(const char *name); // the name has the ending of the lab's programs, also as .CU
-// What kind of file a name is that systems add to folders; NULL: none of them.
+// The kind of a file that operating systems add to folders, by its name; NULL: it is another file.
 const char *litter(const char *name);
 
 // One submission of a folder.
@@ -479,7 +479,7 @@ const json_t *earlier_item(const json_t *earlier, const char *name, const char *
 // The earlier cases that still hold, and those graded again; for the caller to free.
 json_t *joined_cases(const json_t *earlier, const json_t *anew);
 
-void late_read(void);                                     // reads the options about late work
+void late_read(void); // reads the options about late work
 // Whole days late; a begun day counts as one.
 int late_days(const char *folder, const struct entry *e);
 double late_points(double score, int days);

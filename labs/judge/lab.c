@@ -70,8 +70,8 @@ void lab_read(void)
     SHA256End(&hash, lab_hash);
 }
 
-// Reads the sheets of labs that have aims and are graded: a lab with a search has no aims, and some
-// labs are not graded.
+// Reads the sheets of graded labs whose kernels have aims, without those of labs whose program is a
+// search or runs a language model.
 void labs_read(void)
 {
     char *pattern = text("%s/build/labs/lab[0-9][0-9].json", root);

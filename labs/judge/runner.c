@@ -356,7 +356,7 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .reports = REPORTS_MAX,
             .note = note,
             .print = print,
-            // one byte more than is kept, which shows that there was more.
+            // One byte more than is kept, which shows that there was more.
             .print_bytes = sizeof reply.printed + 1,
         };
         struct fault first = {0};
@@ -405,7 +405,7 @@ static bool set_make(const struct run_request *r, const char *inputs, void *scra
     bool room = true;
     for (int i = 0; i < count; inputs += bytes[i++])
         room = (set->at[i] = device_copy(inputs, bytes[i])) && room;
-    // new memory is filled with NaN.
+    // New memory is filled with NaN.
     room = (set->at[count] = memory_alloc(2 * shape_outputs(&r->shape))) && room;
     if (!room) {
         refuse("out of memory");

@@ -418,7 +418,7 @@ static void adopt(struct waiting *w)
         if (living)
             w->spools[alive++] = *s;
         else if (stat(s->folder, &about) || time(NULL) - about.st_mtime > STALE_SECONDS)
-            // a newer one may belong to another judge, or to another cluster.
+            // A newer spool may belong to another judge, or to another cluster.
             remove_folder(s->folder);
     }
     w->spool_count = alive;
@@ -543,7 +543,7 @@ static void wait_for_all(struct waiting *w)
                     said = now();
                 }
             }
-            // waits longer each time, since squeue is a load on the cluster.
+            // Waits longer each time, since squeue is a load on the cluster.
             between = between < 10 ? 1.5 * between : 15;
             ask = now() + between;
         }

@@ -280,7 +280,7 @@ faulty() {
 
 @test "a fault in a hidden case is reported with its place in the source, but without an address" {
     small
-    # In one kind of hidden case, whatever is drawn.
+    # Faulty in one kind of hidden case, whatever is drawn.
     faulty 'args.shape.seq_len < 16 \&\& args.shape.heads < 4 \&\& args.shape.batch < 4'
     echo "$output"
     [[ $output == *"correct"*"ok"*"hidden"*"17 of 18 right; an access out of bounds, attention.cu:"* ]]
@@ -561,7 +561,7 @@ END
     [[ $output =~ "async_copies >= 2176 @ small, from 0 "\ +"0 / 40   FAIL" ]]
     [[ $output =~ "points "\ +"0 / 95" ]]
     [[ $(xargs <<<"$output") == *"The aim is reached to 0 %, and so much is paid of all else."* ]]
-    # The work of two barriers, and one wrong line: every output is wrong.
+    # The copies that the aim counts are made, but one line is wrong, and so is every output.
     sed 's/float norm = v_scale/float norm = 1.5f * v_scale/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/wrong.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/wrong.cu"
     grade "$BATS_TEST_TMPDIR/wrong.cu"
@@ -641,14 +641,14 @@ END
     # A kept program is used, whatever the secret: if another program replaces it, that one runs.
     cp "$BATS_TEST_TMPDIR/other" "$quiet"
     GRADE_SECRET=another-secret-of-it try quiet "its host code crashed" 2
-    # A damaged or empty one is compiled anew, and kept as it was.
+    # If a kept program is damaged or empty, its text is compiled anew, and the result kept.
     for damage in 's/ELF/ELK/' d; do
         sed "$damage" "$BATS_TEST_TMPDIR/other" >"$quiet"
         run -1 cmp -s "$quiet" "$BATS_TEST_TMPDIR/other"
         try quiet "its host code launches no kernel" 2
         cmp "$quiet" "$BATS_TEST_TMPDIR/whole"
     done
-    # Without a box none is used or kept.
+    # Without a box, no kept program is used, and none is kept.
     cp "$BATS_TEST_TMPDIR/other" "$quiet"
     run "$root/build/judge" --lab 4 --lab-file "$lab_file" --no-gpu --no-film --unsafe-no-sandbox \
         "$BATS_TEST_TMPDIR/quiet.cu"

@@ -20,7 +20,7 @@ function colour(choice) {
 }
 colour(kept());
 
-// The address of a film in these colours.
+// The address of a film, with the choice of colours in which the film is to be shown.
 function inColours(address, choice) {
   const url = new URL(address);
   if (choice === "system") url.searchParams.delete("colours");
