@@ -98,7 +98,7 @@ static void known_texts_have_known_tokens(void **state)
     EXPECT("the is!", of_byte('t'), of_byte('h'), of_byte('e'), FIRST_MERGE + 4, of_byte('!'));
     EXPECT("\n the", of_byte('\n'), FIRST_MERGE + 2);
     EXPECT("\xc3\xa9", of_byte(0xc3), of_byte(0xa9));
-    EXPECT("a\x7f", of_byte('a'), 0); // 0x7f has no token; 0 stands for it
+    EXPECT("a\x7f", of_byte('a'), 0); // 0x7f has no token: token 0 stands for it
     // Names of special tokens are text like any other.
     EXPECT("<|im_end|>", of_byte('<'), of_byte('|'), of_byte('i'), of_byte('m'), of_byte('_'),
            of_byte('e'), of_byte('n'), of_byte('d'), of_byte('|'), of_byte('>'));
@@ -397,8 +397,8 @@ static void a_set_reaches_its_probability_and_has_equals_whole(void **state)
                                                        (token == 2 && cases[i].count == 2));
         free(l.weights);
     }
-    struct lottery flat =
-        lottery_of(logits, FOUR, 100, 1); // at temperature 100: nearly equal weights
+    // At temperature 100 the weights are nearly equal.
+    struct lottery flat = lottery_of(logits, FOUR, 100, 1);
     assert_true(fabs(flat.weights[0] / flat.kept - 0.25) < 0.01);
     free(flat.weights);
 }

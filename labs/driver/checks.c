@@ -99,7 +99,7 @@ void judge_resources(void)
 
 static void show_faults(json_t *faults)
 {
-    enum { SHOWN = 3 }; // shown faults: often the first has caused the others
+    enum { SHOWN = 3 }; // faults shown: often the first has caused the others
     size_t count = json_array_size(faults);
     for (size_t i = 0; i < count && i < SHOWN; ++i)
         wrap(nearby(json_string_value(json_array_get(faults, i))), printf("    "), 6);
@@ -231,8 +231,8 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         (output.status == EXIT_MACHINE && json_array_size(faults) == 0))
         fail(output.status == EXIT_USAGE ? EXIT_USAGE : EXIT_MACHINE, "%s", last_line(output.err));
     int passed = 0, total = json_array_size(checks);
-    double worst = 0,
-           closest = 0; // closest: largest error relative to one with P in E4M3, if known
+    // closest: the largest error relative to the error with P in E4M3, if that is known.
+    double worst = 0, closest = 0;
     const char *how = NULL;
     for (int i = 0; i < total; ++i) {
         json_t *check = json_array_get(checks, i);

@@ -269,8 +269,8 @@ static void make_film(void)
     memcpy(command + count, of_program, sizeof of_program);
     doing("filming in the simulator, shape %s", lab.film_shape);
     struct output output = run(command, environment(false, "", FILM_BUDGET), RUN_SECONDS, false);
-    if (lab.model && output.status == 0 &&
-        !*output.out) { // no fault: films the attention of an answer
+    // Without a fault, the attention of an answer is filmed.
+    if (lab.model && output.status == 0 && !*output.out) {
         command[count++] = "--kernel";
         command[count++] = "_Z9attention";
         memcpy(command + count, of_program, sizeof of_program);

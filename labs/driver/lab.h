@@ -149,7 +149,8 @@ void explain_fault(int schedule);
 struct score {
     double got, open, total;
 };
-void show_fault(void); // fault.c: its sentence, the simulator's words, how to watch it
+// fault.c: the fault's sentence, the simulator's words, how to watch the fault.
+void show_fault(void);
 bool judge_sheet(struct score *score); // sheet.c: false if the lab has no sheet
 void show_next(void);                  // sheet.c: what to look at
 void remark_on_doubles(void);          // sheet.c

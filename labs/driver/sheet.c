@@ -200,8 +200,8 @@ static double value_of(const struct item *item)
         return resource(&after, &resources[found], true);
     if (lab.only_search)
         return on >= 0 ? search_count(on) : NAN;
-    json_t *counts =
-        at(after.counts_of, item->shape ? item->shape : "mission"); // `ctas` has no shape
+    // `ctas` has no shape: it is counted at mission.
+    json_t *counts = at(after.counts_of, item->shape ? item->shape : "mission");
     return number_at(counts, item->name);
 }
 

@@ -68,9 +68,8 @@ struct item {
 struct sheet {
     int number; // the lab's number
     const char *title, *program;
-    const char *ending;     // of names of programs and submissions: "cu"; of searches: "c"
-    const char *journal;    // the file that answers a search; NULL: the program is a
-                            // kernel
+    const char *ending;     // file ending of programs and submissions: "cu"; of searches: "c"
+    const char *journal;    // the file that answers a search; NULL: a kernel's lab
     const char *not_graded; // the reason, if the lab is not graded; otherwise NULL
     const char *shapes[SHEET_SHAPES_MAX]; // public shapes: small and mission, or caches
     int shape_count;
