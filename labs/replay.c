@@ -79,7 +79,7 @@ static bool read_knobs(const char *text, int knob[REPLAY_KNOBS])
            !text[end];
 }
 
-// The setting with these knobs; -1: *odd is a knob whose value it does not have.
+// The setting with these knobs; -1: there is none, since knob *odd has another value than it can have.
 static int find_setting(const int knob[REPLAY_KNOBS], int *odd)
 {
     int place[REPLAY_KNOBS];
@@ -293,8 +293,8 @@ static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
     return true;
 }
 
-// Writes an answer to a search, which may not read it. False: the search's time is up, or it has
-// ended.
+// Writes an answer to a search, which perhaps does not read it. False: the search's time is up, or it
+// has ended.
 static bool give_answer(const struct talk *t, int to, const char *answer, size_t bytes)
 {
     fcntl(to, F_SETFL, fcntl(to, F_GETFL) | O_NONBLOCK);
@@ -420,7 +420,7 @@ void game_end(struct game *g)
                  g->asked);
         return;
     }
-    for (int s = 0; s < REPLAY_SETTINGS; ++s) { // of several equally good ones, one is enough
+    for (int s = 0; s < REPLAY_SETTINGS; ++s) { // of several equally good settings, one is enough
         if (!g->asked_for[s] || g->landscape->verdict[s] != SETTING_TIMED ||
             g->landscape->score[s] > g->best)
             continue;

@@ -14,7 +14,7 @@
 enum {
     REPLAY_KNOBS = 8,
     REPLAY_SETTINGS = 4608, // of which 2880 are valid
-    // questions that a search may ask; also its count if it misses the elite.
+    // Questions that a search may ask; also its count if it misses the elite.
     REPLAY_MOST = 300,
     REPLAY_SEEDS = 10, // searches on the journal
     REPLAY_DRAWN = 40, // searches on drawn landscapes
@@ -69,8 +69,8 @@ void game_end(struct game *g);
 // Candidates until the elite; REPLAY_MOST: the elite was not reached.
 int game_count(const struct game *g);
 
-// How many candidates a random choice needs, among the settings that fit together and without
-// repetition.
+// How many candidates a random choice among the valid settings, without repetition, takes to reach
+// the elite.
 int random_count(const struct landscape *l, uint64_t seed);
 
 // What mutate() makes of a parent: 500 children, in each of which one to three knobs are set anew,
@@ -78,12 +78,13 @@ int random_count(const struct landscape *l, uint64_t seed);
 struct children {
     int parent[REPLAY_KNOBS];
     int count;
-    bool value[REPLAY_KNOBS][4]; // which values occurred
+    bool value[REPLAY_KNOBS][4]; // which values occurred in children
     bool several;                // whether a child had several changes
     char wrong[160];             // the first rule that they break; empty: none
-    bool late;                   // their time was up
+    bool late;                   // the time for them was up
 };
-extern const char *const replay_parents[]; // whose children are checked; NULL after the last
+// Settings whose children are checked; NULL after the last.
+extern const char *const replay_parents[];
 
 // Reads the lines `child KNOBS` from a pipe, for so many seconds.
 void children_read(struct children *c, const char *parent, int from, int seconds);

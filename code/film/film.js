@@ -8,8 +8,9 @@ const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELE
   GROUP = 9, BULK = 10, PRODUCT = 11, FAULT = 12, VALUE = 13;
 const LOAD = 0, STORE = 1, ATOMIC = 2, COPY = 3;
 const ACCESSES = ["reads", "writes", "reads and writes", "copies to"];
+// By enum mbarrier_kind.
 const MBARRIER_KINDS = ["initialises", "invalidates", "arrives at", "arrives at, and expects bytes at", "leaves",
-  "leaves, and expects bytes at", "expects bytes at", "completes bytes of", "binds its copies to", "waits at"]; // enum mbarrier_kind
+  "leaves, and expects bytes at", "expects bytes at", "completes bytes of", "binds its copies to", "waits at"];
 const MBARRIER_COPIES = 8;
 const LETTERS = {
   shared_load: "L", shared_store: "S", atomic: "A", global_load: "g", global_store: "G", copy_async: "c", tensor: "T",
@@ -30,7 +31,8 @@ function lanesOf(mask) {
   return lanes;
 }
 
-// The addresses of an access to shared or global memory: [{lane, at}], and the bytes of each.
+// An access to shared or global memory: its lanes with their addresses, [{lane, at}], and the bytes
+// of each lane.
 function decode(film, event) {
   const global = event[0] === GLOBAL;
   const pattern = film.recording.patterns[event[global ? 5 : 4]], base = event[global ? 4 : 3];
@@ -95,7 +97,9 @@ function makeFilm(data) {
 // The column of each step. Steps of a warp are in successive columns; after a barrier, all waiting
 // warps continue in the same column.
 function placeSteps(film) {
-  const place = new Array(film.recording.warps).fill(0), met = new Map(); // met: for each mbarrier
+  // met: by mbarrier, the number of its completed phases, the last column that reached it in this
+  // phase, and the column at which the last completed phase ended.
+  const place = new Array(film.recording.warps).fill(0), met = new Map();
   for (let s = 0; s < film.steps; ++s) {
     film.column[s] = place[film.warp[s]]++;
     for (const e of film.details[s] || []) {
@@ -118,8 +122,8 @@ function placeSteps(film) {
     }
   }
   film.barrierSteps = film.barriers.map((b) => b.step);
-  const quiet = [LANES, COUNTS, GLOBAL, FAULT, VALUE]; // these events change neither what waits nor
-                                                       // what is under way
+  const quiet = [LANES, COUNTS, GLOBAL, FAULT, VALUE]; // these events change neither which warps wait
+                                                       // nor which copies are under way
   film.changes = film.details.flatMap((events, s) => events && events.some((e) => !quiet.includes(e[0]) && !(e[0] === SHARED && e[2] !== COPY && !tileName(film, e).includes("["))) ? [s] : []);
   film.shared = [...new Set(film.shared)];
   film.stops = [...new Set(film.stops)];
@@ -476,11 +480,11 @@ function scrollSource(to) {
     });
 }
 
-// The height of a row, equal for all rows and no whole number of pixels (the first row has half a
-// border more). It is measured at the start, and again when the window changes.
+// The height of a row in pixels: equal for all rows (the first has half a border more), and not a
+// whole number. It is measured at the start, and again when the window changes.
 function measureSource() {
   const box = $("source");
-  // otherwise the position before scrolling would be measured.
+  // Scrolls first: otherwise the position before scrolling would be measured.
   if (view.scrolling) box.scrollTop = view.scrolled;
   const pitch = view.rows.at(-1).getBoundingClientRect().height;
   Object.assign(view, { pitch, height: box.clientHeight, scrolled: box.scrollTop });
@@ -512,7 +516,7 @@ function readColours() {
   view.colours = Object.fromEntries(["line", "bad", "mark", "paper"].map((name) => [name, style.getPropertyValue("--" + name).trim()]));
 }
 
-// Draws a tile with the places that lanes touch; a click on a place shows who wrote it.
+// Draws a tile with the elements that lanes touch; a click on an element shows who wrote it.
 function tileMap(tile, spots) {
   const { columns, rows } = tileShape(tile), cell = Math.max(3, Math.min(16, Math.floor(520 / columns)));
   const canvas = element("canvas", { width: columns * cell + 1, height: rows * cell + 1 });
@@ -588,7 +592,8 @@ function showShared(parts, memory, events, step) {
       spots.get(tile).push({ at: l.at, bytes: d.bytes, lane: l.lane });
     }
   }
-  // A matrix's parts are shown as its tiles, and a tile's rows as its lanes.
+  // Where an instruction loads or stores matrices, an event is a tile of the matrix, and a lane's
+  // access is a row of that tile: the words say "tile" and "row" instead of "part" and "lane".
   const lane = film.recording.fragments[film.insn[step]] ? "row" : "lane";
   const d = decode(film, events[0]), names = [...spots.keys()].map((t) => t.name).join(", ");
   parts.push(element("p", { textContent: "Shared memory: " + ACCESSES[d.access] + " " + (names || "memory without a name") + ", " +
@@ -684,8 +689,8 @@ function showStep() {
 
 // ---- Fragments ------------------------------------------------------------------------------------
 
-// The lane and register of each element: register i of lane 4 g + t has the element (g + row[i],
-// step t + column[i] + e).
+// A table of a fragment's elements with the lane and register of each: register i of lane 4 g + t
+// has in its part e the element (g + row[i], step t + column[i] + e).
 function fragmentTable(name, m, values) {
   const details = element("details", { open: view.openFragments.has(name) },
     element("summary", { textContent: name + ", " + m.type + ": which lane holds an element (a row's number is its lane)" }));
@@ -728,7 +733,7 @@ function fragmentCells(m, values) {
     element("p", { textContent: "Lane " + view.lane + " holds, register by register: " + mine.join(", ") })];
 }
 
-// Shows the registers of a warp in a wgmma, which has sixteen rows: D, and A unless it is in shared
+// Adds to `f` a warp's fragments of a wgmma, sixteen rows each: D, and A unless A is in shared
 // memory.
 function addWgmma(f, events) {
   const list = (count, of) => Array.from({ length: count }, (_, i) => of(i)), half = (i) => 8 * (i >> 1 & 1);
@@ -1267,12 +1272,12 @@ function selfTest() {
   const began = performance.now();
   for (let i = 0; i < 120; ++i) {
     actions.next();
-    void document.body.offsetHeight; // forces the layout, which is timed, too
+    void document.body.offsetHeight; // forces the layout, so that it is timed, too
   }
   said.ms = (performance.now() - began) / 120;
   said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
   const valued = film.details.findIndex((events, s) => events && film.recording.fragments[film.insn[s]] && events.some((e) => e[0] === VALUE));
-  // with the table of values open.
+  // What the first step with recorded values of a fragment shows in its open tables.
   if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)?.[1];
   said.buffers = film.buffers.map((b) => b.name);
   said.opened = view.opened;

@@ -18,17 +18,17 @@
 -- chunk    id, title, language = "cuda" | "c", chapter, file = "code/ch03_wmma_qk.cu" if a root,
 --          parts       its code blocks, in order: the definition and its continuations
 --          uses        { chunk, file, line } for each reference that it makes
---          used_by     { chunk, file, line } for each reference to it (its line, who makes it)
+--          used_by     { chunk, file, line } for each reference to it: the chunk that makes it, and where
 --          programs    the roots that take it, directly or not (a root takes itself)
 --          replaces    the chunk named by replaces=, if any; replaced_by lists the reverse
 --          starters    variants for students, one a chapter at most
 --          mutants     variants with a planted bug
 -- part     file, line (of the fence), first (line of its first code line), lines, index (1 is the
 --          definition), offset (chunk lines before it), and owner: the chunk or variant it is of;
---          later if the book prints it behind the chapters, changes if its chapter shows what differs
+--          later if the book prints it after the chapters, changes if its chapter shows what differs
 -- variant  kind = "starter" | "mutant" | "answer", chunk (which it replaces), chapter, name, breaks, title,
---          shapes (where it shows, if shapes= names some), only (the program, if only= names one),
---          define (a macro and its value, defined before the program, if it shows only with that),
+--          shapes (at which its bug shows, if shapes= names some), only (the program, if only= names one),
+--          define (a macro and its value, defined before the program, if its bug shows only with that),
 --          parts (one), uses, programs (those of its own chapter, or `only`, that take the chunk), attributes
 --
 -- A chapter with a lab that gives points has a sheet; sheets.lua describes it.
@@ -76,8 +76,8 @@ function chunks.position(attributes)
     return file ~= "" and file or nil, tonumber(first), column == "1" and last - 1 or last
 end
 
--- The part of the book that a code block of a document is; nil: it is none. file: the document's name, for
--- positions without one.
+-- The part (book.parts) that a code block of a document is; nil: the block is not one. file: the document's name,
+-- for positions without one.
 function chunks.block(book, attributes, file)
     local named, line = chunks.position(attributes)
     return line and book.blocks[(named or file) .. ":" .. line]
@@ -225,7 +225,7 @@ local function add_chunk(book, chapter, block, part)
     table.insert(chunk.parts, part)
 end
 
--- Complains about a part with `.later` that is no chunk, or that has a starter in a lab: what a lab asks for
+-- Complains about a part with `.later` that is not a chunk, or that has a starter in a lab: what a lab asks for
 -- must be printed where the chapter explains it.
 local function check_later(book, part)
     local chunk = part.owner
@@ -600,7 +600,7 @@ end
 -- The changes from one list of lines to another, in order: { op = "same" "added" "removed", text, index = place
 -- in `new` unless removed }. Also the number of lines added, and removed.
 function chunks.diff(old, new)
-    local length = {} -- [i][j]: of the longest common subsequence of old[i..] and new[j..]
+    local length = {} -- [i][j]: lines in the longest common subsequence of old[i..] and new[j..]
     for i = #old + 1, 1, -1 do
         length[i] = {}
         for j = #new + 1, 1, -1 do
@@ -630,7 +630,7 @@ function chunks.diff(old, new)
     return entries, #new - common, #old - common
 end
 
--- The changes from the chunk that a chunk replaces, or from a variant's chunk.
+-- The changes from the chunk that `owner`, a chunk or a variant, replaces.
 function chunks.changes(owner)
     return chunks.diff(chunks.lines(owner.replaces or owner.chunk), chunks.lines(owner))
 end

@@ -51,8 +51,8 @@ function figures.picture(text)
     return "\\begin{tikzpicture}\n" .. text .. "\n\\end{tikzpicture}"
 end
 
--- Finds in LaTeX's log the faulty picture and the message; nil: no fault. `from` of a source: its first
--- line.
+-- Finds in LaTeX's log the faulty picture and the message; nil: no fault. source.from: the first line of the
+-- picture in pages.tex.
 local function complaint(log, sources)
     local what, at = log:match("\n! ([^\n]*)"), tonumber(log:match("\nl%.(%d+)"))
     if what then
@@ -155,7 +155,7 @@ function figures.included(source)
         BORDER, source.pdf)
 end
 
--- An SVG as an image with its own names, which cannot clash with names of the page.
+-- An SVG as an image of its own, so that its ids cannot clash with ids of the page.
 function figures.image(svg, alt, width)
     local data = svg:gsub("^<%?xml.-%?>%s*", ""):gsub("\n", " "):gsub("[%%#<>\"'?&]", function(char)
         return string.format("%%%02X", char:byte())

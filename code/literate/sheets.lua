@@ -11,8 +11,8 @@
 --                              p="… lag 128 0.8625 mean"; nil: P is not rounded
 --   runs                       "model": its program runs a language model, {.points runs=model}; nil: a kernel
 --   mask                       "causal": what its kernels compute with; nil: no mask
---   shapes                     of a lab that asks a cache: its public shapes, from labs/labNN
---   journal                    of a lab whose program searches: the file that answers it, from labs/labNN
+--   shapes                     of a lab on attention over a KV cache: its public shapes, from labs/labNN
+--   journal                    of a lab whose program searches: the file that answers its questions, from labs/labNN
 --   not_graded                 why labs/grade does not take it: {.points grade="no: REASON"}; nil: it does
 --   first_line, last_line        of the lab in the chapter
 --   items      { name, relation, limit, from, full, shape, points, words, line }, in the block's order;
@@ -81,7 +81,7 @@ local function read_resources()
     return names, usual
 end
 local RESOURCES, USUAL = read_resources()
-local IN_BOTH = { correct = true, hidden = true } -- items of a search, too
+local IN_BOTH = { correct = true, hidden = true } -- items of labs with a search, and of labs with kernels
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
 local TOTAL = 100
 
@@ -99,8 +99,8 @@ local function is_one_of(list, name)
     end
     return false
 end
--- What a planted bug costs unless it says otherwise. Without `correct` the grader withholds all
--- other items.
+-- The items that a planted bug costs, by what it breaks, unless loses= names others. Without
+-- `correct` the grader withholds all other items.
 local LOSES = { race = "races", correctness = "correct hidden races", logits = "correct hidden races",
     draws = "correct hidden races" }
 
@@ -177,7 +177,7 @@ local function limit_in(script, name)
     return USUAL[name]
 end
 
--- Reads a line of a block of points; script: that of the lab. Returns nil and what is wrong if the line is.
+-- Reads a line of a block of points; script: that of the lab. Returns the item; or nil, and what is wrong.
 local function parse_item(line, script)
     local item = {}
     local rest, words = line:match("^([^#]*)#%s*(.-)%s*$")
@@ -237,8 +237,8 @@ local function parse_item(line, script)
     elseif PLAIN[item.name] and item.relation then
         return nil, item.name .. " is right or wrong; it has no limit"
     elseif item.name ~= "correct" and (counted or item.name == "speed") ~= (item.shape ~= nil)
-        and not (taken and is_cache(item.shape)) then -- at a cache's shape, since the form of the kernel depends on
-                                                      -- it
+        and not (taken and is_cache(item.shape)) then -- resources may have a cache's shape: it decides the kernel's
+                                                      -- form
         return nil, item.name .. (item.shape and " is of no shape" or " needs a shape: @ small")
     elseif item.name == "speed" then
         if item.relation ~= ">=" or item.limit <= 0 or item.limit >= 1 then
@@ -697,7 +697,8 @@ local function points_left(sheet, lost)
     return left, total
 end
 
--- The most that a mutant can cost in the lab although the aim is reached; cases that are right are still paid.
+-- The most that a mutant can cost in the lab: all points of the items that it loses. In fact, cases that pass are
+-- still paid.
 local function most_lost(sheet, variant)
     local left, total = points_left(sheet, variant.loses)
     return total - left
@@ -775,7 +776,7 @@ function sheets.json(sheet)
     for _, variant in ipairs(sheet.mutants) do
         for _, root in ipairs(variant.programs) do
             local program = root.file:match("([^/]*)%.%w+$")
-            -- The grader compiles the images that stages.tsv lists, and none for a program of its own.
+            -- A program that stages.tsv lists with an image of its own, as ch20_hopper=sm_90a, is not graded.
             if not (" " .. (sheet.images or "")):find(" " .. program .. "=", 1, true) then
                 table.insert(mutants, string.format('{"program": %s, "name": %s, "loses": %s, "costs": %s}',
                     quote(program), quote(variant.name), list(each(variant.loses, quote)),

@@ -46,7 +46,7 @@ local STAGES = "chapters/stages.tsv"
 local SETTINGS = {
     rows = true, columns = true, fmt = true, scale = true, before = true, after = true, lab = true,
 }
-local LABELS = { ["1x8x512"] = "`mission`, B = 1" } -- words whose label is another than themselves
+local LABELS = { ["1x8x512"] = "`mission`, B = 1" } -- words with a label other than themselves
 local OPERATORS = { ["+"] = true, ["-"] = true, ["*"] = true, ["/"] = true }
 local REFERENCE = "^[%w_.-]+/[%w_.-]+:%S"
 local NAME = "{(%a[^{}]*)}"
@@ -294,7 +294,8 @@ local function has_name(spec, text, names, seen)
     return false
 end
 
--- The text with its names replaced by their values in this row and column, which map names to texts.
+-- The text with its placeholders {NAME} replaced by their values: those in `row` or `column` (tables: name to text),
+-- or the alias's text.
 local function substitute(spec, text, line, row, column, inside)
     return (text:gsub(NAME, function(name)
         local alias = spec.aliases[name]

@@ -22,7 +22,7 @@ list_seventy_lines() { # more lines than a page has
     { printf '\n```\n' && seq -f 'line %g of a listing' 70 && printf '```\n'; } >> chapters/02-scale-faster.md
 }
 
-cite_as_newer() { # as newer versions of Pandoc write them
+cite_as_newer() { # adds LaTeX for a citation as newer versions of Pandoc write it
     cat >> chapters/02-scale-faster.md <<'EOF'
 
 See `\citeproc{ref-new}{a new citation}`{=latex}.
@@ -47,7 +47,7 @@ setup() {
 }
 
 # For a PDF that differs little from the specimen: LaTeX starts from the specimen's page numbers.
-settled() { # [FOLDER]: of its work files
+settled() { # [FOLDER]: where the PDF's working files will be
     cp -r "$made/build/book" "${1-build/book}"
 }
 
@@ -68,7 +68,7 @@ line_of() { # FILE PATTERN
 @test "pdf: chunks carry name, number, and links to where they are used, go on, and what they replace" {
     grep -q 'Scale one tile of keys⟩ *≡ *1\.3' "$made/build/book.txt"
     grep -q 'Used in code/ch02_fast.cu of chapter 2 (p. A[0-9]*)' "$made/build/book.txt"
-    run -1 grep -n 'Used in code/ch01_scale.cu\|ontinued on\|Continues from' "$made/build/book.txt" # none in its own chapter
+    run -1 grep -n 'Used in code/ch01_scale.cu\|ontinued on\|Continues from' "$made/build/book.txt" # no reference to its own chapter
     grep -q 'Used in .*code/ch01_scale.cu' "$made/build/book.html"
     grep -q 'continued in ' "$made/build/book.html"
     grep -q 'Replaces ⟨Scale one tile of keys⟩ of chapter 1 (p. [0-9]*): 4 lines added, 3 removed' \
@@ -152,7 +152,7 @@ EOF
     grep -q '⟨Launch a quarter of the threads⟩ *≡ *2\.2$' "$made/build/book.txt"
     tr -s ' \n' ' ' < "$made/build/book.txt" | grep -qE 'Replaces ⟨Launch⟩ of chapter 1 \(p\. [0-9]+\): 1 line added, 1 removed · whole on p\. A[0-9]+'
     [ "$(cat "$made"/build/{book,programs}.txt | grep -c 'scale<<<1, TILE>>>')" -eq 2 ]
-    [ "$(grep -c 'scale<<<4, TILE>>>' "$made/build/book.txt")" -eq 2 ] # in chapter 1, and as a removed line
+    [ "$(grep -c 'scale<<<4, TILE>>>' "$made/build/book.txt")" -eq 2 ] # once in chapter 1, once as a removed line
 }
 
 @test "a guess is asked for in one box, and told in another" {
@@ -229,7 +229,8 @@ EOF
     run -1 grep -nE ' src="[^d][^"]*"' "$html"
     grep -q '<math display="block"' "$html"
     grep -q 'src="data:image/svg+xml,' "$html"
-    grep -q 'alt="A grid of cells, and an arrow to a &lt;key&gt; tile"' "$html" # not the caption, which follows
+    # A picture's own description, not its caption, which follows.
+    grep -q 'alt="A grid of cells, and an arrow to a &lt;key&gt; tile"' "$html"
     grep -q 'alt="a figure without a description: its caption follows"' "$html"
     grep -q 'prefers-color-scheme: dark' "$html"
     grep -qF $'95\xc2\xa0%' "$html"
@@ -260,7 +261,7 @@ EOF
 }
 
 @test "the index: marks, sub-entries, code, see; two marks on a page give one page number; terms in the back" {
-    page() { # of a line
+    page() { # PATTERN: the last word, the page's number, of the first page with a match
         pdftotext -layout "$made/build/book.pdf" - | awk -v RS='\f' -v at="$1" '$0 ~ at { print $NF; exit }'
     }
     kind=$(page '\nSP.1 Of one kind')
@@ -569,7 +570,7 @@ EOF
     grep -q "^chapters/02-scale-faster.md:$n: Missing character: There is no 𓀀" stderr
     grep -q "^chapters/02-scale-faster.md:$((n + 2)): Overfull .hbox" stderr
     [ "$(wc -l < stderr)" -eq 2 ]
-    [ "$(wc -l < runs)" -eq 1 ] # lines of book.tex move, but no page number does: one run of LaTeX suffices
+    [ "$(wc -l < runs)" -eq 1 ] # lines of book.tex move, but no page number changes: one run of LaTeX suffices
 }
 
 @test "bad usage, a missing book, a missing chapter, a missing tool" {

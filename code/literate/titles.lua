@@ -119,7 +119,7 @@ local function new_page(heading)
     return {
         lines = { heading },
         above = heading,  -- the last line that is not blank
-        ended = false,    -- a paragraph ends after it
+        ended = false,    -- whether a paragraph ends after that line
         header = nil,     -- whether the file's first comment is going on; nil: it has not begun
         banners = 0,      -- how many enclosing chunks have a banner
         around = {},      -- all enclosing chunks, innermost last: { banner, paragraph }

@@ -175,7 +175,7 @@ local function set_index(book)
         else
             name = "<code>" .. name .. "</code>"
         end
-        local before = out[#out] -- of chunks with the same name, the chapter tells them apart
+        local before = out[#out] -- chunks of the same name are told apart by their chapters
         if before and before.name == name then
             table.insert(before, "chapter " .. chunk.chapter.number .. ": " .. pages)
         else
@@ -331,7 +331,7 @@ function Pandoc(doc)
         listings.find_left_out(book, chapter)
         chapter.appendix = chapter.tag:match("^%u$") ~= nil
         chapter.interlude = chapter.tag:match("^%u%u") ~= nil
-        chapter.number = chapter.tag:gsub("^0+", "") -- from the name of the file
+        chapter.number = chapter.tag:gsub("^0+", "") -- the number in the file's name
         common.reading = chapter
         read.chapter(chapter)
         table.insert(order, chapter)

@@ -1,8 +1,8 @@
-// ask.c: asks a model in double precision on the CPU, a fifth of a second a token.
+// ask.c: asks a model in double precision on the CPU, which takes a fifth of a second for each token.
 //   ask FILE QUESTION [--most N]   its answer: after each token the likeliest one; at most N
 //   ask FILE --logits TOKENS       the logits that follow these tokens, a line each; TOKENS: their numbers, "1 42 7"
-//   ask FILE --drawn PLACE          holds drawn tokens to their probabilities: the model's logits on standard input, a
-//                                  line each, then tokens, the first drawn for this place of a text, the next for the next
+//   ask FILE --drawn PLACE         checks that tokens were drawn as their random numbers say. Standard input: the
+//                                  model's logits, a line each, then the tokens drawn for PLACE, PLACE + 1 and so on
 //   ask FILE --perplexity          the perplexity of the text on standard input, in pieces of 512 tokens
 //   ask FILE --tensors FOLDER      writes each layer's queries, keys and values for the text on standard input, in the
 //                                  files that --tensors of the book's programs reads (code/workbench/workbench.h)
@@ -66,8 +66,8 @@ static void print_logits(const struct model *m, const char *words, enum kept kep
     reference_close(r);
 }
 
-// Exit status 1: a token was drawn that its random number does not draw, within SLACK of all probabilities; the set of
-// tokens may be that of a top_p that differs by as much.
+// Exit status 1: a token is not the one that its random number draws, even if the sum of weights before it is wrong by
+// the share SLACK of all weights, and top_p by the same factor.
 static void check_drawn(const struct model *m, int place, const struct sampling *s)
 {
     const double SLACK = 2e-6;
@@ -201,7 +201,7 @@ static void write_tensors(const struct model *m, const char *folder, enum kept k
     free(tokens);
 }
 
-// Each token's surprise is by the tokens before it in its piece; the first of a piece has none.
+// Each token's surprise follows from the tokens before it in its piece; the first token of a piece has none.
 static void print_perplexity(const struct model *m, enum kept kept)
 {
     enum { PIECE = 512, STEP = 32 }; // STEP: tokens whose logits are kept at a time

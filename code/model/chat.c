@@ -88,7 +88,7 @@ int *chat_question(const struct chat *chat, const struct tokens *tokens, bool fi
     if (first)
         add_message(&all, chat, tokens, "system", WHO, &never);
     else
-        add_text(&all, tokens, "\n", &never); // ends the answer before
+        add_text(&all, tokens, "\n", &never); // ends the answer before this question
     if (!add_message(&all, chat, tokens, "user", question, count)) {
         free(all.at);
         return NULL;

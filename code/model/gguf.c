@@ -36,7 +36,7 @@ static const size_t type_bytes[TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 struct value {
     struct span key;
     enum type type, of; // of: the type of an array's elements
-    uint64_t count;     // of an array's elements
+    uint64_t count;     // how many elements an array has
     const uint8_t *at;
 };
 

@@ -1,5 +1,6 @@
 // lab.c: what lab 23 asks of a program that runs a model: to read a text, to read one token more as it does in an
-// answer, and to draw tokens. All of it is held to double precision, on a random model whose cache is rounded, too.
+// answer, and to draw tokens. All of it is compared with double precision, on a random model whose cache is rounded,
+// too.
 #include "model.h"
 
 #include "host/host.h"
@@ -17,7 +18,7 @@ enum { CONTEXT = 200, DRAWS = 24, SEED_MOST = 1 << 30 };
 // attention's output are rounded to half, and a cache that is rounded makes that larger: 0.0033 was the largest of 156
 // texts and answers.
 static const double MOST = 0.006;
-// By how much the sum of the weights before a drawn token may be wrong, as a part of all (code/model/ask.c).
+// By how much the sum of the weights before a drawn token may be wrong, as a share of all weights (code/model/ask.c).
 static const double SLACK = 2e-6;
 static const double NOT_FINITE = 1e9; // an error in a record, which has no NaN
 
@@ -29,13 +30,13 @@ bool lab_asks(int argc, char **argv)
     return false;
 }
 
-// Bits that depend on a seed and on what they are for.
+// 32 random bits of a seed; each `place` is another use, and has bits of its own.
 static uint32_t drawn_by(uint64_t seed, uint32_t place)
 {
     return (uint32_t)(philox(place, (uint32_t)seed ^ (uint32_t)(seed >> 32) * 0x9e3779b9) >> 32);
 }
 
-// One model with its text, the program and the reference, both behind the tokens that they have read.
+// One model with its text, and the program and the reference, each after the tokens that it has read.
 struct test {
     uint64_t seed;
     int count, tokens[CONTEXT];
@@ -44,7 +45,7 @@ struct test {
     struct reference *reference;
     float *got;
     double *expected;
-    json_t *said; // a member for each thing that was asked
+    json_t *said; // an element for each question, and whether the answer was right
 };
 
 static void say(struct test *t, const char *asked, bool pass, double error, const char *how)
@@ -64,13 +65,13 @@ static void compare_logits(struct test *t, const char *asked, int behind)
         norm += t->expected[i] * t->expected[i];
     }
     const double error = sqrt(squares / norm);
-    say(t, asked, error <= MOST, error, // a NaN is not
+    say(t, asked, error <= MOST, error, // false for a NaN
         text("logits behind %d tokens differ from the reference's by %.3g of their size; %g is "
              "allowed",
              behind, error, MOST));
 }
 
-// Draws tokens by the last logits, which are the program's own.
+// Has the program draw tokens by its own last logits, and checks them in double precision.
 static void compare_drawn(struct test *t, const struct speaking *program)
 {
     const int words = t->model->words;
@@ -110,7 +111,7 @@ static struct model *random_model(uint64_t seed)
         fail(EXIT_MACHINE, "%s: %m", path);
     close(file);
     tiny_write(path, (int)(drawn_by(seed, 0) % SEED_MOST) + 1, CONTEXT, 1);
-    struct model *model = model_open(path); // mapped, so its name is no longer needed
+    struct model *model = model_open(path); // maps the file, whose name is then no longer needed
     unlink(path);
     return model;
 }
@@ -137,7 +138,7 @@ static void judge(const struct speaking *program, int count, uint64_t seed, json
     free(t.expected);
 }
 
-// The number of tokens of a shape.
+// The number of tokens in a shape's cache.
 static int tokens_of_shape(const char *word)
 {
     struct shape s;

@@ -12,7 +12,7 @@
 //   tiny-model.c  a program: writes a small random model, for tests
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
-// A file that is not as it should be ends the program in one line, EXIT_USAGE (code/host/host.h).
+// A file that is not as it should be ends the program with one line on stderr and EXIT_USAGE (code/host/host.h).
 #ifndef MODEL_H
 #define MODEL_H
 
@@ -67,7 +67,7 @@ struct tensor {
 // The tensor of this name. Ends the program unless it is there with the shape [rows][columns]; a row's columns follow
 // one another in memory.
 struct tensor gguf_tensor(const struct gguf *file, const char *name, int rows, int columns);
-size_t gguf_tensors(const struct gguf *file); // how many there are
+size_t gguf_tensors(const struct gguf *file); // how many tensors the file has
 
 // Dequantises a row to floats.
 void tensor_row(const struct tensor *tensor, int row, float *to);
@@ -107,9 +107,9 @@ struct chat { // numbers of the special tokens
 };
 struct chat chat_open(const struct gguf *file, const struct tokens *tokens);
 
-// The tokens by which a question is put to the model, *count of them, for the caller to free. first: the first question
-// of a talk, which the words about who the model is precede; any other follows an answer, which ended with the token
-// `end`. NULL: the question is not UTF-8 at byte *count.
+// The tokens by which a question is put to the model, *count of them, for the caller to free. first: the question is
+// the first of a talk, and follows the system message; any other follows an answer, which ended with the token `end`.
+// NULL: the question is not UTF-8 at byte *count.
 int *chat_question(const struct chat *chat, const struct tokens *tokens, bool first,
                    const char *question, size_t *count);
 
@@ -130,8 +130,8 @@ struct model {
     struct tokens *tokens;
     struct chat chat;
     int layers, width, heads, key_heads, inner, words, context; // words: how many tokens exist
-    double rope_base, epsilon;                                  // epsilon: of the norms
-    struct tensor embedding; // [words][width]; they are the weights of the logits, too
+    double rope_base, epsilon; // epsilon: added under the root of each norm
+    struct tensor embedding;   // [words][width]; they are the weights of the logits, too
     struct tensor output_norm;
     struct layer *layer;
 };
@@ -156,7 +156,7 @@ void reference_run(struct reference *reference, const int *tokens, int count, in
 // To be called before the first token: queries are then kept as well as keys and values.
 void reference_keep_queries(struct reference *reference);
 // The query, key or value [64] of the first token in one head of a layer; each next token's is *stride numbers further
-// on. Queries and keys are turned by their places (RoPE).
+// on. Queries and keys are rotated by their positions (RoPE).
 enum of_head { OF_QUERIES, OF_KEYS, OF_VALUES };
 const double *reference_head(const struct reference *reference, int layer, enum of_head of,
                              int head, int *stride);
@@ -173,8 +173,8 @@ struct sampling {
     uint32_t seed;
 };
 
-// Reads what the user has typed; NULL, and a seed below 0, are not given. Ends the program in one line if a number is
-// out of its range, or if top_p or a seed stands without a temperature.
+// Reads what the user has typed. NULL, or a seed below 0: the user has not given it. Ends the program with one line if
+// a number is out of its range, or if top_p or a seed stands without a temperature.
 struct sampling sampling_read(const char *temperature, const char *top_p, int seed);
 
 // Philox2x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011): 64 random bits of a counter and a key.
@@ -188,35 +188,39 @@ struct lottery {
     double kept;      // sum of the weights
 };
 struct lottery lottery_of(const double *logits, int words, double temperature, double top_p);
-// The token in whose part of the weights, laid out one after the other, the random 64 bits lie as a fraction.
+// The token that random bits draw: the weights are laid out one after the other, and `random` / 2^64 of their sum lies
+// in this token's part.
 int lottery_draw(const struct lottery *lottery, uint64_t random);
-// Whether a token may be drawn by these bits, if the sum of weights before it may be wrong by `slack` of all.
+// Whether a token may be drawn by these bits, if the sum of the weights before it may be wrong by `slack` times the sum
+// of all.
 bool lottery_fits(const struct lottery *lottery, uint64_t random, int token, double slack);
-// Chooses the token for a place of the text, as temperature, top_p and seed say.
+// Chooses the token for a position of the text, as temperature, top_p and seed say.
 int sampled(const double *logits, int words, const struct sampling *sampling, int place);
 
 // ---- A small model (tiny.c) ---------------------------------------------------------------------
 
-// Writes a random model of two layers that reads `context` tokens. It has 282 tokens, or as many as `least`.
+// Writes a random model of two layers that reads `context` tokens. It has 282 tokens, or `least` if that is more.
 enum { TINY_WORDS_MOST = 1 << 16 };
 void tiny_write(const char *path, int seed, int context, int least);
 
 // ---- The lab (lab.c) ----------------------------------------------------------------------------
 
-// A program that runs a model on a device, as the lab asks it.
+// A program that runs a model on a device, with the functions that the lab calls.
 struct speaking {
     const char *name, *source_hash, *git_commit;
-    void *(*open)(const struct model *model); // with an empty cache
-    // Reads tokens that follow those that were read, and gives the logits after the last. answers: as a token of an
-    // answer is read, and then `count` is 1.
+    // Makes a run of the model, with an empty cache; the result is `of` for next() and draw().
+    void *(*open)(const struct model *model);
+    // Reads tokens that follow those that were read, and gives the logits after the last. answers: in the way in which
+    // a token of an answer is read; `count` is then 1.
     void (*next)(void *of, const int *tokens, int count, bool answers, float *logits);
-    // Draws tokens by the last logits, the first for the second place after the tokens that were read.
+    // Draws `count` tokens, all by the last logits, with the random numbers of positions that follow one another: the
+    // first is the second position after the tokens that were read.
     void (*draw)(void *of, const struct sampling *sampling, int *tokens, int count);
 };
-// Whether the lab asks: by --shapes, as it asks the programs of other chapters.
+// Whether the lab runs the program: it then gives --shapes, as to the programs of other chapters.
 bool lab_asks(int argc, char **argv);
-// Runs the program on small random models, a model for each seed, and holds it to the reference; a shape is the model's
-// cache, 1x2xNq3p64, with N tokens. Exit status 1: something was wrong.
+// Runs the program on small random models, a model for each seed, and compares it with the reference; a shape is the
+// model's cache, 1x2xNq3p64, with N tokens. Exit status 1: something was wrong.
 int lab_answer(int argc, char **argv, const struct speaking *program);
 
 #ifdef __cplusplus

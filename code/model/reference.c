@@ -13,7 +13,7 @@ struct reference {
     const struct model *model;
     enum kept kept;
     int room, length;      // how many tokens fit, and how many there are
-    double *keys, *values; // [layers][room][key_heads * 64], keys turned by their places
+    double *keys, *values; // [layers][room][key_heads * 64], keys after RoPE
     double *queries;       // [layers][room][width]; NULL: queries are not kept
 };
 
@@ -106,7 +106,7 @@ static void norm(const struct model *m, const struct tensor *weights, const doub
     free(weight);
 }
 
-// RoPE (Su et al. 2021): turns columns 2i and 2i + 1 of a head by the angle place * base^(-2i / 64).
+// RoPE (Su et al. 2021): rotates columns 2i and 2i + 1 of a head by the angle place * base^(-2i / 64).
 static void turn(const struct model *m, double *head, int place)
 {
     for (int i = 0; i < HEAD_COLUMNS; i += 2) {
@@ -154,7 +154,7 @@ static void attend(const double *query, const double *keys, const double *values
         to[d] /= sum;
 }
 
-// Adds the attention of layer `number` to the vectors x[count][width]; their keys and values join the cache.
+// Adds the attention of layer `number` to the vectors x[count][width]; their keys and values are put into the cache.
 static void add_attention(struct reference *r, int number, double *x, int count)
 {
     const struct model *m = r->model;

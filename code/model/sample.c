@@ -1,4 +1,4 @@
-// sample.c: a token drawn by chance, in double precision: what chapter 23's kernel is held to.
+// sample.c: draws a token by chance, in double precision: the reference for chapter 23's kernel.
 #include "model.h"
 
 #include "host/host.h"

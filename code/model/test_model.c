@@ -39,7 +39,7 @@ static int set_up(void **state)
     folder = text("%s", mkdtemp(place));
     tiny_path = text("%s/tiny.gguf", folder);
     damaged_path = text("%s/damaged.gguf", folder);
-    // build/tests/code/model/test_model
+    // This program is build/tests/code/model/test_model.
     char *tool = text("%s/../../../tiny-model", own_folder());
     char *const command[] = {tool, tiny_path, NULL};
     if (run(command, NULL, 60, true).status != 0)
@@ -98,7 +98,7 @@ static void known_texts_have_known_tokens(void **state)
     EXPECT("the is!", of_byte('t'), of_byte('h'), of_byte('e'), FIRST_MERGE + 4, of_byte('!'));
     EXPECT("\n the", of_byte('\n'), FIRST_MERGE + 2);
     EXPECT("\xc3\xa9", of_byte(0xc3), of_byte(0xa9));
-    EXPECT("a\x7f", of_byte('a'), 0); // a byte without a token
+    EXPECT("a\x7f", of_byte('a'), 0); // 0x7f has no token: token 0 stands for it
     // Names of special tokens are text like any other.
     EXPECT("<|im_end|>", of_byte('<'), of_byte('|'), of_byte('i'), of_byte('m'), of_byte('_'),
            of_byte('e'), of_byte('n'), of_byte('d'), of_byte('|'), of_byte('>'));
@@ -176,7 +176,7 @@ static void a_question_is_put_as_the_template_says(void **state)
     int special = 0;
     for (size_t i = 0; i < count; ++i)
         special += got[i] < FIRST_BYTE;
-    assert_int_equal(special, 5); // those of the template: what the user types makes none
+    assert_int_equal(special, 5); // special tokens of the template: what the user types makes none
     free(got);
     got = chat_question(&model->chat, model->tokens, false, " a", &count);
     assert_string_equal(spelled(got, count),
@@ -231,12 +231,13 @@ static void a_number_that_is_not_finite_is_seen_in_each_format(void **state)
     const struct tensor eight = {QUANT_Q8_0, 2, QUANT_BLOCK, q8, Q8_0_BYTES},
                         four = {QUANT_Q4_1, 2, QUANT_BLOCK, q4, Q4_1_BYTES},
                         single = {QUANT_F32, 1, 2, (const uint8_t *)floats, sizeof floats};
-    memset(q8 + 2, 0xff, QUANT_BLOCK); // of the numbers, not of the scales, every pattern is finite
+    // Every bit pattern of a number is finite, but not of a scale.
+    memset(q8 + 2, 0xff, QUANT_BLOCK);
     memset(q4 + 4, 0xff, QUANT_BLOCK / 2);
     assert_true(tensor_is_finite(&eight) && tensor_is_finite(&four) && tensor_is_finite(&single));
     q8[Q8_0_BYTES + 1] = 0x7c; // infinite: the scale of the second block
     assert_false(tensor_is_finite(&eight));
-    q4[Q4_1_BYTES + 3] = 0xfe; // NaN: its offset
+    q4[Q4_1_BYTES + 3] = 0xfe; // NaN: the offset m of the second block
     assert_false(tensor_is_finite(&four));
     floats[1] = -INFINITY;
     assert_false(tensor_is_finite(&single));
@@ -396,7 +397,8 @@ static void a_set_reaches_its_probability_and_has_equals_whole(void **state)
                                                        (token == 2 && cases[i].count == 2));
         free(l.weights);
     }
-    struct lottery flat = lottery_of(logits, FOUR, 100, 1); // nearly equal
+    // At temperature 100 the weights are nearly equal.
+    struct lottery flat = lottery_of(logits, FOUR, 100, 1);
     assert_true(fabs(flat.weights[0] / flat.kept - 0.25) < 0.01);
     free(flat.weights);
 }
@@ -415,7 +417,8 @@ static void random_bits_draw_each_token_for_its_part(void **state)
         for (int token = 0; token < FOUR; ++token)
             assert_int_equal(lottery_fits(&l, random, token, 1e-6), token == drawn[i]);
     }
-    assert_true(lottery_fits(&l, UINT64_C(1) << 61, 0, 1e-6)); // at the border of two parts
+    // At the border between the parts of tokens 0 and 1, either fits.
+    assert_true(lottery_fits(&l, UINT64_C(1) << 61, 0, 1e-6));
     assert_true(lottery_fits(&l, UINT64_C(1) << 61, 1, 1e-6));
     free(l.weights);
     const struct sampling greedy = {0, 1, 0}, cold = {0.01, 1, 7};
@@ -429,7 +432,7 @@ static void the_program_answers(void **state)
     struct output ended = asked("the", "--most", "3");
     assert_int_equal(ended.status, 0);
     assert_string_equal(ended.err, "");
-    // The library's functions generate the same three tokens.
+    // The functions of model.h generate the same three tokens.
     size_t count, length = 0;
     char answer[64];
     int *tokens = chat_question(&model->chat, model->tokens, true, "the", &count);
@@ -487,8 +490,8 @@ static void the_program_prints_tokens(void **state)
     assert_int_equal(status, 2);
 }
 
-// Checks layer 0's queries of a token at place 0. There RoPE turns nothing: they are the weights times the normed
-// embedding.
+// Checks layer 0's queries of a token at position 0. There RoPE rotates nothing: they are the weights times the
+// normalised embedding.
 static void check_queries_of_the_first(int token, const double *head, int number)
 {
     float x[1024], weight[1024], row[1024];
@@ -569,7 +572,7 @@ static double surprise_of(const int *tokens, int from, int to)
         const double *at = logits + (size_t)(i - from) * words;
         double sum = 0;
         for (size_t k = 0; k < words; ++k)
-            sum += exp(at[k] - at[tokens[i + 1]]); // in the end 1 / p of the next token
+            sum += exp(at[k] - at[tokens[i + 1]]); // after the loop: 1 / p of the next token
         all += log(sum);
     }
     reference_close(r);
@@ -581,11 +584,11 @@ static void the_program_tells_perplexity_in_pieces_of_the_context(void **state)
 {
     (void)state;
     char words[700] = "";
-    for (int i = 0; i < 40; ++i) // each adds five tokens or six
+    for (int i = 0; i < 40; ++i) // each text has five tokens or six
         strcat(words, i % 3 ? " the xyz" : "Why is 12!");
     size_t count;
     int status, *tokens = tokens_of(model->tokens, words, strlen(words), &count);
-    assert_true(count > 160 && count < 320); // two pieces
+    assert_true(count > 160 && count < 320); // two pieces of --perplexity
     const double mean =
         (surprise_of(tokens, 0, 160) + surprise_of(tokens, 160, (int)count)) / (double)(count - 2);
     char *said = said_of(words, "--perplexity", &status);
@@ -721,10 +724,11 @@ static const struct {
 } damages[] = {
     {"", 0, BYTES_OF("GGUX"), "no GGUF: it does not begin"},
     {"GGUF", 0, BYTES_OF("\2\0\0\0"), "GGUF of version 2; 3 is read"},
-    {"GGUF", 0, BYTES_OF("\0\0\0\3"), "GGUF of version 50331648"}, // big endian
+    {"GGUF", 0, BYTES_OF("\0\0\0\3"), "GGUF of version 50331648"}, // a version number in big endian
     {"GGUF", 4, BYTES_OF("\xff\xff\xff\xff\xff\xff\xff\xff"), "the number of tensors"},
     {"GGUF", 4, BYTES_OF("\x15\0"), "tensor 21 of 21"},
-    {"GGUF", 4, BYTES_OF("\x13\0"), "\"token_embd.weight\""}, // one too few: data begin too early
+    // One tensor too few: data begin too early.
+    {"GGUF", 4, BYTES_OF("\x13\0"), "\"token_embd.weight\""},
     {"GGUF", 12, BYTES_OF("\xff\xff\xff\xff"), "the number of values"},
     {"GGUF", 12, BYTES_OF("\x17\0\0\0"), "tensor 1 of 20"}, // one value too many: it is read as one
     {"GGUF", 12, BYTES_OF("\0\0\0\0"), "tensor 1 of 20"},

@@ -44,8 +44,8 @@ bytes() {
 
 # held PROGRAM COUNT MOST [OPTION]: the logits that follow COUNT tokens differ from the reference's by at most MOST.
 # Measured: with one token, whose attention is its own value, only products and norms differ, by 0.00001. With more,
-# queries, P and attention's output are rounded to half: 0.08. Errors make more: a cache that is not rounded 1.7, a
-# product's vector in one half instead of two 0.2, the wrong pairs of columns in RoPE 20.
+# queries, P and attention's output are rounded to half: 0.08. Errors make the difference larger: a cache that is not
+# rounded 1.7, a product's vector in one half instead of two 0.2, the wrong pairs of columns in RoPE 20.
 held() {
     run code/model/check "build/$1" "$TINY" "$(numbers "$2")" "$3" "${@:4}"
     echo "$1, $2 tokens: $output"
@@ -53,13 +53,13 @@ held() {
     [[ $output =~ ^"apart by 0.0"[0-9]+", 0.0"[0-9]+" on average"$ ]]
 }
 
-# spoke READ SAID: the line after an answer has these numbers of tokens; its times may be any.
+# spoke READ SAID: the line after an answer reports READ tokens read and SAID tokens said; its times may be any.
 spoke() {
     [[ $stderr =~ ^"talk: $1 tokens read, "[0-9.e+-]+" s each; $2 said, "[0-9.e+-]+" s each"$ ]]
 }
 
-# Logits of a prompt by tiles, and of the same one four tokens a step, are MOST apart at most. Both sum up the same
-# numbers in another order. What a rounded cache makes of that is at most 0.04 here.
+# The logits of a prompt that is run by tiles, and of the same prompt run in steps of four tokens, differ by at most
+# MOST. Both sum up the same numbers, in different orders. What a rounded cache makes of that is at most 0.04 here.
 alike() { # PROGRAM COUNT MOST
     "build/$1" "$LONGER" --logits "$(numbers "$2")" >"$BATS_TEST_TMPDIR/tiles" 2>"$BATS_TEST_TMPDIR/err"
     "build/$1" "$LONGER" --logits "$(numbers "$2")" --steps >"$BATS_TEST_TMPDIR/steps" 2>>"$BATS_TEST_TMPDIR/err"
@@ -127,7 +127,7 @@ drawn() {
     [ "$output" = "$2 drawn from $3 tokens, 0 wrong" ]
 }
 
-# The small models' logits have a standard deviation of about 20: a temperature of 8 makes them a language model's.
+# The small models' logits have a standard deviation of about 20: a temperature of 8 makes them like a language model's.
 @test "tokens are drawn as double precision draws them: of 49,152 tokens, of one, of all" {
     drawn "$WORDY" 100 3966 --temperature 8 --top-p 0.9 --seed 7
     drawn "$WORDY" 30 49152 --temperature 20 --seed 2147483647

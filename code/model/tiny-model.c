@@ -1,7 +1,7 @@
 // tiny-model.c: writes a small random model, for tests.
 //   tiny-model FILE [--seed N] [--context N] [--words N]
-// --context: how many tokens it reads, 160 by default. --words: how many tokens exist; 282 by default; of more,
-// the others are in no text.
+// --context: how many tokens it reads, 160 by default. --words: how many tokens exist, 282 by default; tokens beyond
+// these 282 occur in no text.
 #include "model.h"
 
 #include "host/host.h"

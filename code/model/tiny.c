@@ -207,7 +207,8 @@ static void put_half(struct bytes *to, double value)
 // differ by a factor of up to three.
 static void put_block(struct bytes *to, int type, double size)
 {
-    const double q4_deviation = 4.61, q8_deviation = 73.6; // of numbers 0 to 15, and -127 to 127
+    // Standard deviations of numbers 0 to 15 and -127 to 127.
+    const double q4_deviation = 4.61, q8_deviation = 73.6;
     const double scale = size * between(0.5, 1.5);
     if (type == QUANT_Q8_0) {
         put_half(to, scale / q8_deviation);

@@ -22,14 +22,14 @@ enum { NORMAL = 1 }; // the type of ordinary tokens; others are special
 
 struct tokens {
     int count;
-    struct span *names; // of the tokens, as in the file
+    struct span *names; // the tokens' names, as in the file
     char **bytes;       // the bytes that each token stands for
     size_t *lengths;
     struct hsearch_data numbers, ranks; // tokens' numbers by name; merges' ranks by "a b"
     char *keys;                         // the keys of both tables, each with a NUL
     char symbols[BYTES][3];             // the letter of each byte, in UTF-8
     pcre2_code *words, *digits;
-    int unknown; // the token that stands for a byte without one
+    int unknown; // the token for bytes that have no token of their own
 };
 
 // GPT-2 writes bytes as visible letters: a byte that is a visible letter of Latin-1 is that letter, and all others are
@@ -225,7 +225,7 @@ static void append(struct list *list, int token)
 struct word {
     char *names;    // the symbols' names, one after the other
     size_t *starts; // where each symbol's name starts in `names`, and where the last ends
-    size_t symbols; // how many are left
+    size_t symbols; // how many symbols are left
     char *pair;     // room for a key of the table of merges, "a b"
 };
 

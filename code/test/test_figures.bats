@@ -102,7 +102,7 @@ ring_cells() { # KIND
     chapter=chapters/15-registers.md program=code/ch15_registers.cu
     RING=$(expression 'constexpr int RING = ' ';')
     k_read=$(expression 'score<F>(s, q, &t.tiles[' '].k[first]);')
-    v_read=$(sed -nE 's/^        v_before = &t\.tiles\[(.*)\]\.v\[first\];/\1/p' "$program") # in the next step
+    v_read=$(sed -nE 's/^        v_before = &t\.tiles\[(.*)\]\.v\[first\];/\1/p' "$program") # this V is multiplied one step later
     k_write=$(sed -nE 's/.*convert<F>\(t\.tiles\[\((tile.*)\) % RING\]\.k, k_codes\);/\1/p' "$program")
     v_write=$(sed -nE 's/.*convert<F>\(t\.tiles\[\((tile.*)\) % RING\]\.v, v_codes\);/\1/p' "$program")
     for ((step = 3; step < 6; step++)); do
@@ -126,7 +126,7 @@ ring_cells() { # KIND
     chapter=chapters/15-registers.md program=code/ch15_registers.cu
     MMA_M=$(expression 'constexpr int MMA_M = ' ',')
     bare() { sed 's/F\.//g'; } # members of F are shell variables here
-    parts=$(expression 'int part = ' ';' | sort -u | bare) # the same in the loop and in merge()
+    parts=$(expression 'int part = ' ';' | sort -u | bare) # the same expression in the loop and in merge()
     keys=$(expression 'int first = part' ';' | bare)
     rows=$(sed -n '/int first_row = blockIdx.x/,/;/p' "$program" | sed '1d; s/;//' | bare)
     for form in WIDE SPLIT; do
@@ -150,7 +150,7 @@ ring_cells() { # KIND
 #include <stdio.h>
     static int rounded(double y) { return e4m3_from_float((float)exp2(y)); }
     static int line(double y) { return (int)lrint(fmax(8 * y + $bias, 0)); }
-    // Each code between two powers of two, from which power to which: by halving.
+    // Prints each code of 2^y for y in [from, to), and from which y to which; bisection finds where the code changes.
     static void print(int (*code)(double), double from, double to)
     {
         for (double at = from; at < to;) {
@@ -177,7 +177,7 @@ END
     grep -oE '[0-9]+/[0-9.]+/[0-9.]+' "$BATS_TEST_TMPDIR/figure" |
         awk -F/ '{ printf "%d/%.4f/%.4f\n", $1, $2, $3 }' |
         diff <(sed '$d' "$BATS_TEST_TMPDIR/octave.txt") -
-    # The labels of both rulers: a code's power of two, and its place on the line.
+    # The labels of both rulers: a code, and where on the axis of exponents it stands.
     awk -v bias="${bias##*- }" '/foreach .code\/.y in/ {
             gsub(/.*in [{]|[}].*/, "")
             n = split($0, pairs, ",")
@@ -199,20 +199,20 @@ END
         sed -nE 's/.*operator\(\)<(true|false)>\((p2?), p2?\);/step \2 \1/p; s/.*finish\((p2?), (true|false)\);/finish \1 \2/p' \
             >"$BATS_TEST_TMPDIR/calls"
     [ "$(cut -d' ' -f1 "$BATS_TEST_TMPDIR/calls" | xargs)" = "finish step finish step" ]
-    for call in 2 4 2 3; do # calls for tiles 0 to 3; the last one finishes
+    for call in 2 4 2 3; do # which of the four calls is made for tiles 0 to 3; the last is a finish()
         sed -n "${call}p" "$BATS_TEST_TMPDIR/calls"
     done | sed 's/^[a-z]* //; s/ false$/\/{=}/; s/ true$/\/{+=}/' | nl -v0 -w1 -s/ >"$BATS_TEST_TMPDIR/expected"
     figure fig:ch18-four >"$BATS_TEST_TMPDIR/figure"
     grep -oE '[0-9]+/[0-9]+/[0-9]+/p2?/\{\+?=\}/[0-9]+' "$BATS_TEST_TMPDIR/figure" >"$BATS_TEST_TMPDIR/tiles"
     cut -d/ -f1,4,5 "$BATS_TEST_TMPDIR/tiles" | diff "$BATS_TEST_TMPDIR/expected" -
-    # No bar of a register begins before the register's last bar has ended.
+    # No bar of a register begins before the register's previous bar has ended.
     awk -F/ '{ bad = bad || $2 + 10 < until[$4] || $3 < part; until[$4] = $3 + 11; part = $6 }
         END { exit bad || NR != 4 }' "$BATS_TEST_TMPDIR/tiles"
     BLOCK_N=$(expression 'constexpr int BLOCK_N = ' ';')
     MMA_K=$(expression 'constexpr int MMA_K = ' ';')
     HEAD_DIM=$(sed -nE 's/^enum \{ HEAD_DIM = ([0-9]+)[, ].*/\1/p' code/workbench/workbench.h)
     OUT_COLS=$(($(expression 'constexpr int OUT_COLS = ' ';')))
-    advance=$(expression '(uint64_t)(n * ' ');') # how far a step of BYTES moves a descriptor
+    advance=$(expression '(uint64_t)(n * ' ');') # an expression in BYTES: by how much a step of BYTES bytes moves a descriptor
     units() { echo $((${advance/BYTES/$1})); } # descriptors count units of 16 bytes
     descriptors() { # NAME BYTES-OF-A-STAGE PRODUCTS
         local list=0 n
@@ -227,7 +227,8 @@ END
     chapter=chapters/21-cache.md program=code/ch21_decode.cu
     GRANULE=$(expression 'constexpr int GRANULE = ' ';')
     figure fig:ch21-pages >"$BATS_TEST_TMPDIR/figure"
-    [ "$(expression 'int page = token >> ' ';')" = '(31 - __clz(args.page))' ] # a page's logarithm; 5 here
+    # The logarithm to base 2 of a page's size in tokens; 5 here.
+    [ "$(expression 'int page = token >> ' ';')" = '(31 - __clz(args.page))' ]
     in_page=$(expression 'int in_page = ' ';')
     in_page=${in_page//args.page/32}
     for sequence in 0 1; do
@@ -236,7 +237,7 @@ END
             "$BATS_TEST_TMPDIR/figure")
         for ((granule = 0; granule * GRANULE < tokens; granule++)); do
             entry=${table[granule * GRANULE >> 5]}
-            [ "${entry%/*}" = $((granule * GRANULE >> 5)) ] # tables are in order
+            [ "${entry%/*}" = $((granule * GRANULE >> 5)) ] # the figure lists a table's entries in order
             echo "${entry#*/}/$((in_page))/$sequence/$granule"
         done | paste -sd,
     done >"$BATS_TEST_TMPDIR/expected"
@@ -280,7 +281,8 @@ END
     } >"$BATS_TEST_TMPDIR/lane.c"
     cc -std=c11 -Wall -Werror -o "$BATS_TEST_TMPDIR/lane" "$BATS_TEST_TMPDIR/lane.c"
     "$BATS_TEST_TMPDIR/lane" >"$BATS_TEST_TMPDIR/words"
-    [ "$(cut -d' ' -f2 "$BATS_TEST_TMPDIR/words" | sort | uniq -c | xargs)" = "8 f0" ] # keys 4 to 7
+    # Each of the 8 words has keys 4 to 7.
+    [ "$(cut -d' ' -f2 "$BATS_TEST_TMPDIR/words" | sort | uniq -c | xargs)" = "8 f0" ]
     cut -d' ' -f1 "$BATS_TEST_TMPDIR/words" | paste -sd, >"$BATS_TEST_TMPDIR/expected"
     sed -nE 's/.*foreach .word.*d in \{([0-9]+\/[0-9]+\/[^}]*)\}.*/\1/p' "$BATS_TEST_TMPDIR/figure" |
         diff "$BATS_TEST_TMPDIR/expected" -

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The folders of C keep their order (code/tools/check-floors), and a use that breaks it is reported.
+# Each folder of C code uses only the folders below it (code/tools/check-floors); a use of one above is reported.
 
 bats_require_minimum_version 1.5.0
 

@@ -1,4 +1,4 @@
-# Another GPU takes one row of code/image/gpus.c: programs, labs and the simulator then know it.
+# Adding a GPU takes one row of code/image/gpus.c: programs, labs and the simulator then know it.
 
 bats_require_minimum_version 1.5.0
 

@@ -85,7 +85,7 @@ programs() {
     is_new() { # WORDS
         [ "$(strings out | grep -c "^$1$")" -eq 1 ]
         [ "$(strings out | grep -cE "old kernel|$hash")" -eq 0 ]
-        strings out | grep -qE '^0{64}$' # its hash is zeros, so that no measurement belongs to it
+        strings out | grep -qE '^0{64}$' # the variant's hash is zeros, so that no measurement belongs to it
     }
     for change in 's/= N;/= N + 1;/' 's/tile + 1/tile/' 's/if (out)/for (;;)/' 's/keys/rows/' 's/int sum/long sum/' \
         's/PITCH > TILE/PITCH != TILE/'; do
@@ -93,7 +93,7 @@ programs() {
         is_new "new kernel"
         ./out
     done
-    KERNEL="a kernel longer than the old one" variant 's/= N;/= N + 1;/' # too long: it is linked
+    KERNEL="a kernel longer than the old one" variant 's/= N;/= N + 1;/' # too long to replace the old one: the program is linked anew
     is_new "a kernel longer than the old one"
     for change in 's/= 32/= 64/' 's/+ 8/+ 4/' 's/int k/long k/' 's/b.2./b[3]/' 's/int done/long done/' 's/int N/unsigned N/' \
         's/int .out)/long *out)/' 's/return sizeof/return 2 * sizeof/' '1i #include "x.h"'; do
@@ -303,7 +303,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
 @test "every chapter's program is right in the simulator, ragged lengths too" {
     local program shapes
     for program in $(programs); do
-        grep -qs workbench_main "code/$program.cu" || continue # no kernel, or not of attention
+        grep -qs workbench_main "code/$program.cu" || continue # has no kernel of attention
         shapes=small,1x1x1,1x1x33,1x1x239
         if grep -q launch_cache "code/$program.cu"; then shapes=1x2x512q4p16,1x1x1q1p16,1x1x33q4p16,2x2x239q4p32r1; fi
         if grep -q launch_prompt "code/$program.cu"; then shapes=1x2x512q4p16s8,1x1x33q4p16s33,2x2x239q4p32s40d128r1; fi

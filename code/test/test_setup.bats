@@ -322,7 +322,7 @@ deps() { # MODE: runs deps; its standard output is left in out, its standard err
 @test "BUILD=dir works in a copy of the sources there, and leaves the checkout as it is" {
     local there=$BATS_TEST_TMPDIR/there
     copy_tree "$BATS_TEST_TMPDIR/shared"
-    if [ -d .toolkit ]; then # without a CUDA of the system's, it is the one in use
+    if [ -d .toolkit ]; then # the compiler that pip brought, in use where the system has no CUDA
         ln -s "$PWD/.toolkit" "$BATS_TEST_TMPDIR/shared/.toolkit"
     else
         mkdir "$BATS_TEST_TMPDIR/shared/.toolkit"
@@ -337,7 +337,7 @@ deps() { # MODE: runs deps; its standard output is left in out, its standard err
     grep -q '^ch03_wmma_qk	' "$there/build/hashes.tsv"
     [ "$(readlink "$there/.toolkit")" = "$BATS_TEST_TMPDIR/shared/.toolkit" ]
     [ -f build ]
-    # What has been edited there is kept, and what has changed here is copied.
+    # A file that was edited in the folder BUILD is kept; a file that is new in the checkout is copied there.
     echo "mine" >>"$there/chapters/03-wmma-scores.md"
     chmod -R u+w .
     touch -d '2001-01-01' chapters/03-wmma-scores.md

@@ -64,7 +64,7 @@ at_most() { # BEFORE AFTER NAME LIMIT
     same_bits ch10_swizzle ch10_six_ctas
 }
 
-# The polynomial is off by 1.1e-4 at most, which is less than half a unit in a half's last place.
+# The polynomial is off by 1.1e-4 at most, less than half a unit in the last place of half precision.
 @test "chapter 11 agrees with chapter 10 as far as its polynomial can" {
     at_most ch10_swizzle ch11_fast_exp max_abs 3.2e-3
     run -1 same_bits ch10_swizzle ch11_fast_exp
@@ -81,7 +81,7 @@ at_most() { # BEFORE AFTER NAME LIMIT
     same_bits ch10_swizzle ch13_warp_specialised
 }
 
-# P is rounded relative to another number than the maximum, and the sums have another order.
+# P is rounded relative to a number other than the maximum, and the sums are added in another order.
 @test "chapter 15 agrees with chapter 10 as far as probabilities in half can, by turns and without" {
     at_most ch10_swizzle ch15_registers max_abs 3.2e-3
     same_bits ch15_registers ch15_turns
@@ -104,8 +104,8 @@ at_most() { # BEFORE AFTER NAME LIMIT
     for name in $(sed -nE 's,^(ch[0-9]+_[a-z0-9_]+)\t.*,\1,p' build/hashes.tsv); do
         grep -qs workbench_main "code/$name.cu" || continue
         shape=1x2x80
-        if grep -q launch_cache "code/$name.cu"; then shape=1x2x512q4p16; fi # split among CTAs, and merged
-        if grep -q launch_prompt "code/$name.cu"; then shape=1x2x512q4p16s8; fi # split and merged, too
+        if grep -q launch_cache "code/$name.cu"; then shape=1x2x512q4p16; fi # keys split among CTAs, partial results merged
+        if grep -q launch_prompt "code/$name.cu"; then shape=1x2x512q4p16s8; fi # keys split among CTAs, partial results merged
         for seed in $(seq 0 15); do
             PTXSIM_SCHEDULE=$seed PTXSIM_CHECK=all run "build/$name" --shapes "$shape" --seeds 0 \
                 --inputs normal --no-timing --quiet
@@ -116,7 +116,8 @@ at_most() { # BEFORE AFTER NAME LIMIT
     done
 }
 
-# Half of an L4's 48 warps leaves a CTA of four 80 registers a thread and 16000 bytes (chapter 9).
+# With half of an L4's 48 warps on an SM, a CTA of four warps has 80 registers a thread and 16000 bytes of shared
+# memory (chapter 9).
 @test "four programs keep every gate of the sources at once, half of an L4's warps included" {
     local program
     for program in ch09_six_ctas ch10_six_ctas ch13_warp_specialised ch14_all_gates; do
@@ -131,7 +132,7 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
 @test "chapter 19's units compute what they should, and the program refuses unknown options" {
     run build/ch19_floors --no-timing
     [ "$status" -eq 0 ]
-    [ "$(grep -c '^  ok ' <<<"$output")" -eq 3 ] # exp, fp16, fp8; wgmma is Hopper's
+    [ "$(grep -c '^  ok ' <<<"$output")" -eq 3 ] # the units exp, fp16 and fp8; only a Hopper has wgmma
     run build/ch19_floors --speed
     [ "$status" -eq 2 ]
     [ "$output" = "usage: ch19_floors [--record FILE] [--no-timing]" ]
@@ -152,8 +153,8 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
       '"format":"e4m3""offset":8"sum":"unrounded"' ]
 }
 
-# The gate looks only at the kernel that the program names; the launch has five, and each must not
-# spill.
+# The gate looks only at the kernel that the program names; the launch chooses among five, and none
+# of them may spill.
 @test "none of the forms of chapter 20's Hopper kernel spills, and none has its products wait for each other" {
     run build/cuda/bin/nvcc -std=c++20 -O3 -Icode -gencode arch=compute_90a,code=sm_90a -Xptxas -v -cubin \
         -o "$BATS_TEST_TMPDIR/cubin" code/ch20_hopper.cu
@@ -164,8 +165,8 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
     [[ "$output" != *"wgmma"* ]]
 }
 
-# With one image the compiler reads a program once less. The notes of a cubin name the architecture
-# of its PTX.
+# The build makes sm_90's machine code from sm_89's PTX, so that the compiler reads the source once less.
+# The two cubins differ in one byte, where their notes name the architecture of the PTX.
 @test "machine code for sm_90 is the same from sm_89's PTX as from the source" {
     local name arch
     run -1 grep -l __CUDA_ARCH__ code/ch[0-9][0-9]_*.cu
@@ -176,6 +177,6 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
                 -o "$BATS_TEST_TMPDIR/$arch"
         done
         run cmp -l "$BATS_TEST_TMPDIR"/{89,90}
-        [[ "$output" =~ ^\ *[0-9]+\ 131\ 132$ ]] # 89 and 90, in octal
+        [[ "$output" =~ ^\ *[0-9]+\ 131\ 132$ ]] # the bytes 89 and 90, in octal
     done
 }

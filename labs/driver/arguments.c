@@ -12,8 +12,8 @@
 struct lab lab = {
     .seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1, .film_shape = "1x1x96"};
 
-static const char *shapes = "small,1x2x77,mission"; // 77 is no multiple of a tile
-// Shapes that the driver adds to those of a script; the grader adds others instead; or NULL.
+static const char *shapes = "small,1x2x77,mission"; // 77 is not a multiple of a tile
+// Shapes that the driver adds to those of a script (the grader adds others); NULL: none.
 static const char *also;
 
 // The gate of a resource that the driver knows; for any other, fails.
@@ -54,7 +54,7 @@ static void take_usual_gates(void)
     }
 }
 
-static void take_promise(const char *option, const char *word) // takes --goal, too
+static void take_promise(const char *option, const char *word) // --promise or --goal
 {
     bool goal = strcmp(option, "--goal") == 0;
     int *count = goal ? &lab.goal_count : &lab.promise_count;
@@ -193,7 +193,7 @@ static void take_quick(const char *option, const char *value)
 
 static bool hint, help;
 static const struct option_row rows[] = {
-    // A script's own:
+    // Options for the scripts labs/labNN:
     {"lab", "N", NULL, .call = take_lab},
     {"program", "PROGRAM", NULL, .word = &lab.after},
     {"model", NULL, NULL, .flag = &lab.model},
@@ -208,7 +208,7 @@ static const struct option_row rows[] = {
     {"why", "TEXT", NULL, .word = &lab.why},
     {"search", "PROGRAM", NULL, .word = &lab.search},
     {"journal", "FILE", NULL, .word = &lab.journal},
-    // A reader's:
+    // Options for readers, listed by --help:
     {"on", "gpu|simulator", "where to run (default: on a GPU where there is one)", .word = &lab.on},
     {"shapes", "LIST", "small, mission, long, huge or BxHxS", .call = take_shapes},
     {"seeds", "LIST", "of the random inputs", .word = &lab.seeds},

@@ -99,7 +99,7 @@ void judge_resources(void)
 
 static void show_faults(json_t *faults)
 {
-    enum { SHOWN = 3 }; // often the first fault has caused the others
+    enum { SHOWN = 3 }; // faults shown: often the first has caused the others
     size_t count = json_array_size(faults);
     for (size_t i = 0; i < count && i < SHOWN; ++i)
         wrap(nearby(json_string_value(json_array_get(faults, i))), printf("    "), 6);
@@ -211,7 +211,7 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
     char *command[] = {side->path,    "--shapes", (char *)shape, "--seeds", (char *)lab.seeds,
                        "--no-timing", "--quiet",  "--record",    own,       NULL,
                        NULL,          NULL};
-    // otherwise the program chooses: all kinds on a GPU, normal ones in the simulator.
+    // Without --inputs the program chooses: all kinds on a GPU, normal ones in the simulator.
     if (lab.inputs) {
         command[9] = "--inputs";
         command[10] = (char *)lab.inputs;
@@ -231,7 +231,8 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         (output.status == EXIT_MACHINE && json_array_size(faults) == 0))
         fail(output.status == EXIT_USAGE ? EXIT_USAGE : EXIT_MACHINE, "%s", last_line(output.err));
     int passed = 0, total = json_array_size(checks);
-    double worst = 0, closest = 0; // closest: relative to the program's own limits, if it has any
+    // closest: the largest error relative to the error with P in E4M3, if that is known.
+    double worst = 0, closest = 0;
     const char *how = NULL;
     for (int i = 0; i < total; ++i) {
         json_t *check = json_array_get(checks, i);
@@ -241,7 +242,7 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
             how = string_or(check, "how", string_or(check, "fault", NULL));
         worst = error <= worst ? worst : error; // NaN stays NaN
         double share = error / number_at(check, "rounded_p.rel_head");
-        closest = share > closest ? share : closest; // unless it is NaN
+        closest = share > closest ? share : closest; // a NaN is passed over
     }
     bool pass = note_gate("correctness", text("%s, %s", side->name, shape),
                           json_sprintf("%d of %d", passed, total), "all",

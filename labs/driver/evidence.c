@@ -41,7 +41,7 @@ static void add(json_t *sums, json_t *numbers, double share)
     }
 }
 
-static double largest_grid(const json_t *kernels) // in CTAs
+static double largest_grid(const json_t *kernels) // CTAs of the largest grid
 {
     double most = 0;
     for (size_t i = 0; i < json_array_size(kernels); ++i) {
@@ -183,7 +183,7 @@ void show_evidence(void)
         if (!why)
             profile(&after, &why);
         profiled = !why;
-        if (why) { // the simulator counts for the same executable instead
+        if (why) { // the simulator counts the same executable instead
             printf("  %s\n", why);
             json_decref(before.counts);
             before.counts = NULL;

@@ -23,7 +23,7 @@ static void find_program(struct side *side, const char *name)
         fail(EXIT_MACHINE, "build/%s is not there: type make chapter%d", name, lab.number);
 }
 
-// Tells what a lab takes to a reader who gave it something else.
+// What a lab expects, in words, for a reader who gave it something else.
 static const char *expected(void)
 {
     if (lab.search)
@@ -124,7 +124,7 @@ static void compile_student(struct side *side, const char *source)
     check_source(source, path);
     const char *base = strrchr(path, '/') + 1;
     const char *dot = strrchr(base, '.');
-    // nvcc passes these to a shell.
+    // nvcc passes these characters to a shell.
     if (!lab.plain && (strpbrk(path, "$`\"\n") || strchr(base, ',')))
         fail(EXIT_USAGE,
              "%s: rename it: nvcc takes no $, ` or \" in a path, no comma in a file's name", path);
@@ -139,9 +139,8 @@ static void compile_student(struct side *side, const char *source)
     char *src = text("SRC=%s", path), *out = text("OUT=build/student/%s", apart);
     char *like = text("NAME=%s", lab.after); // compiled for the same GPUs as the lab's own program
     char *command[] = {"make", "-s", "-C", root, "student", like, NULL};
-    char *names[] = {src, out,
-                     NULL}; // as environment variables, since make would expand $ and # on the
-                            // command line
+    // Environment variables, since make would expand $ and # on the command line.
+    char *names[] = {src, out, NULL};
     struct output output = run(command, names, RUN_SECONDS, false);
     done();
     if (output.status && strstr(output.err, "undefined reference to `main'"))
@@ -270,7 +269,8 @@ static void make_film(void)
     memcpy(command + count, of_program, sizeof of_program);
     doing("filming in the simulator, shape %s", lab.film_shape);
     struct output output = run(command, environment(false, "", FILM_BUDGET), RUN_SECONDS, false);
-    if (lab.model && output.status == 0 && !*output.out) { // no fault: the attention of an answer
+    // Without a fault, the attention of an answer is filmed.
+    if (lab.model && output.status == 0 && !*output.out) {
         command[count++] = "--kernel";
         command[count++] = "_Z9attention";
         memcpy(command + count, of_program, sizeof of_program);
@@ -290,7 +290,7 @@ static void make_film(void)
 }
 
 // Shows what the kernel has printed, as far as it was kept; control characters, and other bytes
-// that are no text, appear as "?".
+// that are not text, appear as "?".
 static void show_printed(void)
 {
     if (!after.printed)
@@ -376,7 +376,7 @@ static void show_verdict(const char *verdict, const struct score *score)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    // for all processes started here, even on a machine without locales.
+    // UTF-8 for all processes started here, even on a machine without locales.
     setenv("LC_ALL", "C.UTF-8", 1);
     colours();
     speaker = "lab";

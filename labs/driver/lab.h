@@ -95,16 +95,16 @@ struct side {
     json_t *counts;                // evidence: for each counter's key its value
     json_t *counts_of;             // the simulator's counts, for each shape
     bool wrong;                    // some output was wrong
-    char *how;                     // how, at the first such shape; or NULL
-    char *kind, *words, *sentence; // of the fault at which a film opens; or NULL
+    char *how;                     // in which way, at the first shape with a wrong output; or NULL
+    char *kind, *words, *sentence; // about the fault at which a film opens, or NULL
     char *fault;                   // the first complaint of the simulator, or NULL
     const char *faulty;            // the shape with that complaint
     char *printed; // what the program printed on stdout, at the first shape where it printed
                    // anything; or NULL
-    const char *printed_at;    // that shape
+    const char *printed_at;    // the shape at which it printed that
     size_t printed_bytes;      // bytes that it printed there; `printed` may be only their beginning
     char *stopped;             // why it gave no outputs, if neither `how` nor `fault` says; or NULL
-    const char *hash, *commit; // as compiled into it
+    const char *hash, *commit; // of its source, as compiled into it
 };
 extern struct side before, after; // before.name is NULL in a lab that compares with no program
 // The folder for working files, the chart and the record: build/labNN; for a student's NAME.cu,
@@ -112,7 +112,7 @@ extern struct side before, after; // before.name is NULL in a lab that compares 
 extern char *folder;
 extern bool on_gpu;
 extern json_t *record;     // the record that will be written
-extern json_t *gates_said; // its "gates"
+extern json_t *gates_said; // the record's "gates"
 extern int gates_failed;
 
 // Adds a gate to the record; takes over `value`. The caller prints the gate's line.
@@ -134,23 +134,23 @@ double budget_of(const char *shape); // checks.c
 
 void judge_resources(void);             // checks.c
 void judge_correctness(void);           // checks.c
-json_t *simulator_read(json_t *report); // evidence.c: counts for each launch, from a simulator's
-                                        // report
-const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate has
-                               // failed
-void show_evidence(void);      // evidence.c
-void judge_search(void);       // search.c
+json_t *simulator_read(json_t *report); // evidence.c: a simulator's report as counts for one launch
+// speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate has failed.
+const char *judge_speed(void);
+void show_evidence(void);              // evidence.c
+void judge_search(void);               // search.c
 int search_count(enum searched on);    // candidates until the elite, median over the seeds
 const char *search_broken(void);       // the first rule that the search broke; or NULL
 const char *nearby(const char *words); // fault.c: words whose paths are as the user would type them
-void explain_fault(int schedule); // fault.c: looks for the fault of the judged program; schedule 0:
-                                  // the first one
+// fault.c: looks for the fault of the judged program, with the warps in the order of a schedule (0: the first one).
+void explain_fault(int schedule);
 
 // Points of the sheet. got: earned by what can be judged here; open: for what cannot; total: of all items.
 struct score {
     double got, open, total;
 };
-void show_fault(void); // fault.c: the sentence, the simulator's words, and how to watch the fault
+// fault.c: the fault's sentence, the simulator's words, how to watch the fault.
+void show_fault(void);
 bool judge_sheet(struct score *score); // sheet.c: false if the lab has no sheet
 void show_next(void);                  // sheet.c: what to look at
 void remark_on_doubles(void);          // sheet.c
@@ -167,8 +167,8 @@ double resource(const struct side *side, const struct resource *resource, bool i
 // ---- Nsight Compute (ncu.c) ---------------------------------------------------------------------
 
 struct counter {
-    const char *key;   // in the record
-    const char *title; // in the report
+    const char *key;   // its name in the record
+    const char *title; // its title in the report
 };
 extern const struct counter ncu_counters[]; // the last one is {NULL, NULL}
 
@@ -193,8 +193,8 @@ void wrap(const char *words, int used, int indent);
 // programs, and without what other columns tell.
 bool narrow(void);
 const char *mark(bool pass); // "ok" or "FAIL"
-const char *
-grouped(double value); // "12,345,678" for 12345678; "1.23" for a number below 100 that is not whole
+// "12,345,678" for 12345678; "1.23" for a number below 100 that is not whole.
+const char *grouped(double value);
 
 // ---- Clocks (clocks.c) --------------------------------------------------------------------------
 

@@ -74,7 +74,8 @@ void wrap(const char *words, int used, int indent)
     bool space = used > indent;
     for (; *words; space = true) {
         int length = strcspn(words, " "), columns = 0;
-        bool ink = false;                  // within an escape sequence, which ends with m
+        // Whether character i is in an escape sequence, which ends with m.
+        bool ink = false;
         for (int i = 0; i < length; ++i) { // counts only the first byte of each UTF-8 character
             ink |= words[i] == '\033';
             columns += !ink && ((unsigned char)words[i] & 0xc0) != 0x80;

@@ -14,7 +14,7 @@
 enum { SEARCH_SECONDS = 20, PRACTICE = 14000 };
 
 static struct game games[REPLAY_SEEDS];
-static int until_elite[SEARCHED]; // candidates until the elite, median
+static int until_elite[SEARCHED]; // median number of candidates until the elite
 static char *broken;              // the first broken rule, or NULL
 static bool late;                 // a run did not end in time, and no other is started
 

@@ -200,12 +200,13 @@ static double value_of(const struct item *item)
         return resource(&after, &resources[found], true);
     if (lab.only_search)
         return on >= 0 ? search_count(on) : NAN;
-    json_t *counts = at(after.counts_of, item->shape ? item->shape : "mission"); // for `ctas`
+    // `ctas` has no shape: it is counted at mission.
+    json_t *counts = at(after.counts_of, item->shape ? item->shape : "mission");
     return number_at(counts, item->name);
 }
 
-// Whether the fault ends the kernel, whatever its warps do in the meantime: a wrong address, a
-// trap.
+// Whether a fault of this kind ends the kernel in whatever order its warps run: a wrong address, a
+// trap, an endless loop.
 static bool fails_anyway(void)
 {
     static const char *const kinds[] = {"out of bounds", "misaligned", "trap", "assert", "endless"};
@@ -443,7 +444,7 @@ void show_next(void)
     }
     const char *name = item->name;
     show_cause(item);
-    for (int i = 0; i < count && !line; ++i) { // looks for an open task that the item asks for
+    for (int i = 0; i < count && !line; ++i) { // looks for an open task that earns the item
         json_t *candidate = json_array_get(tasks, i);
         int gap = earns(candidate, name) ? open_line(lab.student, candidate) : 0;
         if (!earns(candidate, name) || (task && !gap))

@@ -53,7 +53,7 @@ static bool compare(const struct promise *promise, json_t *said)
     struct process children[2];
     struct side *sides[2] = {&before, &after};
     double *times[2], *ratios = calloc(lab.rounds, sizeof *ratios);
-    struct clock_span clock = {0}; // of both programs, which are timed in turns
+    struct clock_span clock = {0}; // the clock during both programs, which are timed in turns
     bool good = true;
     for (int s = 0; s < 2; ++s) {
         times[s] = calloc(lab.rounds, sizeof **times);
@@ -159,7 +159,7 @@ static bool fresh(json_t *hashes)
 
 static void label_recorded(json_t *old, json_t *hashes)
 {
-    const char *verdict = json_string_value(at(old, "verdict")); // a lab's record has one
+    const char *verdict = json_string_value(at(old, "verdict")); // NULL: the record is not a lab's
     wrap(text("recorded on %s, %.10s%s:%s%s", string_at(old, "device.name"), string_at(old, "date"),
               fresh(hashes) ? ""
                             : text(" (%sSTALE: of other programs than today's%s)", RED_INK, PLAIN),

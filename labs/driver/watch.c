@@ -61,7 +61,7 @@ void watch(const char *source)
         pid_t pid = fork();
         if (pid < 0)
             fail(EXIT_MACHINE, "cannot start another run: %s", strerror(errno));
-        // the child returns to main() to judge; its own process group can be ended as a whole.
+        // The child returns to main() to judge; its own process group can be ended as a whole.
         if (pid == 0) {
             setpgid(0, 0);
             signal(SIGINT, SIG_DFL);

@@ -97,8 +97,8 @@ static const char *past_token(const char *s, const char *end, uint64_t *kind)
     return *kind = hash, s;
 }
 
-// The number in a line "# 12" of the preprocessor's output: the source line that follows it. 0: the
-// line is no such line.
+// The number in a line "# 12" of the preprocessor's output: the source line that follows it. 0: it
+// is another line.
 static int line_said(const char *s, const char *end)
 {
     int line = 0;
@@ -198,7 +198,7 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
     for (int i = 0; i + WINDOW <= runs; ++i) {
         int least = i;
         for (int j = i; j < i + WINDOW; ++j)
-            if (tokens[j].hash <= tokens[least].hash) // of equal ones, the rightmost
+            if (tokens[j].hash <= tokens[least].hash) // of equal hashes, the rightmost
                 least = j;
         if (least == last)
             continue;

@@ -1,6 +1,6 @@
 // board.c: the ranking by speed, if submissions were timed on a GPU. Only right kernels take part,
 // ranked by their speed relative to the book's program in the same run. Kernels whose 95 %
-// intervals overlap share a place, since the order between them is noise.
+// intervals overlap share a rank, since the order between them is noise.
 #include "judge.h"
 
 #include <ctype.h>
@@ -20,8 +20,8 @@ static int faster(const void *a, const void *b)
                                 : strcmp(x->name, y->name);
 }
 
-// Gives ranks. The first kernel whose interval does not overlap with that of a place's first begins
-// the next place.
+// Gives ranks. A kernel whose interval does not overlap with that of the first kernel of a rank
+// begins the next rank.
 static void give_ranks(struct place places[], int count)
 {
     int first = 0;

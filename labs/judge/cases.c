@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *drawn_for = ""; // the hash of a submission's text
+static const char *drawn_for = ""; // hash of the text for which inputs are drawn
 
 const char *secret_draw_for(const char *hash)
 {
@@ -83,7 +83,8 @@ int secret_between(int least, int most, uint64_t drawn)
 
 char *drawn_like(const char *published)
 {
-    enum { TILE = 128, LEAST = 3, MOST = 6 }; // tiles drawn for a shape that has fewer than LEAST
+    // Tiles that are drawn if a shape has fewer than LEAST.
+    enum { TILE = 128, LEAST = 3, MOST = 6 };
     struct shape shape;
     char why[256];
 
@@ -148,7 +149,8 @@ static void reshape_inputs(struct grade_case *c)
     }
     if (c->input == GRADE_FLAT)
         memset(p->q_codes, 0, elements);
-    for (size_t i = 0; c->input == GRADE_OFFSET && i < elements; ++i) { // codes go up to 448
+    // The largest E4M3 value is 448.
+    for (size_t i = 0; c->input == GRADE_OFFSET && i < elements; ++i) {
         p->q_codes[i] = e4m3_from_float(400 + 0.1f * e4m3_to_float(p->q_codes[i]));
         p->k_codes[i] = e4m3_from_float(400 + 0.1f * e4m3_to_float(p->k_codes[i]));
     }
@@ -180,8 +182,8 @@ static struct rows draw_rows(const struct shape *shape, uint64_t seed)
 
 // ---- The second implementation ------------------------------------------------------------------
 // Computes every row in single precision, adding in another order than the reference: this checks
-// the rows that the reference leaves out. Its own error is of the order of 1e-6; it is to find rows
-// that were never computed. As in reference.c, what takes time is written in vectors and compiled
+// the rows that the reference leaves out. Its own error is of the order of 1e-6; its purpose is to
+// find rows that were never computed. As in reference.c, what takes time is written in vectors and compiled
 // for two generations of x86, with bit-identical results.
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -492,7 +494,7 @@ void case_lay_out(struct grade_case *c, const struct places *places, bool stale)
     free(lengths);
 }
 
-// Numbers of bytes: of new tokens, that are missing; of all others, that have changed.
+// How many bytes of new tokens are missing, and how many other bytes have changed.
 struct strayed {
     size_t missing, changed;
 };

@@ -17,7 +17,7 @@ enum { ENTRIES_MAX = 64, ROWS_MAX = 32 };
 
 static const double FLOOR = 0; // the points of a starter as handed out
 
-static struct expected { // by the index of the entry
+static struct expected { // what is expected of each entry, by its index
     enum { STARTER, SOLUTION, MUTANT, BEFORE } kind;
     const json_t *loses; // for a planted bug: the items it loses, by name
     double costs;        // for a planted bug: the most points that it loses

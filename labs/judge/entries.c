@@ -82,7 +82,7 @@ bool entry_grade(struct entry *e)
                          ? grade_aims(e->name, e->source, e->bytes, all_sheets, sheet_count)
                      : e->source ? grade(e->name, e->source, e->bytes, e->earlier)
                                  : not_graded(e->name, e->why);
-    // written before the result: where a result is, its film is, too.
+    // The film is written before the result: where a result is, its film is, too.
     film_take(result, film_kept(e));
     char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     bool written = words && write_text(e->kept, text("%s\n", words));
@@ -98,7 +98,7 @@ static void start_entry(struct entry *e)
     e->pid = fork();
     if (e->pid < 0)
         fail(EXIT_MACHINE, "cannot start a process: %s", strerror(errno));
-    // the process ends when its parent does.
+    // The process ends when its parent does.
     if (e->pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
         _exit(entry_grade(e) ? EXIT_GRADED : EXIT_MACHINE);
 }

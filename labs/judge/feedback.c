@@ -99,12 +99,12 @@ static void quoted_lines(FILE *to, int left, const char *lines)
     }
 }
 
-static char *points(double value) // 7.5 or 30
+static char *points(double value) // as text: 7.5 or 30
 {
     return value == floor(value) ? text("%.0f", value) : text("%.1f", value);
 }
 
-static char *title(const json_t *item) // "barriers <= 1536 @ small"
+static char *title(const json_t *item) // for example "barriers <= 1536 @ small"
 {
     const char *limit = string_or(item, "limit", "");
     return text("%s%s%s", string_or(item, "name", ""), *limit ? " " : "", limit);
@@ -154,7 +154,7 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
         if (strcmp(string_or(c, "item", ""), item) != 0 || truth(c, "pass") ||
             strcmp(item, "correct") != 0)
             continue;
-        if (*string_or(c, "what", "")) { // the case of a search tells itself how to repeat it
+        if (*string_or(c, "what", "")) { // a search's case has its own line on how to repeat it
             wrapped(to, 6, text("%s: %s", string_or(c, "what", ""), string_or(c, "why", "")));
             if (*string_or(c, "again", ""))
                 wrapped(to, 8,
@@ -162,7 +162,7 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
                              string_or(c, "again", "")));
             continue;
         }
-        const char *inputs = string_or(c, "input", ""); // none of a language model's program
+        const char *inputs = string_or(c, "input", ""); // a language model's case has none
         wrapped(to, 6,
                 text("%s, %s%s: %s", string_or(c, "shape", ""),
                      *inputs ? inputs : string_or(c, "asked", ""), *inputs ? " inputs" : "",
@@ -201,7 +201,7 @@ static char *film_again(const json_t *result)
 {
     const char *shape = string_or(result, "film.shape", "");
     bool usual =
-        // the default of --film-shape.
+        // The shape is --film-shape's default.
         strcmp(shape, "1x1x96") == 0 || strcmp(shape, "1x1x96q4p16") == 0;
     return text("./lab%.0f FILE --film film.html%s%s", number_or(result, "lab", 0),
                 usual ? "" : " --film-shape ", usual ? "" : shape);

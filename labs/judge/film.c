@@ -43,8 +43,8 @@ static bool ask(struct submission *s, enum verb verb, struct run_request *r, con
 }
 
 struct found {
-    char *words; // of the fault, from a run without a film; NULL: there was no fault
-    char *film;  // as JSON; NULL: it could not be made
+    char *words; // what the simulator says of the fault, without a film; NULL: no fault
+    char *film;  // the film as JSON; NULL: it could not be made
     size_t bytes;
 };
 

@@ -47,8 +47,8 @@ static struct entry *list(const char *path, int *count)
     return entries;
 }
 
-// Reads an entry's source, or notes why the entry is not graded: even a file that is no submission
-// gets a row in the gradebook.
+// Reads an entry's source, or notes why the entry is not graded: even a file that is not a
+// submission gets a row in the gradebook.
 static void read_entry(const char *path, struct entry *e)
 {
     struct stat about;
@@ -212,7 +212,8 @@ static void write_summary(const char *out, const struct entry *entries, int coun
                     some, none);
     }
     fclose(to);
-    char *totals = text("%s/grades.tsv", out); // percent of the reachable points; enum status
+    // Each row: percent of the reachable points, enum status.
+    char *totals = text("%s/grades.tsv", out);
     if (!(to = fopen(totals, "we")))
         fail(EXIT_MACHINE, "cannot write %s: %s", totals, strerror(errno));
     for (int j = 0; j < count; ++j)

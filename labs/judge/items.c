@@ -19,11 +19,10 @@ enum {
     SCHEDULES = 4,
     FIRST_SCHEDULES = 1000
 };
-enum {
-    AGAIN_LEAST = 6,
-    AGAIN_MOST = 12
-}; // launches of the case that has several: the number is drawn
-enum { MODEL_ASKED = 3, MODELS_DRAWN = 4 }; // to read, to answer, to draw; models of `hidden`
+// The case with several launches: their number is drawn between these.
+enum { AGAIN_LEAST = 6, AGAIN_MOST = 12 };
+// A model is asked to read, to answer and to draw; `hidden` has several models.
+enum { MODEL_ASKED = 3, MODELS_DRAWN = 4 };
 
 struct grading {
     struct submission s;
@@ -38,8 +37,8 @@ struct grading {
         struct footprint footprint;
     } counted[RUNS_COUNTED];
     int counted_count;
-    json_t *cases, *speed;   // what was measured, or NULL
-    const json_t *earlier;   // an earlier result, whose other items are kept; or NULL
+    json_t *cases, *speed;   // speed: what was measured, or NULL
+    const json_t *earlier;   // a regrade: the earlier result, for items not graded again; or NULL
     json_t *raced;           // races found in cases of other items, for the item `races`
     char *printed;           // what the kernels printed in the first case
     struct use used[SPOILS]; // indexed by what was spoiled
@@ -47,7 +46,7 @@ struct grading {
     const struct experiment *experiment;
     const char *group;                  // the current group of cases
     int failed;                         // failed cases of the group
-    struct searches searches[SEARCHED]; // for a lab about searching; cases NULL: not run yet
+    struct searches searches[SEARCHED]; // of a search's lab; `cases` NULL: not run yet
     bool wrong_when_timed;              // wrong on a GPU, whatever the simulator said
     char *first;                        // the first failure in the group
 };
@@ -186,8 +185,9 @@ static uint64_t budget_of(const struct shape *shape)
     return (uint64_t)fmax(PAIR_BUDGET * pairs, LEAST_BUDGET);
 }
 
-// Whether slots without a token contain what looks like a token: in every other hidden case. (In
-// experiments always: outputs that are NaN both with and without spoiling would show nothing.)
+// Whether slots without a token contain what looks like a token: in half of the hidden cases, drawn
+// at random. (In experiments always: outputs that are NaN both with and without spoiling would show
+// nothing.)
 static bool is_stale(const struct grading *g, const struct grade_case *c)
 {
     return strcmp(g->group, "hidden") == 0 &&
@@ -212,7 +212,7 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
         .unchecked = unchecked || g->experiment,
         .schedule = schedule,
         .budget = budget_of(&c->shape),
-        // results must not depend on the machine, as what a CTA gets from a queue otherwise would.
+        // One thread, so that what a CTA gets from a queue does not depend on the machine.
         .threads = 1,
         .sets = count,
         .scratch = k->scratch,
@@ -233,7 +233,8 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
     if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2 + count, CASE_SECONDS, reply, out,
                     why))
         return false;
-    if (reply->raced_out) { // the races are noted, and another item judges the numbers
+    // Stopped after too many races: runs again without the checks, for the outputs. The item `races` judges the races.
+    if (reply->raced_out) {
         struct reply raced = *reply;
         free(*out);
         r.races = false;
@@ -392,7 +393,7 @@ static unsigned draw_schedule(const char *of)
     return (unsigned)secret_between(1, FIRST_SCHEDULES, secret_draw("%s schedule", of));
 }
 
-// The shape for repeated launches: small; or the last cache, at which CTAs pass parts on to others.
+// The shape for repeated launches: small; or the last cache, at which several CTAs share a head's keys.
 static const char *repeated_shape(void)
 {
     return sheet.shapes[sheet.cache ? sheet.shape_count - 1 : 0];
@@ -418,7 +419,7 @@ static void run_correct(struct grading *g)
                      public_draw("%s", of), NUMBERS, seed ? draw_schedule(of) : 0);
         }
     // A long shape finds a kernel that leaves out work at large shapes. It consists of whole tiles,
-    // since sizes that are no multiple of a tile belong to the item `hidden`. A cache is longer
+    // since sizes that are not multiples of a tile belong to the item `hidden`. A cache is longer
     // still: its keys are divided among more CTAs than are merged at once.
     int tiles = secret_between(9, 18, public_draw("lab %d correct long", sheet.number));
     int keys = at_most(128 * (sheet.cache ? tiles + 56 : tiles), sheet.longest);
@@ -442,7 +443,7 @@ static void draw_order(int order[], int count)
 // last page, with at least `few_pages` pages.
 static void run_hidden_caches(struct grading *g)
 {
-    enum end { ALONE, FIRST, MIDDLE, LAST, RAGGED }; // the place of the newest token in its page
+    enum end { ALONE, FIRST, MIDDLE, LAST, RAGGED }; // where the newest token is in its page
     static const struct kind {
         enum end end;
         int few_pages, most_pages, page; // page 0: its size is drawn
@@ -459,8 +460,8 @@ static void run_hidden_caches(struct grading *g)
         {RAGGED, 2, 8, 0, 1, 8, 8, 2, GRADE_PEAKY},
         {RAGGED, 8, 20, 32, 9, 16, 4, 1, GRADE_RISING},
         {RAGGED, 1, 3, 16, 1, 8, 16, 16, GRADE_MEAN}, // more heads than an L4 has SMs
-        {MIDDLE, 33, 33, 256, 1, 4, 1, 1,
-         GRADE_PEAKY}, // so many CTAs that they are merged in several rounds
+        // So many CTAs that their results are merged in several rounds.
+        {MIDDLE, 33, 33, 256, 1, 4, 1, 1, GRADE_PEAKY},
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
     int order[KINDS];
@@ -498,7 +499,7 @@ static void run_hidden_caches(struct grading *g)
 static void run_hidden(struct grading *g)
 {
     static const struct kind {
-        int least, most, step; // of keys
+        int least, most, step; // numbers of keys: from least to most, in steps
         int few_batches, most_batches, few_heads, most_heads;
         enum input input;
         enum { USUAL, LOW, HIGH } scale; // relative to the usual scales
@@ -513,8 +514,7 @@ static void run_hidden(struct grading *g)
         {576, 1024, 64, 2, 2, 2, 2, GRADE_NORMAL, USUAL},
         {576, 3299, 1, 1, 1, 1, 1, GRADE_MEAN, USUAL},
         {3300, 4400, 1, 1, 1, 1, 1, GRADE_NORMAL, USUAL}, // long enough for small errors to add up
-        {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL, USUAL}, // more query tiles than an L4 has room
-                                                          // for CTAs
+        {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL, USUAL}, // more query tiles than CTAs fit on an L4
         {20, 80, 1, 4, 12, 4, 16, GRADE_PEAKY, USUAL},
         {17, 60, 1, 1, 3, 17, 256, GRADE_OFFSET, USUAL},
         {1, 40, 1, 1, 1, 257, 300, GRADE_MEAN, USUAL},
@@ -752,7 +752,7 @@ static struct book_run run_of_the_book(const char *folder, const char *shape)
             run = run_public(&of_book, shape);
         end_book(&of_book, before);
         if (!options.unsafe)
-            // if that fails, the next grading runs it again.
+            // If writing fails, the next grading runs it again.
             file_write(path, &run, sizeof run, why, sizeof why);
     }
     free(kept);
@@ -794,7 +794,7 @@ static struct use use_of_the_book(enum spoils what)
             use = use_of(what, launch_for_use, &of_book);
         end_book(&of_book, before);
         if (use.known && !use.why && !options.unsafe)
-            // if that fails, the next grading measures it again.
+            // If writing fails, the next grading measures it again.
             file_write(path, &use, sizeof use, why, sizeof why);
     }
     free(kept);
@@ -992,7 +992,7 @@ static struct outcome of_judged_group(struct grading *g, const char *name,
     return o;
 }
 
-static char *plain(double value) // 12345 or 66.7
+static char *plain(double value) // as text: 12345 or 66.7
 {
     return value == floor(value) && fabs(value) < 1e15 ? text("%.0f", value) : text("%.3g", value);
 }
@@ -1687,7 +1687,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
             json_object_set_new(result, "film", film);
     }
     if (g.s.two_ways && !json_is_string(json_object_get(result, "refused"))) {
-        json_decref(result); // a grade for only some of the shapes is none
+        json_decref(result); // refused as a whole, although some shapes were graded
         result = refused(name, g.s.two_ways);
     }
     if (wall_over(&g.s))

@@ -70,15 +70,15 @@ struct options {
     uint8_t seeds[SHA256_DIGEST_LENGTH];       // key for published seeds
 };
 extern struct options options;
-bool is_timed(void); // whether submissions are timed: on this machine's GPU, or on GPUs that Slurm
-                     // provides
-void secrets_read(void); // makes both keys, from --secret or the environment, and for published
-                         // seeds
+// Whether submissions are timed: on this machine's GPU, or on GPUs that Slurm provides.
+bool is_timed(void);
+// Makes both keys: that of the secret, from --secret or the environment, and that of published seeds.
+void secrets_read(void);
 
 // ---- Texts --------------------------------------------------------------------------------------
 
 // A line of a report with bytes that could mislead replaced: control characters and bytes that are
-// no UTF-8 by \xHH, characters that disguise others (U+202E and its kind) by \u202e. For the caller
+// not UTF-8 by \xHH, characters that disguise others (U+202E and its kind) by \u202e. For the caller
 // to free.
 char *cleaned(const char *line, size_t bytes);
 char *clean_name(const char *name); // like cleaned(), for a name, which becomes one line
@@ -142,9 +142,9 @@ double box_stop(pid_t pid); // returns the CPU seconds that it used
 // ---- Building -----------------------------------------------------------------------------------
 
 struct submission {
-    const char *name;                       // cleaned, for reports
+    const char *name;                       // the submission's name, cleaned for reports
     char *folder;                           // temporary, with the text and the program
-    char hash[SHA256_DIGEST_STRING_LENGTH]; // of the text
+    char hash[SHA256_DIGEST_STRING_LENGTH]; // hash of its text
     int lock;                               // file descriptor of the folder's lock
     int wall;                               // seconds that it may take, by the clock
     double end;                             // when its time ends, by now(); 0: never
@@ -224,7 +224,7 @@ struct known_launches {
 };
 bool submission_launches(struct submission *s, const struct shape *shape, struct known_launches *k,
                          char **why);
-void records_free(struct submission *s); // keeps new ones before
+void records_free(struct submission *s); // first keeps the new ones
 void launches_free(struct known_launches *k);
 
 // ---- The runner ---------------------------------------------------------------------------------
@@ -317,12 +317,10 @@ char *case_how_wrong(const struct grade_case *c, const char *answer);
 
 extern struct sheet sheet;
 extern char sheet_hash[SHA256_DIGEST_STRING_LENGTH]; // hash of the sheet's file
-extern char lab_hash
-    [SHA256_DIGEST_STRING_LENGTH]; // hash of the sheet's file, the lab's program and its starter;
-                                   // or of all labs'
-struct source of_the_lab(const struct sheet *s,
-                         const char *folder); // the lab's program, or its starter; for the caller
-                                              // to free
+// Hash of the sheet's file, the lab's program and its starter; or of those of all labs.
+extern char lab_hash[SHA256_DIGEST_STRING_LENGTH];
+// The lab's program from "code", or its starter from "build/starters"; for the caller to free.
+struct source of_the_lab(const struct sheet *s, const char *folder);
 void hash_sheet(SHA2_CTX *hash, const struct sheet *s);
 void lab_read(void); // reads the sheet of options.lab
 enum { LABS_MAX = 32 };
@@ -337,8 +335,9 @@ struct searches {
     int median;    // candidates until the elite was found, median; REPLAY_MOST: not found
     bool late;     // a run did not end in time, and no other was started
 };
-// search_journal: children of some candidates, and searches on the lab's journal. search_drawn:
-// searches on landscapes drawn for this submission; none is run if one has been late before.
+// search_journal: runs the submission for children of some candidates, and for searches on the lab's
+// journal. search_drawn: runs it for searches on landscapes drawn for this submission; `late`: an
+// earlier run did not end in time, so none is run.
 struct searches search_journal(struct submission *s);
 struct searches search_drawn(struct submission *s, bool late);
 
@@ -353,9 +352,10 @@ typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
 struct use {
     bool known;
     bool depends; // the outputs change with Q, with K and with V
-    double share; // of executions, those that affect an output, 0 to 1
+    double share; // the share of executions that affect an output, 0 to 1
     double deviation;
-    double work; // of a launch: flops of products, bytes of copies, sectors of atomic operations
+    // Work of a launch: flops of products, bytes of copies, sectors of atomic operations.
+    double work;
     double each; // flops of a product that counts as one instruction
     struct worked_on worked_on;
     char *why; // why use was not measured: a launch did not end; or NULL
@@ -377,7 +377,7 @@ bool falls_with_tiles(const char *name);
 // The value of a sheet's resource (labs/sheet/resources.def); NaN: there is no such resource.
 double resource_graded(const struct footprint *f, const char *name);
 
-// earlier: with --item, the result whose other items are kept; or NULL.
+// earlier: with --item, the earlier result, from which the other items are taken; or NULL.
 json_t *grade(const char *name, const char *source, size_t bytes, const json_t *earlier);
 json_t *refused(const char *name, const char *why);
 // What a text earns for the aims of several sheets: it is compiled once, and run once at each of
@@ -395,7 +395,7 @@ enum status {
     STATUS_WRONG,   // it ran, and earned nothing
     STATUS_STOPPED, // it exceeded its time or memory
     STATUS_NO_COMPILE,
-    STATUS_REFUSED,    // for what its host code does
+    STATUS_REFUSED,    // refused for what its host code does
     STATUS_NOT_GRADED, // no readable source
 };
 enum status result_status(const json_t *result);
@@ -436,7 +436,7 @@ void model_run_free(struct model_run *r);
 // programs. NULL with one line in *why.
 char *submission_source(const char *path, size_t *bytes, char **why);
 bool ends_well(const char *name); // the name has the ending of the lab's programs, also as .CU
-// What kind of file a name is that systems add to folders; NULL: none of them.
+// The kind of a file that operating systems add to folders, by its name; NULL: it is another file.
 const char *litter(const char *name);
 
 // One submission of a folder.
@@ -458,10 +458,10 @@ void entry_keep(struct entry *e);
 json_t *kept_result(const struct entry *e); // NULL: none is kept
 char *film_kept(const struct entry *e);     // build/grade/kept/HASH.html, beside its result
 typedef void tell_entry(int ended, int count, const struct entry *e);
-bool entry_grade(struct entry *e); // grades and keeps the result; false: the result cannot be
-                                   // written
-void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell); // takes the result of
-                                                                             // its process
+// Grades an entry and keeps the result; false: the result cannot be written.
+bool entry_grade(struct entry *e);
+// Takes the result of the process that has graded an entry.
+void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell);
 // Grades all entries without a result, and reports each one that is finished.
 void grade_entries(struct entry *entries, int count, tell_entry *tell);
 int grade_folder(const char *path);
@@ -479,8 +479,9 @@ const json_t *earlier_item(const json_t *earlier, const char *name, const char *
 // The earlier cases that still hold, and those graded again; for the caller to free.
 json_t *joined_cases(const json_t *earlier, const json_t *anew);
 
-void late_read(void);                                     // reads the options about late work
-int late_days(const char *folder, const struct entry *e); // how many days late, counting begun ones
+void late_read(void); // reads the options about late work
+// Whole days late; a begun day counts as one.
+int late_days(const char *folder, const struct entry *e);
 double late_points(double score, int days);
 
 // Whether two preprocessed programs differ in nothing but layout, names and numbers.
@@ -499,7 +500,6 @@ int slurm_element(const char *folder); // on a node of the cluster: grades one e
 
 // Tests a lab; returns 0, or 1 if something is not as the sheet says.
 int check_lab(void);
-// The test of all sheets, on the texts of options.pairs: 0, or 1 if an aim is earned by a text
 // Tests all sheets on the texts of options.pairs; returns 0, or 1 if a text earns an aim without
 // having its idea.
 int check_pairs(void);

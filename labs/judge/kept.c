@@ -252,8 +252,8 @@ void built_keep(const struct submission *s, const char *path)
         fwrite(program, 1, bytes, file);
         if (fclose(file) == 0) {
             memcpy(entry, SHA256Data((uint8_t *)entry + at, size - at, hex), at);
-            if (file_write(path, entry, size, why,
-                           sizeof why)) // if that fails, the next grading compiles the text again
+            // If writing fails, the next grading compiles the text again.
+            if (file_write(path, entry, size, why, sizeof why))
                 make_room();
         }
     }
@@ -294,7 +294,7 @@ void plain_keep(const struct source *plain, const char *path)
     SHA256Data((const uint8_t *)plain->text, plain->bytes, hex);
     memcpy(entry, hex, at);
     memcpy(entry + at, plain->text, plain->bytes);
-    // if that fails, the text is preprocessed again.
+    // If writing fails, the text is preprocessed again next time.
     file_write(path, entry, at + plain->bytes, why, sizeof why);
     free(entry);
 }

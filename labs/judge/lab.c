@@ -30,7 +30,7 @@ void hash_sheet(SHA2_CTX *hash, const struct sheet *s)
         hash_bytes(hash, source.text, source.bytes);
         free(source.text);
     }
-    if (s->model) { // it judges, too
+    if (s->model) { // the lab's program judges, too, so its hash is included
         size_t bytes = 0;
         char *program = read_file(text("%s/build/%s", root, s->program), &bytes);
         if (!program)
@@ -70,8 +70,8 @@ void lab_read(void)
     SHA256End(&hash, lab_hash);
 }
 
-// Reads the sheets of labs that have aims and are graded: a lab with a search has no aims, and some
-// labs are not graded.
+// Reads the sheets of graded labs whose kernels have aims, without those of labs whose program is a
+// search or runs a language model.
 void labs_read(void)
 {
     char *pattern = text("%s/build/labs/lab[0-9][0-9].json", root);

@@ -166,7 +166,7 @@ static double memory_free(void)
 
     most = number_in("/sys/fs/cgroup/memory.max", "", most);
     used = number_in("/sys/fs/cgroup/memory.current", "", used) -
-           // the cache of files, which can be freed.
+           // Less the cache of files, which can be freed.
            number_in("/sys/fs/cgroup/memory.stat", "file ", 0);
     left = 1024 * number_in(meminfo ? meminfo : "/proc/meminfo", "MemAvailable:", INFINITY);
     return fmin(left, most - used);

@@ -162,12 +162,12 @@ enum verdict { DONE, FAULTED, REFUSED };
 
 struct footprint { // the largest values of all launches; for occupancy the least
     int registers, threads;
-    uint64_t ctas;     // of one launch
-    uint64_t all_ctas; // of all launches together
+    uint64_t ctas;     // CTAs of one launch
+    uint64_t all_ctas; // CTAs of all launches together
     // Bytes of shared memory of a CTA, static and dynamic; bytes of local memory of a thread,
     // without the stack frame for printf.
     uint64_t shared_bytes, local_bytes;
-    double occupancy; // of an SM of JUDGED_GPU, 0 to 1
+    double occupancy; // of an SM of JUDGED_GPU, as a share, 0 to 1
 };
 
 // What the logged executions work on. Several sets of inputs tell, for the first set, how much work
@@ -227,7 +227,7 @@ struct spoiling {
     const size_t *drawn_of; // indices of the executions to draw from; NULL: all of them
     uint64_t ctas;
     const uint64_t *writers; // for each output, 1 + the CTA that stored it
-    const uint16_t *out;     // the outputs
+    const uint16_t *out;     // outputs of the unspoiled launch
     size_t outputs;
     // Repeats the launches with these executions spoiled; returns the outputs, or NULL if they did
     // not end.

@@ -171,7 +171,7 @@ static bool same_places(const struct places *a, const struct places *b)
 }
 
 // Reads the places of a page's elements: `count` numbers of four hexadecimal digits, which must be
-// a permutation of 0 to count - 1. Returns a new array; NULL: they are no permutation.
+// a permutation of 0 to count - 1. Returns a new array; NULL: they are not a permutation.
 static uint16_t *read_order(const char *digits, size_t count)
 {
     uint16_t *order = need(malloc(count * sizeof *order));

@@ -1,5 +1,5 @@
-// regrade.c: --item: grades one item of the sheet again for a class. All other items keep their
-// earlier outcome, for the same text and the same secret.
+// regrade.c: --item: grades one item of the sheet again for a class. The other items keep their
+// earlier outcome if the submission's text and the secret are unchanged.
 #include "judge.h"
 
 #include <dirent.h>

@@ -322,9 +322,8 @@ static void make_memory(const struct run_request *r)
     for (const char *next; from < end && reply.verdict == DONE; from = next) {
         next = memchr(from, '\n', (size_t)(end - from));
         next = next ? next + 1 : end;
-        const char *wrong = strncmp(from, "memory ", 7) == 0 ? step_memory(from + 7)
-                                                             : NULL; // sscanf reads up to the next
-                                                                     // blank
+        // The line has no NUL at its end: sscanf() in step_memory() stops at a blank.
+        const char *wrong = strncmp(from, "memory ", 7) == 0 ? step_memory(from + 7) : NULL;
         if (wrong)
             refuse(wrong);
     }
@@ -357,7 +356,7 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .reports = REPORTS_MAX,
             .note = note,
             .print = print,
-            // one byte more than is kept, which shows that there was more.
+            // One byte more than is kept, which shows that there was more.
             .print_bytes = sizeof reply.printed + 1,
         };
         struct fault first = {0};
@@ -406,7 +405,7 @@ static bool set_make(const struct run_request *r, const char *inputs, void *scra
     bool room = true;
     for (int i = 0; i < count; inputs += bytes[i++])
         room = (set->at[i] = device_copy(inputs, bytes[i])) && room;
-    // new memory is filled with NaN.
+    // New memory is filled with NaN.
     room = (set->at[count] = memory_alloc(2 * shape_outputs(&r->shape))) && room;
     if (!room) {
         refuse("out of memory");
@@ -526,9 +525,8 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
     for (int i = 0; i < r->sets && i < NOTED_MOST && reply.verdict == DONE; ++i) {
         const char *from = inputs + (size_t)i * input_bytes(&r->shape);
         if (i > 0)
-            set_fill(r, from,
-                     &set); // all sets use the same addresses: an address that differs depends on
-                            // the inputs
+            // All sets use the same addresses: an address that differs depends on the inputs.
+            set_fill(r, from, &set);
         else if (!set_make(r, from, scratch, &set))
             return;
         if (i == 0) {

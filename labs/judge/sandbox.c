@@ -62,7 +62,8 @@ static bool writes_files(const struct box *box)
 
 static void set_limits(const struct box *box)
 {
-    static const rlim_t memory[] = {4, 1, 3, 3}; // GiB: compilers, launches, the simulator
+    // GiB: compilers, host code, the simulator, a model's program.
+    static const rlim_t memory[] = {4, 1, 3, 3};
     static const rlim_t files[] = {1024, 64, 64, 64};
 
     limit(RLIMIT_CORE, 0);
@@ -316,14 +317,15 @@ static void add_box(struct command *c, const struct box *box)
     add(c, "--cap-drop", "ALL", NULL);
     add(c, "--hostname", "box", NULL);
     add_system(c);
-    // otherwise an #include of /dev/zero would read until memory ends.
+    // A compiler gets no /dev but null: an #include of /dev/zero would read until memory ends.
     if (box->kind == BOX_COMPILE) {
         add(c, "--tmpfs", "/dev", NULL);
         add(c, "--dev-bind", "/dev/null", "/dev/null");
     } else {
         add(c, "--dev", "/dev", NULL);
     }
-    if (box->gpu) // the GPU's driver needs it; it would show the host's command line and mounts
+    // A GPU's driver needs /proc; other boxes have none, since it shows the host's command line and mounts.
+    if (box->gpu)
         add(c, "--proc", "/proc", NULL);
     if (writes_files(box) || box->gpu) {
         add(c, "--size", "268435456", NULL);
@@ -335,7 +337,7 @@ static void add_box(struct command *c, const struct box *box)
         if (!realpath(text("%s/build/cuda", root), toolkit))
             fail(EXIT_MACHINE, "there is no build/cuda: type make grade first");
         add(c, "--ro-bind", text("%s", toolkit), "/book/build/cuda");
-        add_book(c, "code/workbench/workbench.h"); // but no program of a chapter
+        add_book(c, "code/workbench/workbench.h"); // headers only, no program of a chapter
         add_book(c, "code/workbench/debug.h");
         add_book(c, "build/libworkbench.a");
         if (!access(text("%s/build/libjansson.a", root), R_OK)) // for systems without the library
@@ -419,7 +421,7 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
         set_limits(box);
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
         char *gpus = visible ? text("%s", visible) : NULL;
-        clearenv(); // also bubblewrap's, which can be seen in its box
+        clearenv(); // bubblewrap's environment, too, which its box shows
         setenv("PATH", "/usr/bin:/bin", 1);
         if (options.unsafe && box->gpu && gpus)
             setenv("CUDA_VISIBLE_DEVICES", gpus, 1);

@@ -103,7 +103,7 @@ static void remove_folder(const char *folder)
 // ---- Spools -------------------------------------------------------------------------------------
 
 struct element {
-    const char *key;                   // of the result; NULL: nobody waits for it any more
+    const char *key;                   // key of the result; NULL: nobody waits for it any more
     char state[32], node[64], why[64]; // as Slurm reported last; "": not reported
     double over;                       // when it was first seen to have ended; 0: it has not
 };
@@ -116,7 +116,7 @@ struct spool {
 
 struct waiting {
     struct entry *entries;
-    char **failed; // for each entry, NULL or one line
+    char **failed; // for each entry, one line on why it failed; or NULL
     int count, ended;
     tell_entry *tell;
     struct spool *spools;
@@ -418,7 +418,7 @@ static void adopt(struct waiting *w)
         if (living)
             w->spools[alive++] = *s;
         else if (stat(s->folder, &about) || time(NULL) - about.st_mtime > STALE_SECONDS)
-            // a newer one may belong to another judge, or to another cluster.
+            // A newer spool may belong to another judge, or to another cluster.
             remove_folder(s->folder);
     }
     w->spool_count = alive;
@@ -543,7 +543,7 @@ static void wait_for_all(struct waiting *w)
                     said = now();
                 }
             }
-            // waits longer each time, since squeue is a load on the cluster.
+            // Waits longer each time, since squeue is a load on the cluster.
             between = between < 10 ? 1.5 * between : 15;
             ask = now() + between;
         }
@@ -602,7 +602,7 @@ static void clear_away(const struct waiting *w)
     }
     read_spools(&lying);
     for (int i = 0; i < lying.spool_count; ++i) {
-        int missing = lying.spools[i].count == 0; // an empty one is new, of another judge
+        int missing = lying.spools[i].count == 0; // an empty spool is another judge's, and new
         for (int k = 0; k < lying.spools[i].count; ++k)
             missing += !is_kept(&lying.spools[i].elements[k]);
         if (!missing)

@@ -29,7 +29,7 @@ static const char *control_name(unsigned char byte)
     return byte == 0x7f ? " (delete)" : names[byte] ? names[byte] : "";
 }
 
-// Says why bytes are no text; NULL: they are. A reader may stop at a NUL that the compiler ignores:
+// Says why bytes are not a text; NULL: they are. A reader may stop at a NUL that the compiler ignores:
 // then people would see less than is compiled. Letters may be in any encoding.
 static char *no_text(const char *source, size_t bytes)
 {
@@ -113,7 +113,7 @@ const char *litter(const char *name)
 // Folders with programs below a submission's own: in a zip there is often one more folder around
 // the files.
 struct found {
-    int folder, count; // of the first one: an open descriptor; how many there are
+    int folder, count; // folder: an open descriptor of the first one; count: of all
     char *name;
 };
 

@@ -98,7 +98,7 @@ static bool is_formula(const char *field)
     return false;
 }
 
-// Writes a field of a CSV file (RFC 4180) in a form that is no formula.
+// Writes a field of a CSV file (RFC 4180) in a form that no spreadsheet takes for a formula.
 void write_csv(FILE *to, const char *field)
 {
     fputc('"', to);

@@ -13,7 +13,7 @@ SCALES = "tensor"
 HEAD_DIM = 64
 P_SCALE = 256.0  # P is at most 1, so its codes are those of 256 P
 
-plans = {}  # by shape and scales
+plans = {}  # plans by shape and by the address of the scales
 
 
 def one(value):

@@ -23,7 +23,7 @@ P_SCALE = tl.constexpr(256.0)  # P is at most 1; codes of 256 P have full precis
                                # 2^-14
 FORMS = ("as it lies", "turned", "half")
 TURNED, HALF = tl.constexpr(1), tl.constexpr(2)
-TURNED_AT_ONCE = 128  # rows of V that one program turns
+TURNED_AT_ONCE = 128  # rows of V that one program transposes
 
 tilings = [triton.Config({"BLOCK_M": m, "BLOCK_N": n}, num_warps=warps, num_stages=stages)
            for m, n, warps in ((64, 32, 4), (64, 64, 4), (64, 128, 4),
@@ -46,7 +46,7 @@ def turn(v, turned, seq_len, padded_len, HEAD_DIM: tl.constexpr, ROWS: tl.conste
     codes = tl.load(v + head * seq_len * HEAD_DIM + rows[:, None] * HEAD_DIM + d[None, :],
                     mask=rows[:, None] < seq_len, other=0)
     tl.store(turned + head * padded_len * HEAD_DIM + d[:, None] * padded_len + rows[None, :],
-             tl.trans(codes))  # what lies past the last key is zero
+             tl.trans(codes))  # codes past the last key are zeros
 
 
 @triton.autotune(configs=tilings, key=["seq_len", "heads_all", "FORM"])

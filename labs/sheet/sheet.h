@@ -41,9 +41,8 @@ extern const int resource_count;
 
 // The row of a resource by its name, if `front_end` (LABS or SHEETS) knows it; otherwise -1.
 int resource_find(const char *name, int front_end);
-char *
-// the names that a front end knows, with commas between them; for the caller to free.
-resource_names(int front_end);
+// The names that a front end knows, with commas between them; for the caller to free.
+char *resource_names(int front_end);
 // A resource from "resources" in a program's record: of an image (sm_89) or, if image is NULL, of
 // the kernel on this machine's GPU. NaN: the record lacks it.
 double resource_recorded(const json_t *recorded, const struct resource *resource,
@@ -61,7 +60,7 @@ enum { ITEMS_MAX = 32, SHEET_SHAPES_MAX = 4 };
 struct item {
     const char *name, *shape, *words; // shape, words: NULL if the sheet has none
     struct limit limit;
-    double full; // of speed: the ratio from which on it pays all points; otherwise NaN
+    double full; // of the item `speed`: the ratio from which on it pays all points; of others NaN
     double from; // of an aim: the count of the program before; NaN: no aim
     int points;
 };
@@ -69,14 +68,13 @@ struct item {
 struct sheet {
     int number; // the lab's number
     const char *title, *program;
-    const char *ending;                   // of programs and submissions: "cu", or "c" for a search
-    const char *journal;                  // the file that answers a search; NULL: the program is a
-                                          // kernel
-    const char *not_graded;               // the reason, if the lab is not graded; otherwise NULL
+    const char *ending;     // file ending of programs and submissions: "cu"; of searches: "c"
+    const char *journal;    // the file that answers a search; NULL: a kernel's lab
+    const char *not_graded; // the reason, if the lab is not graded; otherwise NULL
     const char *shapes[SHEET_SHAPES_MAX]; // public shapes: small and mission, or caches
     int shape_count;
     int longest;         // no drawn case has more keys
-    bool cache;          // its programs ask a cache
+    bool cache;          // its programs compute attention over a KV cache
     bool model;          // its program runs a language model; the shapes are its caches
     struct p_rounding p; // how its kernels may round P
     enum mask mask;      // the mask that its kernels apply

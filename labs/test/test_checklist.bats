@@ -1,4 +1,4 @@
-# The checklist: an item in order is reported as ok, a fault under its own item.
+# The checklist: an item without a fault is reported as ok, a fault under its own item.
 
 load ../../code/test/test_tree
 

@@ -83,7 +83,7 @@ assert (row["first"], row["second"]) == ("anna.cu", "ben.cu"), row
 assert int(row["percent"]) >= 90 and int(row["fingerprints"]) >= 8, row
 lines = open(sys.argv[2] + "/ben.cu").read().split("\n")
 first, last = map(int, row["of the second"].split("-"))
-assert 1 < first <= last < len(lines), row # the helper, below the line with the error
+assert 1 < first <= last < len(lines), row # the helper's lines are below the line with the error
 END
 }
 
@@ -101,7 +101,7 @@ row, = csv.DictReader(open(sys.argv[1]))
 lines = open(sys.argv[2]).read().split("\n")
 assert int(row["percent"]) >= 90, row
 last = int(row["of the second"].split("-")[1])
-assert lines[last - 1] == "IT", row # the line that uses it
+assert lines[last - 1] == "IT", row # the line that uses the helper
 END
     [ "$(column flags | grep -v ' $')" = "henry.cu host code that reaches outside: fopen" ]
 }
@@ -214,7 +214,7 @@ END
     }
     made a 'a|b [x](javascript:f()) <b>*c*.cu' 1.00 1.02 1.04
     made b second.cu 0.98 1.01 1.03 # overlaps with the first
-    made c third.cu 0.90 0.95 0.99  # overlaps with the second, but not with the first, which leads the place
+    made c third.cu 0.90 0.95 0.99  # overlaps with the second, but not with the first, whose rank it would share
     run labs/grade --lab 10 --board "$BATS_TEST_TMPDIR"/{c,b,a}.json
     [[ ${lines[3]} == '| 1 | a\|b \[x\]\(javascript\:f\(\)\) &#60;b&#62;\*c\*.cu | 1.02 '* ]]
     [[ ${lines[4]} == "| 1 | second.cu | 1.01 "* ]]

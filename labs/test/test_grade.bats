@@ -53,10 +53,10 @@ print(hashlib.sha256(hashlib.sha256(sys.argv[1].encode()).digest()).hexdigest()[
 END
 }
 
-small() { lab_file=$small_file; } # for the rest of a test
+small() { lab_file=$small_file; } # a smaller sheet for the rest of a test
 short() { lab_file=$short_file; }
 
-# points NAME: of the last folder's gradebook.
+# points NAME: the submission's points in the last folder's gradebook.
 points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR/out/grades.csv"; }
 
 @test "the book's own program earns every point that there is without a GPU" {
@@ -124,7 +124,8 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     python3 -c 'import json, sys
 flag, = [f for f in json.load(open(sys.argv[1]))["flags"] if f.startswith("state between launches: ")]
 assert "tickets" in flag and "tile" in flag, flag' "$BATS_TEST_TMPDIR/r.json"
-    # The variables are managed; of one byte in a nameless namespace; of assembly; and constant, by a generic address.
+    # Four variables: one managed, one of a byte in a nameless namespace, one defined in assembly, one constant that is
+    # written by its generic address.
     sed -e 's/^__global__ void direct/namespace { __device__ unsigned char once[1]; }\n__managed__ unsigned both;\n__constant__ unsigned fixed;\n&/' \
         -e '/void direct/,$ s/^        attend.*/&\n    if (row == fixed) {\n        ++once[0], ++both;\n        asm volatile(".global .u32 kept; red.global.add.u32 [kept], 1;\\n"\n            "{ .reg .u64 a; mov.u64 a, fixed; cvta.const.u64 a, a; red.add.u32 [a], 1; }");\n    }/' \
         "$CHEATS/inline-ptx.cu" >"$BATS_TEST_TMPDIR/kept.cu"
@@ -209,7 +210,7 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
     [[ $output == *"What its kernels printed"*"CTA 0 has row 0 of 1024"*"CTA 15 has row 960 of 1024"*"85 / 85"* ]]
     [ "$(grep -c '850 / 850' <<<"$output")" -eq 1 ]
     grep -q '^      | .*points 850 / 850$' <<<"$output" # not on a line of the report's own
-    [[ $output != *"CTA 16 has"* ]] # of `small` only
+    [[ $output != *"CTA 16 has"* ]] # only the prints at `small` are shown
     grade "$CHEATS/prints-flood.cu"
     [ "$status" -eq 0 ]
     [[ $output == *" ..."*"85 / 85"* ]]
@@ -279,7 +280,7 @@ faulty() {
 
 @test "a fault in a hidden case is reported with its place in the source, but without an address" {
     small
-    # In one kind of hidden case, whatever is drawn.
+    # Faulty in one kind of hidden case, whatever is drawn.
     faulty 'args.shape.seq_len < 16 \&\& args.shape.heads < 4 \&\& args.shape.batch < 4'
     echo "$output"
     [[ $output == *"correct"*"ok"*"hidden"*"17 of 18 right; an access out of bounds, attention.cu:"* ]]
@@ -501,7 +502,7 @@ result = json.load(open(sys.argv[1]))
 cases = [c["pass"] for c in result["cases"] if c["item"] == "hidden"]
 assert 0 < sum(cases) < len(cases), cases
 keys = [int(c["shape"].split("x")[2]) for c in result["cases"] if c["shape"] != "small"]
-assert len(cases) == 18 and max(keys) == 512, keys # the longest case of this sheet
+assert len(cases) == 18 and max(keys) == 512, keys # 512: the longest case of this sheet
 earned = {i["name"]: i["points"] for i in result["items"]}
 assert earned["hidden"] == round(20 * sum(cases) / len(cases), 1), earned
 races = [c["pass"] for c in result["cases"] if c["item"] == "races"]
@@ -513,7 +514,8 @@ END
 
 @test "too many barriers lose the points for them: the count is the simulator's, and exact" {
     sed 's/^        score(t, warp);/        __syncthreads();\n&/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/more.cu"
-    sed 's/"limit": 2000/"limit": 1536/' "$short_file" >"$BATS_TEST_TMPDIR/lab.json" # the book's count
+    # 1536: the count of the book's program
+    sed 's/"limit": 2000/"limit": 1536/' "$short_file" >"$BATS_TEST_TMPDIR/lab.json"
     lab_file=$BATS_TEST_TMPDIR/lab.json
     [ "$(lost code/ch04_cp_async.cu)" = "" ]
     [ "$(lost "$BATS_TEST_TMPDIR/more.cu")" = "barriers" ]
@@ -559,7 +561,7 @@ END
     [[ $output =~ "async_copies >= 2176 @ small, from 0 "\ +"0 / 40   FAIL" ]]
     [[ $output =~ "points "\ +"0 / 95" ]]
     [[ $(xargs <<<"$output") == *"The aim is reached to 0 %, and so much is paid of all else."* ]]
-    # The work of two barriers, and one wrong line: every output is wrong.
+    # The copies that the aim counts are made, but one line is wrong, and so is every output.
     sed 's/float norm = v_scale/float norm = 1.5f * v_scale/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/wrong.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/wrong.cu"
     grade "$BATS_TEST_TMPDIR/wrong.cu"
@@ -639,14 +641,14 @@ END
     # A kept program is used, whatever the secret: if another program replaces it, that one runs.
     cp "$BATS_TEST_TMPDIR/other" "$quiet"
     GRADE_SECRET=another-secret-of-it try quiet "its host code crashed" 2
-    # A damaged or empty one is compiled anew, and kept as it was.
+    # If a kept program is damaged or empty, its text is compiled anew, and the result kept.
     for damage in 's/ELF/ELK/' d; do
         sed "$damage" "$BATS_TEST_TMPDIR/other" >"$quiet"
         run -1 cmp -s "$quiet" "$BATS_TEST_TMPDIR/other"
         try quiet "its host code launches no kernel" 2
         cmp "$quiet" "$BATS_TEST_TMPDIR/whole"
     done
-    # Without a box none is used or kept.
+    # Without a box, no kept program is used, and none is kept.
     cp "$BATS_TEST_TMPDIR/other" "$quiet"
     run "$root/build/judge" --lab 4 --lab-file "$lab_file" --no-gpu --no-film --unsafe-no-sandbox \
         "$BATS_TEST_TMPDIR/quiet.cu"
@@ -721,7 +723,7 @@ END
     [ "${lines[0]}" = "1 at a time, not 3: each may take 4.25 GiB, and 4.8 are free" ]
     echo "MemAvailable: 14000000 kB" >"$BATS_TEST_TMPDIR/meminfo"
     GRADE_MEMINFO=$BATS_TEST_TMPDIR/meminfo grade --jobs 3 --out "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/class"
-    [[ $output != *"at a time"* ]] || [[ $output == *"2 at a time, not 3"* ]] # unless a control group has less memory
+    [[ $output != *"at a time"* ]] || [[ $output == *"2 at a time, not 3"* ]] # "2 at a time" if a control group has less memory
 }
 
 @test "names are only names: spaces, quotes, newlines, dashes" {
@@ -788,7 +790,7 @@ END
     done
     echo "int main(void) { return 0 }" >"$folder/s3.cu"
     cp code/ch04_cp_async.cu "$folder/s4.cu"
-    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # two items, so that it takes seconds
+    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # a sheet with two items, so that grading takes seconds
 import json, sys
 lab = json.load(open(sys.argv[1]))
 lab["points"] = [dict(p, points=70) if p["name"] == "correct" else dict(p, points=30)
@@ -887,7 +889,7 @@ END
         whys+=("$(grep '"why"' "$BATS_TEST_TMPDIR/r.json")")
     done
     [ "${shapes[0]}" = "${shapes[1]}" ]
-    [[ ${whys[0]} == *"0x"* ]] # with addresses, which the next line expects again
+    [[ ${whys[0]} == *"0x"* ]] # it has addresses, and the next line expects the same ones
     [ "${whys[0]}" = "${whys[1]}" ]
     [ "${shapes[0]}" != "${shapes[2]}" ]
     # What a report tells is drawn without the secret: it does not help to guess the secret.
@@ -921,7 +923,7 @@ for path in sys.argv[1:]:
         assert item["points"] == item["max"] and result["score"] == result["total"], path
     elif what in ("starter", "gpu-tires"):
         assert not speed and result["score"] == 0, path
-    else: # the stage before, or a part of it
+    else: # the program of the stage before, or a part of it
         assert result["score"] < result["total"], path
 END
 }

@@ -108,8 +108,8 @@ for path in sys.argv[1:]:
     plain = [s for s in shapes if not s[5]]
     assert 1 in {s[2] for s in plain}, shapes # the newest token is the only one
     assert any(s[2] > 1 and s[2] % s[4] == 1 for s in plain), shapes # the first of its page
-    assert any(s[2] % s[4] > 1 for s in plain), shapes # in the middle of one
-    assert any(s[2] % s[4] == 0 for s in plain), shapes # the last
+    assert any(s[2] % s[4] > 1 for s in plain), shapes # in the middle of its page
+    assert any(s[2] % s[4] == 0 for s in plain), shapes # the last of its page
     assert len(shapes) - len(plain) == 3, shapes
     assert any(s[3] > 8 for s in shapes) and any(s[3] == 1 for s in shapes), shapes
     assert {16, 32, 256} <= {s[4] for s in shapes}, shapes
@@ -179,7 +179,8 @@ END
     [[ $(one_line) == *" At 1x1x96q4p16: "*" Watch it: race.html, or ./lab21 FILE --film film.html points"* ]]
     [ "$(stat -c %s "$page")" -lt 2200000 ]
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" source | grep -c cache_args)" -gt 0 ]
-    NO_COLOR=1 run labs/lab21 "$CHEATS/page-zero.cu" --film "$BATS_TEST_TMPDIR/again.html" # the line as reported
+    # The command that the report names.
+    NO_COLOR=1 run labs/lab21 "$CHEATS/page-zero.cu" --film "$BATS_TEST_TMPDIR/again.html"
     [ "$status" -eq 0 ]
     [ -s "$BATS_TEST_TMPDIR/again.html" ]
 }

@@ -1,5 +1,5 @@
 # Lab 23, whose program runs a language model: the lab on the book's program and on a wrong one, what the program refuses,
-# and that the grader takes kernels alone. make check-labs grades what the book has of it.
+# and that the grader takes kernels alone. make check-labs grades the book's own texts for it.
 
 bats_require_minimum_version 1.5.0
 

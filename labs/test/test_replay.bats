@@ -167,7 +167,7 @@ says() {
     [[ ${lines[0]} == '{"knobs": "32-32-2-2-0-0-0-1", "generation": 0, "verdict": "timed", "score": 11.9789'* ]]
     [[ ${lines[1]} == *'"verdict": "refused", "score": 0, '*'"said": "over a limit"}' ]]
     [[ ${lines[2]} == *'"verdict": "untried", "score": 0, '*'"said": "not in the journal"}' ]]
-    # The fourth is 2.6 % slower than the best; the fifth, the third of the book's elite, 1.3 %.
+    # The fourth candidate is 2.6 % slower than the best; the fifth, the third of the book's elite, is 1.3 % slower.
     [[ ${lines[5]} == "asked 5 missing 1 first_64 2 elite 5: "* ]]
 }
 
@@ -408,7 +408,7 @@ int main(void) { if (fork() >= 0) puts("ask 64-64-2-2-0-0-0-1"); }'
 import json, sys
 why = [c["why"] for c in json.load(open(sys.argv[1]))["cases"]]
 ran = [w for w in why if not w.startswith("not run")]
-assert len(why) > 50 and "asked for before" in ran[-1] and len(ran) == 5, ran # four: the children's
+assert len(why) > 50 and "asked for before" in ran[-1] and len(ran) == 5, ran # four runs for children, one search
 END
 }
 

@@ -104,7 +104,7 @@ refused() { # STATUS TEXT
     grep -q -- '--shapes mission --seeds 0 --inputs normal' build/ch03_one.arguments
     grep -q -- '--on-demand' build/ch03_one.arguments
     run -1 grep -q over_ch OUT.json
-    # a request to be checked, one for each way to choose the samples, then six rounds of each way
+    # The requests: the check (cold), for each way of timing one to choose the samples, six rounds of each way.
     [ "$(cut -d' ' -f1 build/ch10_two.asked | xargs -n1 | sort | uniq -c | xargs)" = "8 cold 7 graph 7 plain" ]
     [ -z "$(ls build/board)" ]
 }
@@ -222,8 +222,8 @@ E2
     program ch03_one 20 22 25
     program ch04_calm 30 33 35
     program ch05_mute 40 44 45
-    # To be checked, and one for each way to choose the samples; then the rounds: graph, plain,
-    # cold.
+    # The first four answer the check and, for each way of timing, the choice of samples; then come
+    # the rounds: graph, plain, cold.
     { for _ in 1 2 3 4; do echo '{"low_mhz": 300, "high_mhz": 300, "watts": 80}'; done
         echo '{"low_mhz": 1965, "high_mhz": 1980, "watts": 500}'
         echo '{"low_mhz": 1980, "high_mhz": 1980, "watts": 510}'

@@ -211,7 +211,7 @@ JSON
     sed -i '2i [ "${PTXSIM_SCHEDULE:-0}" -ne 2 ] || touch "$0.fault"' "$my"
     judge "$my"
     [[ "$output" == *"(schedule 2)"* ]]
-    [[ "$output" =~ "correct "\ +"40 of 40  ok" ]] # the same as by the grader
+    [[ "$output" =~ "correct "\ +"40 of 40  ok" ]] # as the grader gives
     [[ "$output" =~ "races "\ +"7.5 of 15  FAIL: 2 of 4 schedules" ]] # schedules 2 and 3 keep the fault
 }
 
@@ -270,7 +270,7 @@ aim() {
     sed -i -e 's/"warp_instructions", "relation": "<=", "limit": 999, "shape": "small"/"ctas", "relation": "<=", "limit": 31/' \
         "$LAB/build/labs/lab03.json"
     judge "$my"
-    [[ "$output" =~ "ctas <= 31 "\ +"0 of 10  FAIL: 32" ]] # 8 by 4
+    [[ "$output" =~ "ctas <= 31 "\ +"0 of 10  FAIL: 32" ]] # a grid of 8 by 4 CTAs
     sed -i 's/"limit": 31/"limit": 32/' "$LAB/build/labs/lab03.json"
     judge "$my"
     [[ "$output" =~ "ctas <= 32 "\ +"10 of 10  ok" ]]

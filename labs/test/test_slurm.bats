@@ -70,7 +70,7 @@ one_line() { # STATUS WORDS ARGUMENT...
     cp code/ch04_cp_async.cu "$class/right.cu"
     cp "$class/right.cu" "$class/copied.cu"
     mkdir "$class/empty"
-    scontrol update PartitionName=book State=DOWN # while we look
+    scontrol update PartitionName=book State=DOWN # keeps the job waiting while the test looks at it
     submit
     [[ $(<"$said") == *"Slurm has 2 submissions as job"* ]]
     [ "$(stat -c %a build/grade/slurm "$spool" | uniq)" = 700 ]

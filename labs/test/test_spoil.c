@@ -17,7 +17,7 @@ static uint64_t writers[OUTPUTS];
 static uint16_t out[OUTPUTS], now[OUTPUTS];
 
 static struct made_up {
-    bool used[OF_EACH]; // for each of a CTA's executions
+    bool used[OF_EACH]; // whether each of a CTA's executions changes outputs
     bool shows_in_last; // only the last CTA's outputs change
     bool never_ends;    // a launch that is spoiled does not end
     bool differs;       // each launch has other outputs
@@ -64,7 +64,8 @@ static struct noticed spoil_of(struct made_up as, const uint8_t of_each[OF_EACH]
     made_up = as;
     for (uint64_t i = 0; i < DRAWS; ++i)
         e.drawn[i] = 1000 * i + 7;
-    for (uint64_t i = 0; i < CTAS * OF_EACH; ++i) // each CTA runs its first, then each its second
+    // First each CTA's first execution, then each CTA's second.
+    for (uint64_t i = 0; i < CTAS * OF_EACH; ++i)
         executions[i] = (struct execution){.cta = i % CTAS};
     for (int i = 0; i < CTAS * OF_EACH && of_each; ++i)
         changes[i] = of_each[i / CTAS];
@@ -166,11 +167,11 @@ static void queues_are_asked_by_half(void **state)
     (void)state;
     assert_true(orders(16, 16, false) == 1);
     assert_true(orders(16, 8, false) == 1);
-    assert_true(orders(16, 4, false) == 0); // each group of four distributes only its own
+    assert_true(orders(16, 4, false) == 0); // four queues: fewer than half of the CTAs ask each
     assert_true(orders(4, 4, false) == 1);
     assert_true(orders(4, 4, true) == 1. / 16);
     assert_true(orders(4, 2, false) == 0);
-    assert_true(orders(2, 2, false) == 1); // all CTAs that there are
+    assert_true(orders(2, 2, false) == 1); // one queue for both CTAs
     assert_true(orders(2, 1, false) == 0);
     assert_true(orders(1, 1, false) == 0);
 }

@@ -33,7 +33,7 @@ refused() { # STATUS TEXT COMMAND...
     grep -qx '# ch03_wmma_qk against ch02_scalar' table
     grep -qx '| small | 10.00 → 10.00 | 11.00 → 11.00 | 10.50 → 10.50 | 1.00 | 1.00 | 1.00 | too close to tell |' table
     grep -qx '| mission | 100.00 → 80.00 | 102.00 → 81.00 | 100.50 → 80.50 | 1.25 | 1.26 | 1.25 | faster |' table
-    [ "$(grep -c '^| [a-z0-9]*x\?' table)" -eq 3 ] # the head and two shapes
+    [ "$(grep -c '^| [a-z0-9]*x\?' table)" -eq 3 ] # the header and the rows of two shapes
     "$TOOLS/compare" b.json a.json | grep -q '^| mission .* 0.80 | 0.79 | 0.80 | slower |$'
     "$TOOLS/compare" a.json b.json --out COMPARE.md >said
     [ ! -s said ]
@@ -107,7 +107,7 @@ EOF
     fake_gpu
     run "$TOOLS/profile-ncu" ch09_fake mission 5 2
     [ "$status" -eq 0 ]
-    [ "$(cat seeds)" = 7,6,5 ] # the last launch counts
+    [ "$(cat seeds)" = 7,6,5 ] # the launch with the last seed is measured
     grep -q -- '--clock-control none --launch-skip 2 --launch-count 1 --metrics' asked
     [[ ${lines[0]} == ch09_fake*Fake*"mission, seed 5, after 2 launches" ]]
     [[ $output =~ MUFU[^$'\n']*\ 4,096 ]]

@@ -38,13 +38,13 @@ struct entry {
     const char *backend;  // PyTorch's backend, or the contestant's name; NULL: a program
     const char *path;     // the program, or the contestant's file
     bool own;             // it is a contestant's Python file, not a backend of PyTorch
-    struct process child; // of a program; PyTorch's backends share one
+    struct process child; // the process of a program; PyTorch's backends share one
     bool started, timed;
     bool compared; // others are compared with it: a backend of PyTorch, or one of --over
     const char *verdict, *why; // verdict: "wrong" or "left out", why: one line; or both NULL
     double times[MODES][MAX_ROUNDS];
     int rounds[MODES], samples[MODES], launches[MODES];
-    struct clock_span clock[MODES], batch; // over all rounds; of the last batch
+    struct clock_span clock[MODES], batch; // clock: over all rounds; batch: over the last batch
     json_t *said;                          // the entry's object in the record
 };
 
@@ -625,7 +625,7 @@ static void start_pytorch(void)
     pytorch_here = said && at(said, "torch");
     if (pytorch_here) {
         json_object_set_new(board, "pytorch", said);
-        if (shapes[0].page) // of a cache, the speed of reading counts
+        if (shapes[0].page) // for a cache, the rate of reading memory counts
             json_object_set_new(board, "bandwidth",
                                 process_ask(&pytorch, "bandwidth", CHECK_SECONDS));
         return;

@@ -20,7 +20,7 @@ function colour(choice) {
 }
 colour(kept());
 
-// The address of a film in these colours.
+// The address of a film, with the choice of colours in which the film is to be shown.
 function inColours(address, choice) {
   const url = new URL(address);
   if (choice === "system") url.searchParams.delete("colours");
@@ -227,7 +227,8 @@ function find(places, query) {
 function excerpt({ place, phrase, wanted }) {
   let at = place.low.indexOf(phrase);
   if (at < 0) at = Math.max(0, ...wanted.map((word) => place.low.indexOf(word)));
-  const all = place.text, least = at - AROUND, most = at + phrase.length + AROUND; // cut between words
+  // The excerpt is cut between words.
+  const all = place.text, least = at - AROUND, most = at + phrase.length + AROUND;
   const from = least > 0 ? Math.min(at, all.indexOf(" ", least) + 1) : 0;
   const to = most < all.length ? Math.max(at + phrase.length, all.lastIndexOf(" ", most)) : all.length;
   const out = element("p", {}, from > 0 ? "… " : ""), text = all.slice(from, to), low = spelled(text);
@@ -327,7 +328,7 @@ function addSearch(tools) {
     document.getElementById("results").remove();
     document.body.classList.remove("searching");
   });
-  const asked = new URLSearchParams(location.search).get("q"); // index.html?q=swizzle
+  const asked = new URLSearchParams(location.search).get("q"); // as in index.html?q=swizzle
   if (asked) {
     input.value = asked;
     search(asked);

@@ -53,8 +53,8 @@ local function set_figure(el, content, caption)
 end
 
 -- The words at the end of a caption that has film="10", or film="10:NAME" for a bookmark: which of the films of
--- `make films` shows this at work. site/cut.lua turns them into a link. A kernel that the reader is to write has
--- none, since the book's film would show the solution.
+-- `make films` shows this at work. site/cut.lua turns them into a link. In the students' edition, a kernel that the
+-- reader is to write has instead the command for a film of their own: the book's film would show the solution.
 local function add_film(caption, el, book)
     local number, bookmark = (el.attributes.film or ""):match("^(%w+):?([%w-]*)$")
     if not el.attributes.film then
@@ -163,7 +163,7 @@ end
 -- gets narrower than its longest word. Of two tables with as many lines, the one whose cells have fewer lines
 -- counts as shorter.
 local MOST_MOVED = 12
-local CELL = 0.01 -- what a line of a cell counts, compared with a line of the table
+local CELL = 0.01 -- weight of a line of a cell; a line of the table weighs 1
 local function column_widths(rows)
     local width, widest, least, total = {}, {}, {}, 0
     for _, row in ipairs(rows) do

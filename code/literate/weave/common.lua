@@ -25,7 +25,7 @@ function common.fail(where, ...)
     local sheet = common.reading and common.reading.sheet
     if HANDOUT and common.reading and not (sheet and sheet.number == HANDOUT and line
         and line >= sheet.first_line and line <= sheet.last_line) then
-        return -- the document is read only for its numbers
+        return -- outside the handout's lab, a document is read only for its numbers
     end
     table.insert(common.failures, where .. ": " .. string.format(...))
 end
@@ -92,7 +92,7 @@ function common.tex_label(id)
     return id ~= "" and "\\label{" .. id .. "}" or ""
 end
 
--- The style sheet adds the sign, so that it is no part of the text.
+-- The style sheet adds the sign, so that it is not a part of the text.
 function common.link_here(id, what)
     return string.format('<a class="here" href="#%s" aria-label="link to this %s"></a>', common.escape(id), what)
 end

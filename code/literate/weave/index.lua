@@ -78,7 +78,7 @@ function index.mark(span)
     end
     local out = pandoc.List(span.content)
     if n and not HANDOUT and LATEX then
-        out:insert(raw("\\ixmark{" .. n .. "}")) -- after the words, which may begin the paragraph
+        out:insert(raw("\\ixmark{" .. n .. "}")) -- the mark is after the words, which may begin the paragraph
     elseif n and not HANDOUT then
         out:insert(1, raw('<span id="ix-' .. n .. '">'))
         out:insert(raw("</span>"))
@@ -111,7 +111,7 @@ local function set_places(places)
     for _, place in ipairs(places) do
         if LATEX then
             table.insert(out, tostring(place.n))
-        elseif place.section ~= last then -- once for each section, since HTML has no page numbers
+        elseif place.section ~= last then -- a place once for each section, since HTML has no page numbers
             table.insert(out, string.format('<a href="#ix-%d">%s</a>', place.n, escape(place.section)))
             last = place.section
         end

@@ -1,4 +1,4 @@
--- Sets code: chunks with their names and links, starters, planted bugs as differences, and listings that are no
+-- Sets code: chunks with their names and links, starters, planted bugs as differences, and listings that are not
 -- chunks.
 --
 --   listings.find_left_out(book, chapter)   called before the chapter is set: what a student's book leaves out
@@ -104,7 +104,7 @@ local function page_break(lines, i, width)
     return "\\cb"
 end
 
--- Sets, as one paragraph, chunks that a program lists one below the other; returns the index of the last.
+-- Sets references to chunks, one below the other in a program, as one paragraph; returns the index of the last.
 local function set_run(lines, i, out)
     local names, last = {}, i
     for j = i, #lines do
@@ -491,7 +491,7 @@ function listings.rest(book)
     for _, part in ipairs(book.parts) do
         common.reading = part.later and part.owner.chapter
         local block = part.later and listings.chunk(part, book, true)
-        if block and block.t then -- nil where a student's book leaves a part out
+        if block and block.t then -- nil: a student's book leaves the part out
             if part.owner.chapter ~= chapter then
                 chapter = part.owner.chapter
                 local title = escape(chapter.number .. " " .. chapter.contents[1].entry.title)
@@ -508,7 +508,7 @@ function listings.rest(book)
     return out
 end
 
--- Code that is no chunk: an illustration, a command, a recorded output.
+-- Code that is not a chunk: an illustration, a command, a recorded output.
 function listings.listing(block)
     local class = block.classes[1] or "plain"
     local body = set_lines(plain_lines(block.text), class)

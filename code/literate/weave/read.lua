@@ -57,7 +57,7 @@ local function run(code, line)
     return raw(string.format('<span class="run" title="%s">%s</span>', escape(code.text), out))
 end
 
-local known_keys -- of the bibliography, or nil
+local known_keys -- the bibliography's keys; nil: there is no bibliography
 
 -- Reads [@key], [@key, p. 3; see @other], since commonmark has no citations. `list` is flat; `lines`
 -- has the line of each element. Returns the Cite and the index of its "]".
@@ -300,7 +300,7 @@ local function ladder(block)
     local function time(program)
         return (at .. "timing.p50_us"):format(program)
     end
-    local function number(expression) -- reports of wrong numbers come from the paragraph
+    local function number(expression) -- 0: a wrong reference, which is reported where the paragraph has it
         return tonumber((runs.evaluate(expression, "%.17g"))) or 0
     end
     local rungs, last, format = {}, nil, "half"
@@ -334,7 +334,7 @@ local function ladder(block)
         slower and "takes" or "is", time(slower and to or "pytorch-flash"), time(slower and "pytorch-flash" or to),
         slower and "long" or "fast")
     return pandoc.read(text, "commonmark_x-emoji").blocks[1]:walk {
-        Code = function(code) -- the position, for messages
+        Code = function(code) -- gives the code its position, for messages
             code.attributes["data-pos"] = block.attributes["data-pos"]
             return code
         end,
