@@ -23,17 +23,17 @@ def device(request):
     return request.param
 
 
-def drawn(batch, heads, tokens, seed=0, dtype=torch.float16, device="cpu"):
+def drawn(batch, heads, tokens, seed=0, dtype=torch.float16, device="cpu", head_dim=64):
     """Normal numbers, with a mean and a size for each head."""
     generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(batch, heads, tokens, 64, generator=generator)
-    x = x * (0.1 + torch.rand(heads, 1, 1, generator=generator)) + torch.randn(heads, 1, 64, generator=generator)
+    x = torch.randn(batch, heads, tokens, head_dim, generator=generator)
+    x = x * (0.1 + torch.rand(heads, 1, 1, generator=generator)) + torch.randn(heads, 1, head_dim, generator=generator)
     return x.to(device, dtype)
 
 
-def dealt(batch, heads, max_tokens, page, device="cpu", seed=0):
+def dealt(batch, heads, max_tokens, page, device="cpu", seed=0, head_dim=64):
     """A cache whose pages lie in a drawn order, and whose empty slots hold NaN in both formats."""
-    cache = new_cache(batch, heads, max_tokens, page=page, device=device)
+    cache = new_cache(batch, heads, max_tokens, page=page, device=device, head_dim=head_dim)
     order = torch.randperm(cache.table.numel(), generator=torch.Generator().manual_seed(seed))
     cache.table.copy_(order.view(cache.table.shape))
     cache.codes.fill_(0xff)
@@ -134,18 +134,18 @@ def test_a_code_is_the_nearest_and_a_scale_the_least_power_of_two(device):
         assert torch.equal(x[:, :, :50], (k.float() / power).to(torch.float8_e4m3fn).float() * power)
 
 
-@pytest.mark.parametrize("program", ["ch21_decode", "ch22_prompt"])
+@pytest.mark.parametrize("program, head_dim", [("ch21_decode", 64), ("ch22_prompt", 64), ("ch22_prompt", 128)])
 @pytest.mark.parametrize("page", PAGES)
-def test_elements_lie_where_the_program_says(page, program):
+def test_elements_lie_where_the_program_says(page, program, head_dim):
     try:
         library = native._library(program)
     except (RuntimeError, OSError):
         pytest.skip("no kernels here")
-    codes = torch.zeros(1, 1, 2 * page * 64, dtype=torch.int32)
+    codes = torch.zeros(1, 1, 2 * page * head_dim, dtype=torch.int32)
     codes.copy_(torch.arange(codes.numel()))
     from attention_in_stages.cache import _views
     for tensor, view in enumerate(_views(codes, torch.zeros(1, 1, 2 * page, dtype=torch.uint8))[:2]):
-        wanted = [library.place_of(tensor, slot, d) for slot in range(page) for d in range(64)]
+        wanted = [library.place_of(tensor, slot, d, head_dim) for slot in range(page) for d in range(head_dim)]
         assert view.flatten().tolist() == wanted
 
 
