@@ -235,7 +235,7 @@ def test_no_gradient(device):
 
 
 @pytest.mark.parametrize("change, line", [
-    (lambda c: {"q": c["q"][0]}, r"q is \[6, 5, 64\]: \[batch, query heads, tokens, 64\] is wanted"),
+    (lambda c: {"q": c["q"][0]}, r"q is \[6, 5, 64\]: \[batch, query heads, tokens, head_dim\] is wanted"),
     (lambda c: {"q": c["q"][:, :, :0]}, r"q is \[2, 6, 0, 64\]"),
     (lambda c: {"q": c["q"][:, :5]}, r"q is \[2, 5, 5, 64\]: \[2, a multiple of 2, 5, 64\] is wanted, those of the newest"),
     (lambda c: {"q": c["q"].repeat(1, 6, 1, 1)}, r"q has 36 heads and the cache 2: 1 to 16 can share one"),
