@@ -27,6 +27,7 @@ constexpr float LARGEST_P = 8;        // its log2; past that references rise
 // ---- Name the sizes of Hopper's tiles ----
 constexpr int FEW_ROWS = 64;   // of a group: up to here by mma.sync
 constexpr int WARPGROUP = 128; // threads
+constexpr int PRODUCERS = 2;   // warpgroups: one makes V half, one K
 constexpr int GROUP_ROWS = 64; // rows that a warpgroup's wgmma computes
 constexpr int KEYS = 128;      // of a tile
 constexpr int PANEL = 64;      // columns of a row, or keys of a column of V
@@ -80,7 +81,8 @@ template <int D> union shared {
 };
 
 // The sizes that the launch chooses.
-template <int D_, int ROW_GROUPS_, bool IN_PLACE_, int STAGES_, int HALVES_>
+template <int D_, int ROW_GROUPS_, bool IN_PLACE_, int STAGES_, int HALVES_,
+          int PRODUCER_REGISTERS_>
 struct tiling {
     static constexpr int D = D_;
     static constexpr int ROW_GROUPS = ROW_GROUPS_; // of 64 rows each
@@ -88,10 +90,10 @@ struct tiling {
     static constexpr int STAGES = STAGES_;      // tiles of codes
     static constexpr int HALVES = HALVES_;      // tiles of K, and of V, in half
     static constexpr int BLOCK_M = GROUP_ROWS * ROW_GROUPS;
-    static constexpr int THREADS = WARPGROUP * (1 + ROW_GROUPS);
-    static constexpr int PRODUCER_REGISTERS = ROW_GROUPS == 3 ? 32 : 88;
-    static constexpr int CONSUMER_REGISTERS = ROW_GROUPS == 3 ? 160 : 208;
-    static_assert(ROW_GROUPS == 2 || ROW_GROUPS == 3, "their registers");
+    static constexpr int THREADS = WARPGROUP * (PRODUCERS + ROW_GROUPS);
+    static constexpr int PRODUCER_REGISTERS = PRODUCER_REGISTERS_;
+    static constexpr int CONSUMER_REGISTERS =
+        (512 - PRODUCERS * PRODUCER_REGISTERS) / ROW_GROUPS / 8 * 8;
 };
 
 // ---- Lay out shared memory for Hopper ----
@@ -1203,7 +1205,7 @@ __device__ uint32_t times(uint32_t halves, __half2 factor)
 template <class T> __device__ void make_keys(tiles<T> &t, int stage, int to)
 {
     int most;
-    int thread = thread_anew(), c = thread % 4;
+    int thread = thread_anew() % WARPGROUP, c = thread % 4;
     int most_of_v;
     scales_of(t, stage, CACHE_V, most_of_v);
     uint32_t scales = scales_of(t, stage, CACHE_K, most);
@@ -1308,7 +1310,7 @@ template <class T>
 __device__ void produce(tiles<T> &t, const prompt_args &args,
                         const schedule &plan, const CUtensorMap *map)
 {
-    bool loads = threadIdx.x < 32;
+    bool loads = threadIdx.x < 32, makes_keys = threadIdx.x >= WARPGROUP;
     if (loads) {
         look_up<T>(t, loader{}, args, plan);
 #pragma unroll 1
@@ -1326,25 +1328,28 @@ __device__ void produce(tiles<T> &t, const prompt_args &args,
 
             // Make K, Q and V of a tile
             barrier_wait(&t.full[codes.stage], codes.parity);
-            barrier_wait(&t.k_empty[halves.stage], halves.parity ^ 1);
-            make_keys(t, codes.stage, halves.stage);
-            proxy_fence();
-            release(&t.k_full[halves.stage]);
-            if (first) {
-                barrier_wait(&t.q_empty, i + 1 & 1);
-                copy_q(t, args, w); // while V becomes half
+            if (makes_keys) {
+                barrier_wait(&t.k_empty[halves.stage], halves.parity ^ 1);
+                make_keys(t, codes.stage, halves.stage);
+                proxy_fence();
+                release(&t.k_full[halves.stage]);
+            } else {
+                if (first) {
+                    barrier_wait(&t.q_empty, i + 1 & 1);
+                    copy_q(t, args, w); // while V becomes half
+                }
+                barrier_wait(&t.v_empty[halves.stage], halves.parity ^ 1);
+                make_values(t, codes.stage, halves.stage);
+
+                // Wait for the copies of Q
+                asm volatile("cp.async.wait_all;" : : : "memory");
+                proxy_fence(); // V and Q are read by wgmma
+
+                release(&t.v_full[halves.stage]);
+                if (first)
+                    release(&t.q_full);
             }
-            barrier_wait(&t.v_empty[halves.stage], halves.parity ^ 1);
-            make_values(t, codes.stage, halves.stage);
-
-            // Wait for the copies of Q
-            asm volatile("cp.async.wait_all;" : : : "memory");
-            proxy_fence(); // V and Q are read by wgmma
-
-            release(&t.v_full[halves.stage]);
             release(&t.empty[codes.stage]);
-            if (first)
-                release(&t.q_full);
 
             if (loads)
                 load(t, codes, true, args, plan, map);
@@ -1559,7 +1564,7 @@ __device__ void attend(tiles<T> &t, const prompt_args &args, const work &w,
 {
     constexpr int D = T::D;
     // By a shuffle, so that the compiler knows it to be the same in all lanes.
-    int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
+    int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - PRODUCERS, 0);
     int first_row = w.first_row + group * GROUP_ROWS;
 
     // Begin with a row tile
@@ -1713,7 +1718,7 @@ attention_tiles(const __grid_constant__ prompt_args args,
         barrier_init(&t.q_empty, CONSUMERS);
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.full[i], 1);
-            barrier_init(&t.empty[i], 4);
+            barrier_init(&t.empty[i], 4 * PRODUCERS);
         }
         for (int i = 0; i < T::HALVES; ++i) {
             barrier_init(&t.k_full[i], 4);
@@ -1725,7 +1730,7 @@ attention_tiles(const __grid_constant__ prompt_args args,
     }
     __syncthreads(); // the barriers can be waited for
 
-    if (threadIdx.x < WARPGROUP) {
+    if (threadIdx.x < PRODUCERS * WARPGROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"
                      :
                      : "n"(T::PRODUCER_REGISTERS));
@@ -1736,7 +1741,7 @@ attention_tiles(const __grid_constant__ prompt_args args,
                      : "n"(T::CONSUMER_REGISTERS));
         work w;
         place<T::HALVES> at = {};
-        if (threadIdx.x / WARPGROUP == T::ROW_GROUPS)
+        if (threadIdx.x / WARPGROUP == PRODUCERS + T::ROW_GROUPS - 1)
             give_turn<T>(T::ROW_GROUPS - 1); // the first group begins
         for (int i = 0, round = 0; next_work<T>(w, round, args, plan); ++i)
             attend(t, args, w, i, at);
@@ -1845,8 +1850,8 @@ static cudaError_t describe_cache(CUtensorMap *map, uint8_t *codes, int box)
 }
 
 // ---- Choose the rows of a tile ----
-typedef tiling<64, 2, true, 3, 3> heads_of_64;
-typedef tiling<128, 2, true, 2, 2> heads_of_128;
+typedef tiling<64, 2, true, 3, 3, 72> heads_of_64;
+typedef tiling<128, 2, true, 2, 2, 56> heads_of_128;
 constexpr size_t SECTION_BYTES = 17000000; // of keys and values: 1/3 of the L2
 
 struct division {
