@@ -724,7 +724,7 @@ static int splits_of(const struct cache_args *args, int units, int sms)
     return splits;
 }
 
-// ---- Launch the form that has the rows ----
+// ---- Count row tiles and SMs ----
 
 // Groups of query heads that share a tile, of all sequences.
 static int count_groups(const struct cache_args *args)
@@ -740,6 +740,7 @@ static int row_warps(const struct cache_args *args)
     return rows <= MMA_M ? 1 : rows <= 2 * MMA_M ? 2 : WARPS;
 }
 
+// ---- Count the row tiles of a group ----
 static int row_tiles(const struct cache_args *args)
 {
     int rows = args->shape.newest * heads_of_tile(*args);
@@ -770,6 +771,7 @@ static size_t scratch_bytes(const struct cache_args *args)
     return offsetof(part_memory<64>, parts) + part * units * splits;
 }
 
+// ---- Launch a form ----
 template <int D, int ROW_WARPS>
 static cudaError_t launch_as(const struct prompt_args *args, dim3 grid,
                              cudaStream_t stream)
@@ -794,6 +796,7 @@ static cudaError_t launch_form(const struct prompt_args *args, dim3 grid,
                         : launch_as<D, WARPS>(args, grid, stream);
 }
 
+// ---- Launch the form that has the rows ----
 static cudaError_t launch(const struct prompt_args *args, cudaStream_t stream)
 {
     const struct cache_args *c = &args->cache;

@@ -28,7 +28,7 @@ page() { # NAME: its title and the links that lead on
 @test "a page a chapter, in the book's order, and every link has its target" {
     run python3 "$literate/read_site.py" build/site
     [ "$status" -eq 0 ]
-    [[ "$output" =~ ^'10 pages, '[0-9]+' links'$ ]]
+    [[ "$output" =~ ^'11 pages, '[0-9]+' links'$ ]]
     [ "$(page index)" = "$(printf '%s\n' "A Specimen" "film films/chapter2.html" "film films/chapter2.html" \
         "next preface.html")" ]
     [ "$(page preface)" = "$(printf '%s\n' "Preface · A Specimen" "prev index.html" "next chapter1.html")" ]
@@ -39,7 +39,10 @@ page() { # NAME: its title and the links that lead on
     while at=$(page "$at" | sed -n 's/^next \(.*\)\.html$/\1/p') && [ -n "$at" ]; do
         order+=" $at"
     done
-    [ "$order" = "index preface chapter1 interlude-SP chapter2 appendix-A words bibliography index-of-chunks subjects" ]
+    [ "$order" = "index preface chapter1 interlude-SP chapter2 appendix-A programs-2 words bibliography \
+index-of-chunks subjects" ]
+    [ "$(page programs-2 | head -1)" = "A.2: Programs of “Scaling it faster” · A Specimen" ]
+    grep -q '<li><a href="programs-2.html#programs-2">2 Scaling it faster</a></li>' build/site/appendix-A.html
     grep -q '<p class="part">What is left</p>' build/site/appendix-A.html
     grep -q 'Edition <code>e1</code>' build/site/chapter1.html
 }
@@ -292,7 +295,7 @@ say("plays", page.querySelector(".plays iframe").getAttribute("src").replace(/.*
 
 frame.width = 320; // a screen of 1280 points at 400 %
 const wide = [];
-for (const name of ["index", "chapter1", "chapter2", "appendix-A", "index-of-chunks", "subjects"]) {
+for (const name of ["index", "chapter1", "chapter2", "appendix-A", "programs-2", "index-of-chunks", "subjects"]) {
   const root = (await open(`site/${name}.html`)).documentElement;
   for (const remark of root.querySelectorAll(".chunk .remark")) remark.textContent += ", and more of its words than a line has";
   if (root.scrollWidth > root.clientWidth) wide.push(name);

@@ -49,7 +49,7 @@ bool attend_on_cpu(const uint8_t *codes, const float *scales, int causal,
 bool decode_on_cpu(const float *q, const uint8_t *k_codes,
                    const uint8_t *v_codes, const float *k_scales,
                    const float *v_scales, int heads, int queries, int tokens,
-                   float softmax_scale, float *out)
+                   int head_dim, float softmax_scale, float *out)
 {
     struct problem problem = {
         // `page` only marks a cache: K and V are in the tokens' order.
@@ -57,6 +57,8 @@ bool decode_on_cpu(const float *q, const uint8_t *k_codes,
                   .heads = heads,
                   .seq_len = tokens,
                   .group = (uint8_t)queries,
+                  .head_dim =
+                      (uint8_t)(head_dim == HEAD_DIM ? 0 : head_dim),
                   .page = 16},
         .softmax_scale = softmax_scale,
         .q = (float *)q,

@@ -17,11 +17,12 @@ bool attend_on_cpu(const uint8_t *codes, const float *scales, int causal,
                    int batch, int heads, int seq_len, float softmax_scale,
                    float *out);
 
-// Attention in double precision for one sequence of a cache. q and out: [heads][queries][HEAD_DIM], 1 to 16 queries, q
-// rounded to half. Codes are [heads][tokens][HEAD_DIM] and scales [heads][tokens], in the tokens' order, not in pages.
+// Attention in double precision for one sequence of a cache. q and out: [heads][queries][head_dim], 1 to 16 queries, q
+// rounded to half, head_dim 64 or 128. Codes are [heads][tokens][head_dim] and scales [heads][tokens], in the tokens'
+// order, not in pages.
 bool decode_on_cpu(const float *q, const uint8_t *k_codes,
                    const uint8_t *v_codes, const float *k_scales,
                    const float *v_scales, int heads, int queries, int tokens,
-                   float softmax_scale, float *out);
+                   int head_dim, float softmax_scale, float *out);
 
 #endif

@@ -102,6 +102,12 @@ static struct cache_args sized(int batch, int heads, int queries, int page,
     return args;
 }
 
+// As struct shape has it: 0 is HEAD_DIM.
+static uint8_t head_dim_field(int head_dim)
+{
+    return (uint8_t)(head_dim == HEAD_DIM ? 0 : head_dim);
+}
+
 static size_t scratch_wanted(const struct cache_args *args)
 {
     return described->scratch_bytes ? described->scratch_bytes(args) : 0;
@@ -162,9 +168,10 @@ EXPORTED size_t decode_scratch(int batch, int heads, int queries, int page,
 }
 
 // Attention of several newest tokens of each sequence over its cache
-// (struct prompt_args). What is not listed is as for launch_decode():
-//   q, out        [batch][heads * queries][newest][HEAD_DIM]  half
-//   new_k, new_v  [batch][heads][newest][HEAD_DIM]            half
+// (struct prompt_args). What is not listed is as for launch_decode(); D is
+// head_dim, 64 or 128, also in a page:
+//   q, out        [batch][heads * queries][newest][D]  half
+//   new_k, new_v  [batch][heads][newest][D]            half
 //   asked         [batch]
 //   scratch       prompt_scratch() bytes or more, zeros
 EXPORTED const char *
@@ -172,13 +179,14 @@ launch_prompt(const void *q, const void *new_k, const void *new_v,
               uint8_t *codes, uint8_t *scales, const int *table,
               const int *lengths, const int *asked, void *scratch, size_t bytes,
               void *out, int batch, int heads, int queries, int newest,
-              int page, int max_pages, float softmax_scale, int device,
-              cudaStream_t stream)
+              int page, int max_pages, int head_dim, float softmax_scale,
+              int device, cudaStream_t stream)
 {
     struct prompt_args args = {};
 
     args.cache = sized(batch, heads, queries, page, max_pages);
     args.cache.shape.newest = newest;
+    args.cache.shape.head_dim = head_dim_field(head_dim);
     args.cache.q = q, args.cache.new_k = new_k, args.cache.new_v = new_v;
     args.cache.codes = codes, args.cache.scales = scales;
     args.cache.table = table, args.cache.lengths = lengths;
@@ -189,6 +197,10 @@ launch_prompt(const void *q, const void *new_k, const void *new_v,
         if (!described->launch_prompt)
             return launch_refused(cudaErrorInvalidValue,
                                   "this program takes no prompt");
+        if (head_dim != HEAD_DIM && !described->heads_of_128)
+            return launch_refused(cudaErrorInvalidValue,
+                                  "this program takes heads of %d, not of %d",
+                                  HEAD_DIM, head_dim);
         if (newest > UINT16_MAX)
             return launch_refused(cudaErrorInvalidValue,
                                   "%d new tokens, at most %d at once", newest,
@@ -204,12 +216,14 @@ launch_prompt(const void *q, const void *new_k, const void *new_v,
 
 // The bytes of scratch that launch_prompt() needs on this device.
 EXPORTED size_t prompt_scratch(int batch, int heads, int queries, int newest,
-                               int page, int max_pages, int device)
+                               int page, int max_pages, int head_dim,
+                               int device)
 {
     struct cache_args args = sized(batch, heads, queries, page, max_pages);
     size_t wanted = 0;
 
     args.shape.newest = newest;
+    args.shape.head_dim = head_dim_field(head_dim);
     launched_on(device, [&] {
         wanted = scratch_wanted(&args);
         return cudaSuccess;
@@ -217,11 +231,13 @@ EXPORTED size_t prompt_scratch(int batch, int heads, int queries, int newest,
     return wanted;
 }
 
-// The index in a page's codes of element d of the token in `slot`. tensor: 0 is
-// K, 1 is V.
-EXPORTED int place_of(int tensor, int slot, int d)
+// The index in a page's codes of element d of the token in `slot`, in a cache
+// with heads of head_dim. tensor: 0 is K, 1 is V.
+EXPORTED int place_of(int tensor, int slot, int d, int head_dim)
 {
     if (!described)
         describe(0, NULL);
-    return described->code_place((enum cache_tensor)tensor, slot, d);
+    code_place_fn *place =
+        head_dim == HEAD_DIM ? described->code_place : described->code_place_128;
+    return place((enum cache_tensor)tensor, slot, d);
 }

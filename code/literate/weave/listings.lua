@@ -485,26 +485,35 @@ function listings.chunk(part, book, is_rest)
     return raw_block(head .. body .. foot .. "</div>")
 end
 
+-- Where the rest of a chapter's programs begins. On the site that is a page of its own: all of them are over a megabyte.
+local function rest_head(chapter)
+    local title = escape(chapter.contents[1].entry.title)
+    if LATEX then
+        return "\\resthead{" .. chapter.number .. " " .. title .. "}"
+    end
+    return string.format('<!-- page programs-%s -->\n<h1 id="programs-%s"><span class="number">%s.%s</span> '
+        .. "Programs of “%s”</h1>", chapter.number, chapter.number, listings.rest_number, chapter.number, title)
+end
+
 -- Sets all that is printed later, in the order of the chapters.
 function listings.rest(book)
-    local out, here, chapter = pandoc.List(), common.reading, nil
+    local out, here, chapter, pages = pandoc.List(), common.reading, nil, {}
     for _, part in ipairs(book.parts) do
         common.reading = part.later and part.owner.chapter
         local block = part.later and listings.chunk(part, book, true)
         if block and block.t then -- nil: a student's book leaves the part out
             if part.owner.chapter ~= chapter then
                 chapter = part.owner.chapter
-                local title = escape(chapter.number .. " " .. chapter.contents[1].entry.title)
-                out:insert(raw_block(LATEX and "\\resthead{" .. title .. "}" or "<h3>" .. title .. "</h3>"))
+                out:insert(raw_block(rest_head(chapter)))
+                table.insert(pages, string.format('<li><a href="#programs-%s">%s %s</a></li>', chapter.number,
+                    chapter.number, escape(chapter.contents[1].entry.title)))
             end
             out:insert(block)
         end
     end
     common.reading = here
-    if LATEX then
-        out:insert(1, raw_block("\\begin{rest}"))
-        out:insert(raw_block("\\end{rest}"))
-    end
+    out:insert(1, raw_block(LATEX and "\\begin{rest}" or "<ul>" .. table.concat(pages, "\n") .. "</ul>"))
+    out:insert(raw_block(LATEX and "\\end{rest}" or ""))
     return out
 end
 

@@ -8,7 +8,7 @@ import torch
 
 from .stages import STAGES
 
-HEAD_DIM = 64  # the kernels' head dimension
+HEAD_DIM = 64  # the kernels' head dimension; a cache can have 128, too
 RESULTS = {"launch_quantise": ctypes.c_char_p, "launch_attention": ctypes.c_char_p, "launch_decode": ctypes.c_char_p,
            "decode_scratch": ctypes.c_size_t, "launch_prompt": ctypes.c_char_p, "prompt_scratch": ctypes.c_size_t,
            "attend_on_cpu": ctypes.c_bool, "decode_on_cpu": ctypes.c_bool}

@@ -18,7 +18,7 @@ STAGES = {
     "hopper": Stage(("ch18_room",), hopper=1),
     "causal": Stage(("ch20_room", "ch20_causal"), hopper=1, causal=True, ragged=True),
     "decode": Stage(("ch21_hopper", "ch21_decode"), hopper=1, cache=True),
-    "prompt": Stage(("ch22_prompt",), causal=True, cache=True),
+    "prompt": Stage(("ch22_hopper", "ch22_prompt"), hopper=1, causal=True, cache=True),
 }
 # By the format of P, the fastest stage with at least its accuracy: on compute capability 9.0, elsewhere.
 FASTEST = {"half": ("hopper_half", "registers"), "e4m3": ("hopper", "registers")}

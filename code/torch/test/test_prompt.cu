@@ -44,18 +44,19 @@ static uint16_t *halves_on_device(const std::vector<float> &values)
     return on_device(halves);
 }
 
-// The newest tokens' rows as [batch][heads][newest][HEAD_DIM], with NaN where a sequence has fewer than `newest`.
+// The newest tokens' rows as [batch][heads][newest][D], with NaN where a sequence has fewer than `newest`.
 static std::vector<float> newest_of(const struct shape *shape, const float *x)
 {
     std::vector<float> newest;
+    int dim = shape_head_dim(shape);
 
     for (int job = 0; job < shape->batch * shape->heads; ++job) {
         int b = job / shape->heads, tokens = shape_newest(shape, b);
         const float *first = x + ((size_t)job * shape->seq_len +
                                   shape_length(shape, b) - tokens) *
-                                     HEAD_DIM;
-        newest.insert(newest.end(), first, first + tokens * HEAD_DIM);
-        newest.resize((size_t)(job + 1) * shape->newest * HEAD_DIM, NAN);
+                                     dim;
+        newest.insert(newest.end(), first, first + tokens * dim);
+        newest.resize((size_t)(job + 1) * shape->newest * dim, NAN);
     }
     return newest;
 }
@@ -75,8 +76,11 @@ static const char *ask(const char *text, size_t less)
         return cudaSuccess;
     }); // program.cu now has the program's description
     p.mask = described->mask;
-    assert_true(cache_image_create(&image, &p, described->code_place,
-                                   described->scale_place));
+    int dim = shape_head_dim(&shape);
+    assert_true(cache_image_create(
+        &image, &p,
+        dim == HEAD_DIM ? described->code_place : described->code_place_128,
+        described->scale_place));
     std::vector<int> lengths, asked;
     for (int b = 0; b < shape.batch; ++b) {
         lengths.push_back(shape_length(&shape, b));
@@ -85,7 +89,7 @@ static const char *ask(const char *text, size_t less)
     size_t outputs = shape_outputs(&shape);
     std::vector<float> q(outputs), wanted(outputs);
     for (size_t i = 0; i < outputs; ++i)
-        q[i] = e4m3_to_float(p.q_codes[i]) * p.q_scales[i / HEAD_DIM];
+        q[i] = e4m3_to_float(p.q_codes[i]) * p.q_scales[i / dim];
     assert_true(
         reference_dequantised(&p, (struct rows){0, 1}, 0, wanted.data()));
     uint16_t *device_q = halves_on_device(q);
@@ -100,13 +104,15 @@ static const char *ask(const char *text, size_t less)
         image.table, image.table + shape.batch * image.max_pages));
     int *device_lengths = on_device(lengths), *device_asked = on_device(asked);
     size_t bytes = prompt_scratch(shape.batch, shape.heads, shape.group,
-                                  shape.newest, shape.page, image.max_pages, 0);
+                                  shape.newest, shape.page, image.max_pages,
+                                  dim, 0);
     assert_true(bytes >= less);
     uint8_t *scratch = on_device(std::vector<uint8_t>(bytes));
     const char *said = launch_prompt(
         device_q, k, v, codes, scales, table, device_lengths, device_asked,
         scratch, bytes - less, out, shape.batch, shape.heads, shape.group,
-        shape.newest, shape.page, image.max_pages, p.softmax_scale, 0, NULL);
+        shape.newest, shape.page, image.max_pages, dim, p.softmax_scale, 0,
+        NULL);
     if (!said) {
         std::vector<uint16_t> got = fetched(out, outputs);
         struct error_metrics metrics = error_measure(
@@ -134,11 +140,12 @@ static void test_prompts_ask_and_are_appended(void **)
     assert_null(ask("2x2x77q4p16s30r1", 0));
     assert_null(ask("1x1x600q8p64s2", 0)); // keys split over CTAs
     assert_null(ask("1x2x90q3p32s90", 0)); // all tokens are new
+    assert_null(ask("2x2x77q4p16s30d128r1", 0));
 }
 
 static void test_what_is_refused_is_a_line(void **)
 {
-    size_t wanted = prompt_scratch(1, 1, 8, 2, 64, 10, 0);
+    size_t wanted = prompt_scratch(1, 1, 8, 2, 64, 10, 64, 0);
     char line[80];
 
     assert_true(wanted > 16);
@@ -147,7 +154,7 @@ static void test_what_is_refused_is_a_line(void **)
     assert_string_equal(ask("1x1x600q8p64s2", 16), line);
     assert_string_equal(launch_prompt(NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                       NULL, NULL, 0, NULL, 1, 1, 1, 65536, 16,
-                                      5000, 1, 0, NULL),
+                                      5000, 64, 1, 0, NULL),
                         "65536 new tokens, at most 65535 at once");
     assert_string_equal(launch_decode(NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                       NULL, 0, NULL, 1, 1, 1, 16, 1, 1, 0,

@@ -54,26 +54,29 @@ def raw(q, k, v, cache, asked, scale=0.125):
 
 
 def shapes():
-    """Cases, drawn ones and corner cases: batch, heads, query heads a head, tokens before, new tokens, page."""
+    """Cases, drawn ones and corner cases: batch, heads, query heads a head, tokens before, new tokens, page, elements
+    of a head."""
     chance = random.Random(3)
     some = [(chance.randint(1, 3), chance.randint(1, 3), chance.randint(1, 16), chance.randint(0, 300),
-             chance.randint(1, 40), chance.choice(PAGES)) for _ in range(8)]
-    return some + [(1, 1, 1, 0, 1, 16), (1, 2, 4, 0, 80, 64), (2, 1, 16, 31, 33, 32), (1, 2, 4, 1500, 8, 16)]
+             chance.randint(1, 40), chance.choice(PAGES), 64 << seed % 2) for seed in range(8)]
+    return some + [(1, 1, 1, 0, 1, 16, 64), (1, 2, 4, 0, 80, 64, 64), (2, 1, 16, 31, 33, 32, 64),
+                   (1, 2, 4, 1500, 8, 16, 64), (1, 1, 1, 0, 1, 16, 128), (1, 2, 4, 0, 80, 64, 128),
+                   (1, 2, 4, 1500, 8, 16, 128)]
 
 
 @pytest.mark.parametrize("shape", shapes())
 def test_new_tokens_ask_drawn_caches(shape, device):
-    batch, heads, group, before, tokens, page = shape
-    cache = dealt(batch, heads, before + tokens, page, device)
+    batch, heads, group, before, tokens, page, head_dim = shape
+    cache = dealt(batch, heads, before + tokens, page, device, head_dim=head_dim)
     chance = random.Random(7)
     lengths = [before] + [chance.randint(0, before) for _ in range(1, batch)]
     asked = [tokens] + [chance.randint(1, tokens) for _ in range(1, batch)]
     if before:
-        fill_cache(cache, *(drawn(batch, heads, before, seed, device=device) for seed in (1, 2)),
+        fill_cache(cache, *(drawn(batch, heads, before, seed, device=device, head_dim=head_dim) for seed in (1, 2)),
                    torch.tensor(lengths, device=device))
     cache.lengths += torch.tensor(asked, device=device)
-    q = rounded(drawn(batch, heads * group, tokens, 3, device=device))
-    k, v = (drawn(batch, heads, tokens, seed, device=device) for seed in (4, 5))
+    q = rounded(drawn(batch, heads * group, tokens, 3, device=device, head_dim=head_dim))
+    k, v = (drawn(batch, heads, tokens, seed, device=device, head_dim=head_dim) for seed in (4, 5))
     out = prompt(q, k, v, cache, asked=torch.tensor(asked, device=device))
     assert out.shape == q.shape and out.dtype == q.dtype and out.device == q.device
     wanted = exact(q, cache, asked)
@@ -98,6 +101,18 @@ def test_the_cache_is_as_after_one_token_at_a_time(page, device):
         one = decode(q[:, :, t:t + 1], k[:, :, t:t + 1], v[:, :, t:t + 1], other)
         assert error(out[:, :, t:t + 1], one) < LIMIT[device]
     assert torch.equal(cache.codes, other.codes) and torch.equal(cache.scales, other.scales)
+
+
+def test_decode_with_heads_of_128(device):
+    cache = dealt(2, 2, 41, 16, device, head_dim=128)
+    k, v = (drawn(2, 2, 41, seed, device=device, head_dim=128) for seed in (1, 2))
+    fill_cache(cache, k[:, :, :40], v[:, :, :40], torch.tensor([40, 7], device=device))
+    cache.lengths += 1
+    q = rounded(drawn(2, 6, 1, 3, device=device, head_dim=128))
+    out = decode(q, k[:, :, 40:], v[:, :, 40:], cache)
+    assert error(out, exact(q, cache, [1, 1])) < LIMIT[device]
+    with pytest.raises(ValueError, match=r"q is \[2, 6, 1, 64\]: \[2, a multiple of 2, 1, 128\] is wanted"):
+        decode(q[..., :64], k[:, :, 40:], v[:, :, 40:], cache)
 
 
 def test_a_whole_prompt_is_causal_attention(device):
@@ -156,6 +171,16 @@ def test_opcheck(page, device):
     torch.library.opcheck(OPERATOR.default, raw(q, k, v, cache, asked))
 
 
+def test_heads_of_neither_64_nor_128_are_refused(device):
+    with pytest.raises(ValueError, match="head_dim is 96: 64 or 128 is wanted"):
+        new_cache(1, 1, 16, head_dim=96, device=device)
+    cache = new_cache(1, 1, 16, device=device)
+    cache.codes = cache.codes[:, :, :-128].contiguous()
+    q = torch.zeros(1, 1, 1, 64, dtype=torch.half, device=device)
+    with pytest.raises(ValueError, match=r"codes are \[1, 1, 8064\]: \[1, 1, 8192\] or \[1, 1, 16384\] is wanted"):
+        prompt(q, q, q, cache)
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compiled_without_a_graph_break(backend, device):
     torch._dynamo.reset()
@@ -210,7 +235,7 @@ def test_no_gradient(device):
 
 
 @pytest.mark.parametrize("change, line", [
-    (lambda c: {"q": c["q"][0]}, r"q is \[6, 5, 64\]: \[batch, query heads, tokens, 64\] is wanted"),
+    (lambda c: {"q": c["q"][0]}, r"q is \[6, 5, 64\]: \[batch, query heads, tokens, head_dim\] is wanted"),
     (lambda c: {"q": c["q"][:, :, :0]}, r"q is \[2, 6, 0, 64\]"),
     (lambda c: {"q": c["q"][:, :5]}, r"q is \[2, 5, 5, 64\]: \[2, a multiple of 2, 5, 64\] is wanted, those of the newest"),
     (lambda c: {"q": c["q"].repeat(1, 6, 1, 1)}, r"q has 36 heads and the cache 2: 1 to 16 can share one"),

@@ -44,7 +44,7 @@ field() { # NAME: a text of pyproject.toml
     [ -n "$flags" ]
     [ "$(grep -c -- "^$flags " "$BATS_TEST_TMPDIR/log")" -eq "$(wc -l <"$BATS_TEST_TMPDIR/log")" ]
     grep -qE 'arch=compute_89,code=\[sm_89,compute_89\] .*code=sm_90 -DPROGRAM="ch15_registers.cu" ' "$BATS_TEST_TMPDIR/log"
-    for program in ch17_hopper_half ch18_room ch20_room; do
+    for program in ch17_hopper_half ch18_room ch20_room ch22_hopper; do
         grep -qE "arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM=\"$program.cu\" " "$BATS_TEST_TMPDIR/log"
     done
     grep -qE 'arch=compute_90,code=\[sm_90,compute_90\] -DPROGRAM="ch21_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
