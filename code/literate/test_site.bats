@@ -41,7 +41,7 @@ page() { # NAME: its title and the links that lead on
     done
     [ "$order" = "index preface chapter1 interlude-SP chapter2 appendix-A programs-2 words bibliography \
 index-of-chunks subjects" ]
-    [ "$(page programs-2 | head -1)" = "A.2: Programs of “Scaling it faster” · A Specimen" ]
+    [ "$(page programs-2 | head -1)" = "A.2: Programs of chapter 2: Scaling it faster · A Specimen" ]
     grep -q '<li><a href="programs-2.html#programs-2">2 Scaling it faster</a></li>' build/site/appendix-A.html
     grep -q '<p class="part">What is left</p>' build/site/appendix-A.html
     grep -q 'Edition <code>e1</code>' build/site/chapter1.html

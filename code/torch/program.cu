@@ -237,7 +237,7 @@ EXPORTED int place_of(int tensor, int slot, int d, int head_dim)
 {
     if (!described)
         describe(0, NULL);
-    code_place_fn *place =
-        head_dim == HEAD_DIM ? described->code_place : described->code_place_128;
+    code_place_fn *place = head_dim == HEAD_DIM ? described->code_place
+                                                : described->code_place_128;
     return place((enum cache_tensor)tensor, slot, d);
 }

@@ -485,14 +485,15 @@ function listings.chunk(part, book, is_rest)
     return raw_block(head .. body .. foot .. "</div>")
 end
 
--- Where the rest of a chapter's programs begins. On the site that is a page of its own: all of them are over a megabyte.
+-- The heading before a chapter's programs. On the site a page begins with it: all programs are over a megabyte.
 local function rest_head(chapter)
     local title = escape(chapter.contents[1].entry.title)
     if LATEX then
         return "\\resthead{" .. chapter.number .. " " .. title .. "}"
     end
+    local number = chapter.number
     return string.format('<!-- page programs-%s -->\n<h1 id="programs-%s"><span class="number">%s.%s</span> '
-        .. "Programs of “%s”</h1>", chapter.number, chapter.number, listings.rest_number, chapter.number, title)
+        .. "Programs of chapter %s: %s</h1>", number, number, listings.rest_number, number, number, title)
 end
 
 -- Sets all that is printed later, in the order of the chapters.

@@ -77,10 +77,10 @@ static const char *ask(const char *text, size_t less)
     }); // program.cu now has the program's description
     p.mask = described->mask;
     int dim = shape_head_dim(&shape);
-    assert_true(cache_image_create(
-        &image, &p,
-        dim == HEAD_DIM ? described->code_place : described->code_place_128,
-        described->scale_place));
+    assert_true(cache_image_create(&image, &p,
+                                   dim == HEAD_DIM ? described->code_place
+                                                   : described->code_place_128,
+                                   described->scale_place));
     std::vector<int> lengths, asked;
     for (int b = 0; b < shape.batch; ++b) {
         lengths.push_back(shape_length(&shape, b));
@@ -103,16 +103,16 @@ static const char *ask(const char *text, size_t less)
     int *table = on_device(std::vector<int>(
         image.table, image.table + shape.batch * image.max_pages));
     int *device_lengths = on_device(lengths), *device_asked = on_device(asked);
-    size_t bytes = prompt_scratch(shape.batch, shape.heads, shape.group,
-                                  shape.newest, shape.page, image.max_pages,
-                                  dim, 0);
+    size_t bytes =
+        prompt_scratch(shape.batch, shape.heads, shape.group, shape.newest,
+                       shape.page, image.max_pages, dim, 0);
     assert_true(bytes >= less);
     uint8_t *scratch = on_device(std::vector<uint8_t>(bytes));
-    const char *said = launch_prompt(
-        device_q, k, v, codes, scales, table, device_lengths, device_asked,
-        scratch, bytes - less, out, shape.batch, shape.heads, shape.group,
-        shape.newest, shape.page, image.max_pages, dim, p.softmax_scale, 0,
-        NULL);
+    const char *said =
+        launch_prompt(device_q, k, v, codes, scales, table, device_lengths,
+                      device_asked, scratch, bytes - less, out, shape.batch,
+                      shape.heads, shape.group, shape.newest, shape.page,
+                      image.max_pages, dim, p.softmax_scale, 0, NULL);
     if (!said) {
         std::vector<uint16_t> got = fetched(out, outputs);
         struct error_metrics metrics = error_measure(
