@@ -19,7 +19,7 @@ import time
 
 CONTEXTS, PROMPT, BATCHES = (128, 2000), 2000, (1, 64)
 STEPS, SAMPLES, CONTEXT_MOST = 32, 9, 2560
-LOGITS_APART = 0.05
+LOGITS_APART = 0.25
 
 
 def fail(status, message):
