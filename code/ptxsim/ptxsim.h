@@ -121,7 +121,11 @@ struct counts {
     uint64_t mufu_substitutes;
     // Warp instructions that signal progress to others: barriers, mbarriers, strong stores, atomics.
     uint64_t signals;
-    uint64_t integer_products; // warp instructions that multiply two integers in registers
+    // Warp instructions of arithmetic that the classes do not have: products of two integers in
+    // registers, and the second value of a packed pair.
+    uint64_t further_arithmetic;
+    // Wavefronts of shared memory, each times the share of the warp's lanes that took no part.
+    uint64_t loaded_in_turns, stored_in_turns;
 };
 
 // The counter of that name ("barriers", "async_copies"); NULL: counts.def has none.
@@ -226,18 +230,24 @@ enum spoils {
     SPOILS
 };
 enum { SPOILED_MOST = 16 };
+// What a CTA does while copies are on their way (SPOIL_COPIES): pieces of products that are new;
+// bytes that it reads first of those that other copies have brought. A loop that only counts is
+// neither.
+enum progress { PROGRESS_PRODUCTS, PROGRESS_READS, PROGRESSES };
 // What an execution works on.
 //   of    two hashes. A product: of its two operands. A cp.async or a load: both of the bytes
 //         that it brings. An atomic operation: of its address, and of the address with the old
 //         value. A possible lookup: both of its instruction and its lanes' addresses.
-//   work  a product's flops (0 for integers, which no attention uses); a copy's bytes; an atomic
+//         A product is logged in pieces, one for each two registers of its operands that meet.
+//   work  a piece's flops (0 for integers, which no attention uses); a copy's bytes; an atomic
 //         operation's 1; a load's bytes that other threads stored, each byte counted once; the
 //         number of lanes of a lookup
 struct execution {
     uint64_t of[2], cta;
     uint32_t work;
-    // Of a cp.async: its bytes times the instructions that its warp runs until they arrive, summed.
-    float under_way;
+    bool more; // a further piece of the execution that is logged before it
+    // Of a cp.async: its bytes times the progress that the CTA makes until they arrive, summed.
+    float under_way[PROGRESSES];
 };
 struct ablation {
     enum spoils what;
@@ -259,7 +269,8 @@ struct ablation {
     // If `logs`: signals (counts.signals) of warps that afterwards read the address they signalled
     // at, and so meet other warps there, as at a barrier. A warp that only passes something on
     // reads at other addresses. `signalled` lists the signals without such a read so far; the
-    // caller frees it.
+    // caller frees it. If a warp reads elsewhere what another has signalled that knew of its last
+    // signal, that is a meeting, too, with a go-between.
     uint64_t meets;
     struct signalled {
         const void *warp;
@@ -267,7 +278,8 @@ struct ablation {
         uint32_t times;
     } * signalled;
     size_t signalled_count, signalled_room;
-    uint64_t work; // warp instructions of all CTAs
+    uint64_t progress[PROGRESSES]; // of all CTAs; SPOIL_COPIES, if `logs`
+    uint8_t *made;                 // a bit for each hash of a piece of a product; the caller frees
     // SPOIL_STORES, if `logs`: loads from two parts of global memory, K and V. distinct: sectors
     // loaded, each counted once. busiest: sectors loaded by the CTA that loads most.
     struct part_of_memory {
@@ -276,8 +288,11 @@ struct ablation {
     } parts[2];
     uint64_t distinct, busiest;
     // SPOIL_PRODUCTS, if `logs`: sectors loaded from global memory by all warps, and by those warps
-    // that also make products.
+    // that also make products. at_once: each sector that warps load before their first product,
+    // times those that such warps of its CTA load with it, with no product of the CTA in between.
     uint64_t loaded, loaded_beside;
+    uint64_t ahead; // sectors loaded by warps before their first product
+    double at_once;
 };
 
 struct launch {
@@ -293,6 +308,9 @@ struct launch {
     int registers;         // registers of a thread in the machine code; 0: unknown
     int threads;           // threads of the host; 0: one for each core
     unsigned schedule;     // seed of the order in which warps take turns; 0: round robin
+    // Of every other group of cp.async the bytes appear when it is issued, the earliest that a GPU may
+    // let them, not when they are awaited.
+    bool hasty;
     // Basic blocks without an effect after which a warp's loop is taken for endless; 0: a default.
     unsigned spin;
     uint64_t budget; // warp instructions after which the launch is stopped; 0: no limit

@@ -211,6 +211,7 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
         .ablated = g->experiment != NULL,
         .unchecked = unchecked || g->experiment,
         .schedule = schedule,
+        .hasty = schedule % 2,
         .budget = budget_of(&c->shape),
         // One thread, so that what a CTA gets from a queue does not depend on the machine.
         .threads = 1,
@@ -393,6 +394,12 @@ static unsigned draw_schedule(const char *of)
     return (unsigned)secret_between(1, FIRST_SCHEDULES, secret_draw("%s schedule", of));
 }
 
+// A drawn schedule in which half of the asynchronous copies arrive when they are issued: it is odd.
+static unsigned draw_hasty(const char *of)
+{
+    return draw_schedule(of) | 1;
+}
+
 // The shape for repeated launches: small; or the last cache, at which several CTAs share a head's keys.
 static const char *repeated_shape(void)
 {
@@ -416,7 +423,10 @@ static void run_correct(struct grading *g)
         for (int seed = 0; seed < 3; ++seed) {
             const char *of = text("lab %d correct %d %d", sheet.number, i, seed);
             run_case(g, only ? only : sheet.shapes[i], SOFTMAX_SCALE, (enum input)seed,
-                     public_draw("%s", of), NUMBERS, seed ? draw_schedule(of) : 0);
+                     public_draw("%s", of), NUMBERS,
+                     seed == 0   ? 0
+                     : seed == 1 ? draw_schedule(of)
+                                 : draw_hasty(of));
         }
     // A long shape finds a kernel that leaves out work at large shapes. It consists of whole tiles,
     // since sizes that are not multiples of a tile belong to the item `hidden`. A cache is longer
@@ -1011,6 +1021,9 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 // Limits for work other than what an aim counts, as multiples of the lab's own program: the most,
 // and the least.
 static const double MOST_BESIDE = 1.5, LEAST_BESIDE = 0.75;
+// What producers may load at once, as a multiple of what those of the lab's own program load: tiles
+// may be twice as large, and a ring twice as deep.
+static const double MOST_AT_ONCE = 3;
 
 enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
 
@@ -1036,6 +1049,13 @@ static double wavefronts_of(const struct counts *c)
     return (double)(c->shared_load_wavefronts - c->shared_load_conflicts +
                     c->shared_store_wavefronts - c->shared_store_conflicts +
                     c->shared_atomic_wavefronts - c->shared_atomic_conflicts);
+}
+
+// Wavefronts of loads or of stores, each times the share of the warp's lanes that took no part:
+// lanes that take turns have no conflicts, and need as many wavefronts as with them.
+static double in_turns(const struct counts *c, const char *conflicts)
+{
+    return (double)(strstr(conflicts, "_load_") ? c->loaded_in_turns : c->stored_in_turns);
 }
 
 // Arrivals at meetings of threads other than barriers, as at mbarriers and flags. They are measured
@@ -1080,6 +1100,9 @@ static double with_stand_ins(struct grading *g, const struct item *item, double 
     const double most = MOST_BESIDE * stand_ins(&book->counts, &as_many, item->name);
     if (strncmp(item->name, "shared_", strlen("shared_")) == 0)
         value += fmax(0, wavefronts_of(&run->counts) - MOST_BESIDE * wavefronts_of(&book->counts));
+    if (strstr(item->name, "_conflicts"))
+        value += fmax(0, in_turns(&run->counts, item->name) -
+                             MOST_BESIDE * in_turns(&book->counts, item->name));
     if (strcmp(item->name, "barriers") == 0)
         value += meetings(g, book);
     if (strcmp(item->name, "mufu_threads") == 0)
@@ -1110,7 +1133,7 @@ static char *loads_too_much(const struct counted *run, const struct book_run *bo
 static double arithmetic_of(const struct counts *c)
 {
     return (double)(c->classes[CLASS_FP32] + c->classes[CLASS_FP64] + c->classes[CLASS_HALF] +
-                    c->integer_products);
+                    c->further_arithmetic);
 }
 
 // A text, for the caller to free, if a run computes beside its products what the products are for;
@@ -1186,12 +1209,40 @@ static char *work_left_out(struct grading *g, const struct item *item, const str
         return text("%.0f %% of what it loads from global memory is loaded by warps that multiply "
                     "nothing, of the book's program %.0f %%",
                     100 * use->worked_on.apart, 100 * own.worked_on.apart);
+    if (strcmp(item->name, "barriers") == 0 &&
+        use->worked_on.at_once > MOST_AT_ONCE * own.worked_on.at_once)
+        return text("warps that multiply nothing load %.0f sectors at once, and meanwhile no other "
+                    "warp multiplies; those of the book's program %.0f",
+                    use->worked_on.at_once, own.worked_on.at_once);
     const double flops = work_in_common(use, use->share + use->deviation, &own);
     const double needed = work_in_common(&own, own.share - own.deviation, &own);
     if (flops >= LEAST_BESIDE * needed)
         return NULL;
     return text("at a drawn shape its outputs hang on %s flops of tensor cores, the book's on %s",
                 plain(round(flops)), plain(round(needed)));
+}
+
+// A shape at which a persistent kernel has more tiles than CTAs, drawn for a class.
+static const char *many_tiles(void)
+{
+    return text("1x%dx64", secret_between(900, 1000, class_draw("heads of many tiles")));
+}
+
+// A text, for the caller to free, if the CTAs of a launch of many tiles are more than the GPU holds
+// at a time: then not all of them stay until no tile is left. NULL: they stay.
+static char *do_not_stay(struct grading *g)
+{
+    const char *shape = many_tiles();
+    const struct counted *run = run_at(g, shape);
+
+    if (!run)
+        return text("no run at %s stores every output", shape);
+    return run->footprint.waves > 1
+               ? text(
+                     "at a drawn shape of many tiles it launches %s CTAs, %.1f times as many as an "
+                     "L4 holds: they do not stay",
+                     plain((double)run->footprint.ctas), run->footprint.waves)
+               : NULL;
 }
 
 // Pays an aim only as far as what it counts is used, compared with the lab's own program; and only
@@ -1204,10 +1255,14 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
     const bool by_use = !from_above && spoils_for(item->name, &what);
     double used = value;
 
+    if (from_above && strcmp(item->name, "ctas") == 0)
+        why = do_not_stay(g);
     if (from_above || what == SPOIL_STORES || (by_use && what == SPOIL_PRODUCTS)) {
         const struct counted *run = run_at(g, shape_of(item));
         const struct book_run book = run_of_the_book("code", shape_of(item));
-        if (!run)
+        if (why)
+            ;
+        else if (!run)
             why = text("no run there stores every output");
         else if (book.ended)
             why = from_above             ? work_left_out(g, item, run, &book)
@@ -1298,9 +1353,7 @@ static void hold_to_shapes(struct grading *g, const struct item *item, struct ou
     // With more tiles than CTAs, a kernel that asks once for all tiles of a CTA makes fewer
     // requests.
     if (strcmp(item->name, "global_atomic_sectors") == 0)
-        hold_to_shape(g, item,
-                      text("1x%dx64", secret_between(900, 1000, class_draw("heads of many tiles"))),
-                      "a drawn shape of many tiles", o);
+        hold_to_shape(g, item, many_tiles(), "a drawn shape of many tiles", o);
 }
 
 // A resource of an aim is the largest value over the launches of all runs, at any shape. Exceptions

@@ -95,6 +95,7 @@ struct run_request {
     struct experiment experiment;
     bool unchecked; // reads of memory never written are not reported, as on a GPU
     unsigned schedule;
+    bool hasty; // half of the copies arrive when they are issued, not when they are awaited
     int threads;
     uint64_t scratch; // bytes of scratch memory: zeros at first, then as the launch before leaves
                       // them
@@ -168,6 +169,7 @@ struct footprint { // the largest values of all launches; for occupancy the leas
     // without the stack frame for printf.
     uint64_t shared_bytes, local_bytes;
     double occupancy; // of an SM of JUDGED_GPU, as a share, 0 to 1
+    double waves;     // CTAs of a launch, divided by those that JUDGED_GPU holds at a time
 };
 
 // What the logged executions work on. Several sets of inputs tell, for the first set, how much work
@@ -182,8 +184,13 @@ struct worked_on {
     // Of atomic operations at addresses that many CTAs ask: the share of those that find a value
     // which no other one has found there.
     double orders;
-    double overlap; // bytes of copies that a warp had under way, on average over its instructions
-    double meets;   // signals of a launch that are meetings (struct ablation)
+    // Bytes of copies that a CTA had under way, on average over its new products or, if that is
+    // more, over the copied bytes that it read for the first time.
+    double overlap;
+    double meets; // signals of a launch that are meetings (struct ablation)
+    // Of sectors loaded from global memory by warps before their first product: how many of them
+    // are loaded at once (struct ablation), on average over the sectors.
+    double at_once;
     // Of loads from global memory: the share of those by warps without products.
     double apart;
     double spread; // sectors of K and V that are loaded, divided by those that the busiest CTA

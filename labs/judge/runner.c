@@ -177,6 +177,7 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
         .shared_bytes = fixed + l->shared,
         .local_bytes = r.local_bytes > frame ? r.local_bytes - frame : 0,
         .occupancy = fits.share,
+        .waves = (double)ctas / (double)at_once,
     };
     return NULL;
 }
@@ -199,6 +200,7 @@ static bool measure_all(const struct run_request *r)
         most->all_ctas = i ? most->all_ctas + f.ctas : f.ctas;
         LARGER(shared_bytes);
         LARGER(local_bytes);
+        LARGER(waves);
         most->occupancy = i && most->occupancy < f.occupancy ? most->occupancy : f.occupancy;
     }
     return true;
@@ -349,6 +351,7 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .grid_memory = l->cooperative ? grid_memory() : 0,
             .threads = r->threads,
             .schedule = r->schedule,
+            .hasty = r->hasty,
             .budget = budget,
             .ablation = r->ablated ? &ablation : NULL,
             .check = !r->unchecked,
@@ -541,6 +544,8 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
         launch_all(r, &set.args);
         set_answer(r, &set, from, out + (size_t)i * answer_bytes(&r->shape));
         ends[i] = ablation.logged;
+        free(ablation.made); // what is new is new within a set
+        ablation.made = NULL;
         ctas = i ? ctas : ablation.ctas;
         ablation.writers = NULL;
     }

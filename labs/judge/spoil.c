@@ -124,29 +124,48 @@ static const struct execution **sorted_by_operands(const struct execution *log, 
     return sorted;
 }
 
+struct copied {
+    double bytes, under_way;
+};
+
 static int compare_under_way(const void *a, const void *b)
 {
-    const struct execution *x = *(const struct execution *const *)a,
-                           *y = *(const struct execution *const *)b;
-    const float first = x->under_way * (float)y->work, second = y->under_way * (float)x->work;
+    const struct copied *x = a, *y = b;
+    const double first = x->under_way * y->bytes, second = y->under_way * x->bytes;
     return (first > second) - (first < second);
 }
 
-// The sum of bytes of copies times instructions until they arrived, without the tenth of the bytes
+// The sum of bytes of copies times progress until they arrived, without the tenth of the bytes
 // that was under way longest, since that many copies may be made only for the count.
-static double under_way_of(const struct execution *log, size_t count)
+static double under_way_of(const struct execution *log, size_t count, enum progress progress)
 {
     static const double COUNTED = 0.9;
-    const struct execution **sorted = sorted_by_operands(log, count);
+    struct copied *copies = malloc((count + 1) * sizeof *copies);
     double all = 0, taken = 0, sum = 0;
 
-    for (size_t i = 0; i < count; ++i)
-        all += sorted[i]->work;
-    qsort(sorted, count, sizeof *sorted, compare_under_way);
-    for (size_t i = 0; i < count && taken < COUNTED * all; taken += sorted[i++]->work)
-        sum += sorted[i]->under_way;
-    free(sorted);
+    if (!copies)
+        exit(1);
+    for (size_t i = 0; i < count; ++i) {
+        copies[i] = (struct copied){log[i].work, (double)log[i].under_way[progress]};
+        all += copies[i].bytes;
+    }
+    qsort(copies, count, sizeof *copies, compare_under_way);
+    for (size_t i = 0; i < count && taken < COUNTED * all; taken += copies[i++].bytes)
+        sum += copies[i].under_way;
+    free(copies);
     return sum;
+}
+
+static double overlap_of(const struct ablation *a, size_t count, int sets)
+{
+    double most = 0;
+
+    for (enum progress p = 0; p < PROGRESSES; ++p)
+        if (a->progress[p] > 0) {
+            const double overlap = under_way_of(a->log, count, p) * sets / (double)a->progress[p];
+            most = overlap > most ? overlap : most;
+        }
+    return most;
 }
 
 struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int sets,
@@ -165,8 +184,9 @@ struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int
         if (!products || i == 0 || compare_operands(&sorted[i - 1], &sorted[i]) != 0)
             w.work[first[at] && second[at] ? first[at] | second[at] : 0] += sorted[i]->work;
     }
-    w.overlap = a->work ? under_way_of(a->log, ends[0]) * sets / (double)a->work : 0;
+    w.overlap = overlap_of(a, ends[0], sets);
     w.meets = (double)a->meets / sets;
+    w.at_once = a->ahead ? a->at_once / (double)a->ahead : 0;
     w.apart = a->loaded ? 1 - (double)a->loaded_beside / (double)a->loaded : 0;
     w.spread = a->busiest ? (double)a->distinct / (double)a->busiest : 0;
     if (products)
@@ -191,8 +211,10 @@ static uint64_t drawn_with(uint64_t drawn, uint64_t i)
 static struct chosen choose(const struct spoiling *s, size_t execution)
 {
     struct chosen chosen = {.cta = s->log[execution].cta};
+    while (s->log[execution].more)
+        --execution;
     for (size_t i = 0; i < execution; ++i)
-        chosen.at += s->log[i].cta == chosen.cta;
+        chosen.at += s->log[i].cta == chosen.cta && !s->log[i].more;
     return chosen;
 }
 

@@ -125,7 +125,9 @@ double share_as_by(enum spoils what, const struct use *use, const struct use *ow
     const double common = share_of(work_in_common(use, seen, own), use->work);
 
     switch (what) {
-    case SPOIL_PRODUCTS: return common * share_of(use->each, own->each);
+    case SPOIL_PRODUCTS:
+        return share_of(common, share_of(work_in_common(own, 1, own), own->work)) *
+               share_of(use->each, own->each);
     case SPOIL_COPIES:
         return common < LEAST_OF_COPIES
                    ? 0

@@ -12,7 +12,7 @@
 
 enum { CTAS = 8, OF_EACH = 2, OUTPUTS = 2 * CTAS, DRAWS = 24, ENOUGH = 8 };
 
-static struct execution executions[CTAS * OF_EACH];
+static struct execution executions[2 * CTAS * OF_EACH];
 static uint64_t writers[OUTPUTS];
 static uint16_t out[OUTPUTS], now[OUTPUTS];
 
@@ -21,6 +21,7 @@ static struct made_up {
     bool shows_in_last; // only the last CTA's outputs change
     bool never_ends;    // a launch that is spoiled does not end
     bool differs;       // each launch has other outputs
+    bool pieces;        // each execution is logged in two pieces
     int launches, spoiled, used_alone;
 } made_up;
 
@@ -53,7 +54,7 @@ static struct noticed spoil_of(struct made_up as, const uint8_t of_each[OF_EACH]
     struct experiment e = {.what = SPOIL_PRODUCTS, .draws = DRAWS, .enough = ENOUGH};
     const struct spoiling s = {.experiment = &e,
                                .log = executions,
-                               .count = CTAS * OF_EACH,
+                               .count = CTAS * OF_EACH * (as.pieces ? 2 : 1),
                                .ctas = CTAS,
                                .writers = writers,
                                .out = out,
@@ -67,6 +68,8 @@ static struct noticed spoil_of(struct made_up as, const uint8_t of_each[OF_EACH]
     // First each CTA's first execution, then each CTA's second.
     for (uint64_t i = 0; i < CTAS * OF_EACH; ++i)
         executions[i] = (struct execution){.cta = i % CTAS};
+    for (uint64_t i = 0; i < 2 * CTAS * OF_EACH && as.pieces; ++i)
+        executions[i] = (struct execution){.cta = i / 2 % CTAS, .more = i % 2};
     for (int i = 0; i < CTAS * OF_EACH && of_each; ++i)
         changes[i] = of_each[i / CTAS];
     for (uint64_t i = 0; i < OUTPUTS; ++i)
@@ -130,6 +133,16 @@ static void what_does_not_end(void **state)
     assert_true(n.repeats);
 }
 
+// An execution that is logged in pieces is one.
+static void pieces_are_spoiled_together(void **state)
+{
+    (void)state;
+    struct made_up as = {.used = {true, true}, .pieces = true};
+    const struct noticed n = spoil(as);
+    assert_int_equal(n.draws, ENOUGH);
+    assert_int_equal(n.noticed, ENOUGH);
+}
+
 static void what_differs_by_itself(void **state)
 {
     (void)state;
@@ -139,7 +152,8 @@ static void what_differs_by_itself(void **state)
 static struct worked_on worked_on(enum spoils what, struct execution *log, size_t count)
 {
     const size_t ends[] = {count, 2 * count};
-    const struct ablation a = {.what = what, .log = log, .logged = 2 * count, .work = 2 * 100};
+    const struct ablation a = {
+        .what = what, .log = log, .logged = 2 * count, .progress = {2 * 100, 2 * 10}};
     uint8_t *changes;
     const struct worked_on w = worked_on_of(&a, ends, 2, &changes);
 
@@ -180,25 +194,31 @@ static void queues_are_asked_by_half(void **state)
 static void products_count_once(void **state)
 {
     (void)state;
-    struct execution log[8] = {{{1, 1}, 0, 10, 0}, {{2, 1}, 0, 10, 0}, {{1, 1}, 1, 10, 0},
-                               {{1, 2}, 0, 10, 0}, {{8, 8}, 0, 10, 0}, {{8, 8}, 0, 10, 0},
-                               {{8, 8}, 0, 10, 0}, {{8, 8}, 0, 10, 0}};
+    static const uint64_t of[8][2] = {{1, 1}, {2, 1}, {1, 1}, {1, 2},
+                                      {8, 8}, {8, 8}, {8, 8}, {8, 8}};
+    struct execution log[8];
+    for (int i = 0; i < 8; ++i)
+        log[i] = (struct execution){.of = {of[i][0], of[i][1]}, .work = 10};
     assert_true(worked_on(SPOIL_PRODUCTS, log, 4).work[CHANGES_V] == 30);
     assert_true(worked_on(SPOIL_LOADS, log, 4).work[CHANGES_V] == 40);
 }
 
-// Ten copies of 8 bytes, with the instructions that each is under way for: the longest is left out.
+// Ten copies of 8 bytes, with the progress that each is under way for: the longest is left out, and of two kinds of
+// progress that counts in which more is under way.
 static void bytes_are_under_way(void **state)
 {
     (void)state;
     struct execution log[20] = {{.cta = 0}};
     for (int i = 0; i < 10; ++i)
-        log[i] = (struct execution){.work = 8, .under_way = 8 * 5};
+        log[i] = (struct execution){.work = 8, .under_way = {8 * 5}};
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100.);
-    log[3].under_way = 8 * 5000;
+    log[3].under_way[0] = 8 * 5000;
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100.);
-    log[4].under_way = 8 * 50;
+    log[4].under_way[0] = 8 * 50;
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100. + 8 * 45 / 100.);
+    for (int i = 0; i < 10; ++i)
+        log[i].under_way[1] = 8 * 5;
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 10.);
 }
 
 // Of a CTA's two executions, one uses data that change with V, the other data that change with K.
@@ -222,6 +242,7 @@ int main(void)
         cmocka_unit_test(some_used),
         cmocka_unit_test(used_by_others),
         cmocka_unit_test(what_does_not_end),
+        cmocka_unit_test(pieces_are_spoiled_together),
         cmocka_unit_test(what_differs_by_itself),
         cmocka_unit_test(queues_are_asked_by_half),
         cmocka_unit_test(products_count_once),

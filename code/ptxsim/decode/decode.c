@@ -34,16 +34,37 @@ static bool divides(const struct decoder *d)
     return false;
 }
 
-// Whether an instruction multiplies two integers in registers; a product with an immediate is
-// mostly part of an address.
-static bool multiplies(const struct decoder *d, enum op_class class)
+// How many products of two integers in registers an instruction makes of a lane; a product with an
+// immediate is mostly part of an address.
+static uint8_t integer_products(const struct decoder *d)
 {
+    static const struct {
+        const char *name;
+        uint8_t products;
+    } known[] = {{"mul", 1}, {"mad", 1}, {"dp2a", 2}, {"dp4a", 4}};
     const char *name = d->spelling->opcode->name;
     const struct operand *operands = d->insn->operands;
-    return class == CLASS_INT && d->insn->count >= 3 &&
-           (strncmp(name, "mul", 3) == 0 || strncmp(name, "mad", 3) == 0 ||
-            strncmp(name, "dp", 2) == 0) &&
-           operands[1].kind == OPERAND_REGISTER && operands[2].kind == OPERAND_REGISTER;
+
+    if (d->insn->count < 3 || operands[1].kind != OPERAND_REGISTER ||
+        operands[2].kind != OPERAND_REGISTER)
+        return 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+        if (strncmp(name, known[i].name, strlen(known[i].name)) == 0)
+            return known[i].products;
+    return 0;
+}
+
+static bool is_packed(const struct decoder *d)
+{
+    return has(d, MOD_f16x2) || has(d, MOD_bf16x2);
+}
+
+// What an instruction adds to counts.further_arithmetic.
+static uint8_t further_arithmetic(const struct decoder *d, enum op_class class)
+{
+    if (class == CLASS_INT)
+        return integer_products(d);
+    return (class == CLASS_HALF || class == CLASS_FP32) && is_packed(d);
 }
 
 // Whether an instruction is a prmt with its selector in a register.
@@ -72,14 +93,14 @@ static void add_insn(struct decoder *d, const struct insn *insn, const struct sp
         .ptx_line = insn->ptx_line,
         .name_length = (uint8_t)strlen(spelling->opcode->name),
         .op_class = (uint8_t) class,
-        .mufu = class != CLASS_MUFU                       ? 0
-                : has(d, MOD_f16x2) || has(d, MOD_bf16x2) ? 2
-                                                          : 1,
+        .mufu = class != CLASS_MUFU ? 0
+                : is_packed(d)      ? 2
+                                    : 1,
         .barrier = spelling->opcode->control == CONTROL_BARRIER,
         .store = is_store(d),
         .substitutes = divides(d) || class == CLASS_FP64,
         .signals = spelling->opcode->control == CONTROL_BARRIER || class == CLASS_ATOMIC,
-        .multiplies = multiplies(d, class),
+        .further = further_arithmetic(d, class),
         .selects = selects(d),
         .family = spelling->opcode->family,
         .is_volatile = has(d, MOD_volatile),

@@ -106,27 +106,56 @@ static void note_execution(const struct cta *cta, uint64_t first, uint64_t secon
     if (!a->logs)
         return;
     a->log = array_grow(a->log, a->logged, &a->room, sizeof *a->log);
-    a->log[a->logged++] = (struct execution){{first, second}, cta->place, work, 0};
+    a->log[a->logged++] =
+        (struct execution){.of = {first, second}, .cta = cta->place, .work = work};
 }
 
-static uint64_t hash_matrix(const char *r, const struct matrix *m)
+// A part of a product: a register of A and one of B, whose columns and rows meet.
+struct piece {
+    uint64_t of[2];
+    uint32_t work; // flops; 0 if one of the two is all zeros
+};
+enum { PIECES_MOST = 64 };
+
+static struct piece piece_of(const char *r, const struct mma *o, int i, int j)
 {
-    uint64_t hash = HASH_START;
-    for (int i = 0; i < m->distinct; ++i)
-        if (m->regs[i] != NO_REGISTER)
-            hash = hash_more(hash, r + m->regs[i], WARP * (m->bytes > 4 ? 8u : 4u));
-    return hash;
+    static const char zeros[8 * WARP];
+    const size_t bytes = WARP * (o->a.bytes > 4 ? 8u : 4u);
+    const char *a = r + o->a.regs[i], *b = r + o->b.regs[j];
+    const bool real = o->d.type == MATRIX_F16 || o->d.type == MATRIX_BF16 ||
+                      o->d.type == MATRIX_F32 || o->d.type == MATRIX_F64;
+    const bool filled = memcmp(a, zeros, bytes) != 0 && memcmp(b, zeros, bytes) != 0;
+
+    return (struct piece){{hash_more(HASH_START, a, bytes), hash_more(HASH_START, b, bytes)},
+                          real && filled ? 2u * 8 * 8 * 4 * o->a.per : 0};
+}
+
+// The pieces of a product, and their number, one at least.
+static int pieces_of(const char *r, const struct op *op, struct piece pieces[PIECES_MOST])
+{
+    const struct mma *o = op->operands;
+    int count = 0;
+
+    for (int i = 0; i < o->a.distinct; ++i)
+        for (int j = 0; j < o->b.distinct; ++j)
+            if (o->a.column[i] == o->b.column[j] && o->a.regs[i] != NO_REGISTER &&
+                o->b.regs[j] != NO_REGISTER)
+                pieces[count++] = piece_of(r, o, i, j);
+    if (count == 0)
+        pieces[count++] = (struct piece){.work = 0};
+    return count;
 }
 
 static void note_product(const struct cta *cta, const char *r, const struct op *op)
 {
-    const struct mma *o = op->operands;
-    const bool real = o->d.type == MATRIX_F16 || o->d.type == MATRIX_BF16 ||
-                      o->d.type == MATRIX_F32 || o->d.type == MATRIX_F64;
+    struct ablation *a = cta->launch->ablation;
+    struct piece pieces[PIECES_MOST];
+    const int count = a->logs ? pieces_of(r, op, pieces) : 0;
 
-    if (cta->launch->ablation->logs)
-        note_execution(cta, hash_matrix(r, &o->a), hash_matrix(r, &o->b),
-                       real ? (uint32_t)(2 * o->m * o->n * o->k) : 0);
+    for (int i = 0; i < count; ++i) {
+        note_execution(cta, pieces[i].of[0], pieces[i].of[1], pieces[i].work);
+        a->log[a->logged - 1].more = i > 0;
+    }
 }
 
 // Bytes that a lane loads, stores or copies.
@@ -158,6 +187,14 @@ static uint32_t loading_lanes(const char *r, const struct op *op, const struct i
     return lanes;
 }
 
+// Notes sectors that are loaded by a warp without a product, and how many of them come together.
+static void note_ahead(struct ablation *a, struct cta *cta, uint64_t sectors)
+{
+    a->ahead += sectors;
+    a->at_once += (double)sectors * (double)(2 * cta->ahead + sectors);
+    cta->ahead += sectors;
+}
+
 // Counts the sectors that a warp loads from global memory, and separately those loaded by warps
 // that also execute products (loaded_beside), including loads before a warp's first product.
 static void note_roles(struct ablation *a, struct warp *w, const char *r, const struct op *op,
@@ -170,28 +207,45 @@ static void note_roles(struct ablation *a, struct warp *w, const char *r, const 
     w->multiplies = w->multiplies || (is_product(op) && on);
     w->loaded += sectors;
     a->loaded += sectors;
+    if (is_product(op) && on)
+        w->cta->ahead = 0;
+    if (!w->multiplies)
+        note_ahead(a, w->cta, sectors);
     if (w->multiplies) {
         a->loaded_beside += w->loaded;
         w->loaded = 0;
     }
 }
 
-// Logs a possible lookup: a load, a copy, an atomic operation, a shuffle, or a choice of bytes,
-// with the lanes' addresses, lanes or selectors. There are many, so they are logged in one CTA of
-// four only, which stands for the others.
+// The lanes whose addresses an operation uses: of a matrix of 8x8 tiles those that point at rows, of
+// a fragment the first.
+static uint32_t asking_lanes(const struct op *op, uint32_t on)
+{
+    if (op->family == FAMILY_FRAGMENT)
+        return on & -on;
+    const int rows =
+        op->family == FAMILY_TILES ? 8 * ((const struct tiles *)op->operands)->count : WARP;
+    return rows < WARP ? on & ((1u << rows) - 1) : on;
+}
+
+// Logs a possible lookup: a load, also of matrices, a copy, an atomic operation, a shuffle, or a
+// choice of bytes, with the lanes' addresses, lanes or selectors. There are many, so they are logged
+// in one CTA of four only, which stands for the others.
 static void note_lookup(const struct cta *cta, const char *r, const struct op *op,
                         const struct insn_info *insn, uint32_t on)
 {
     enum { ONE_OF = 4 };
     const bool shuffles = op->family == FAMILY_SHUFFLE;
-    const bool loads = (op->family == FAMILY_ACCESS && !insn->store) ||
+    const bool loads = ((op->family == FAMILY_ACCESS || op->family == FAMILY_TILES ||
+                         op->family == FAMILY_FRAGMENT) &&
+                        !insn->store) ||
                        op->family == FAMILY_ATOMIC || op->family == FAMILY_COPY;
     uint64_t hash = hash_more(HASH_START, &op->insn, sizeof op->insn);
 
     if (!(shuffles || loads || insn->selects) ||
         (cta->number + cta->launch->ablation->drawn) % ONE_OF != 0)
         return;
-    for (uint32_t left = on; left; left &= left - 1) {
+    for (uint32_t left = asking_lanes(op, on); left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
         const uint64_t at =
             loads ? asked_by(r, op, lane) : ((const u32 *)(r + (shuffles ? op->b : op->c)))[lane];
@@ -241,10 +295,56 @@ static struct signalled *signalled_at(struct ablation *a, const struct warp *w, 
     return &a->signalled[a->signalled_count++];
 }
 
+enum { MOST_WARPS = 32 }; // of a CTA
+
+// What is known of the warps' signals: by a warp, or at an address where warps signal.
+struct known {
+    uint64_t of;                  // a warp's index, with WARP_KNOWS; or an address
+    uint32_t met;                 // of a warp: its last signal that was a meeting
+    uint32_t signals[MOST_WARPS]; // for each warp, its last signal that is known
+};
+static const uint64_t WARP_KNOWS = UINT64_C(1) << 63;
+
+static size_t known_of(struct cta *cta, uint64_t of)
+{
+    for (size_t i = 0; i < cta->known_count; ++i)
+        if (cta->known[i].of == of)
+            return i;
+    cta->known = array_grow(cta->known, cta->known_count, &cta->known_capacity, sizeof *cta->known);
+    cta->known[cta->known_count] = (struct known){.of = of};
+    return cta->known_count++;
+}
+
+static void learn(struct known *k, const struct known *from)
+{
+    for (int i = 0; i < MOST_WARPS; ++i)
+        k->signals[i] = from->signals[i] > k->signals[i] ? from->signals[i] : k->signals[i];
+}
+
+// A warp signals, or asks, at an address. True: it asks, and learns of a signal that was made by
+// somebody who knew of its own last one.
+static bool has_come_back(struct warp *w, uint64_t at, bool asks)
+{
+    const size_t mine = known_of(w->cta, WARP_KNOWS | (uint64_t)w->index);
+    struct known *there = &w->cta->known[known_of(w->cta, at)], *own = &w->cta->known[mine];
+    uint32_t *last = &own->signals[w->index];
+
+    if (!asks) {
+        ++*last;
+        learn(there, own);
+        return false;
+    }
+    const bool back = there->signals[w->index] == *last && *last > own->met;
+    own->met = back ? *last : own->met;
+    learn(own, there);
+    return back;
+}
+
 // Notes a signal (an arrival at an mbarrier, a strong store); or a wait or a strong load, which
-// shows that the warp's earlier signals at this address were meetings (struct ablation).
-static void note_signal(struct ablation *a, const struct warp *w, const char *r,
-                        const struct op *op, const struct insn_info *insn, uint32_t on)
+// shows that the warp's earlier signals at this address, or its last one elsewhere, were meetings
+// (struct ablation).
+static void note_signal(struct ablation *a, struct warp *w, const char *r, const struct op *op,
+                        const struct insn_info *insn, uint32_t on)
 {
     const bool asks = (insn->op_class == CLASS_BARRIER && !insn->signals) ||
                       (op->family == FAMILY_ACCESS && !insn->store);
@@ -254,12 +354,13 @@ static void note_signal(struct ablation *a, const struct warp *w, const char *r,
     uint64_t at = address_in(r, op->a, op->wide_address, op->imm, __builtin_ctz(on));
     if (at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT)
         at -= SHARED_WINDOW;
+    const bool back = has_come_back(w, at, asks);
     struct signalled *s = signalled_at(a, w, at);
     if (!asks) {
         ++s->times;
         return;
     }
-    a->meets += s->times;
+    a->meets += s->times > 0 ? s->times : back;
     s->times = 0;
 }
 
@@ -348,7 +449,7 @@ static uint32_t matrix_of_names(struct warp *w, char *r, const struct op *op, bo
         for (size_t k = 0; k < bytes && store; ++k)
             r[regs[i] + k] = (char)name_of(w, (int)(k / (bytes / WARP)));
     }
-    w->cta->shared = w->cta->stored_by;
+    w->cta->shared = w->cta->notes;
     run_op(w, r, op, mask);
     w->cta->shared = shared;
     for (int i = 0; i < distinct && !store; ++i)
@@ -379,7 +480,7 @@ static void note_stored(struct warp *w, char *r, const struct op *op, const stru
             continue;
         at -= in_shared(at) ? SHARED_WINDOW : 0;
         if (at < w->cta->shared_bytes && bytes_of(op) <= w->cta->shared_bytes - at)
-            memset(w->cta->stored_by + at, name_of(w, lane), bytes_of(op));
+            memset(w->cta->notes + at, name_of(w, lane), bytes_of(op));
     }
 }
 
@@ -401,9 +502,27 @@ static uint32_t passed_to(struct warp *w, const char *r, const struct op *op, ui
             continue;
         seen[count++] = at;
         for (uint32_t k = 0; k < bytes_of(op); ++k)
-            passed += w->cta->stored_by[at + k] != name_of(w, lane);
+            passed += w->cta->notes[at + k] != name_of(w, lane);
     }
     return passed;
+}
+
+// Lanes that load from shared memory.
+static uint32_t shared_lanes(const char *r, const struct op *op, const struct insn_info *insn,
+                             uint32_t on)
+{
+    if (insn->op_class == CLASS_SHARED_LOAD)
+        return on;
+    const bool matrix = op->family == FAMILY_FRAGMENT || op->family == FAMILY_TILES;
+    const bool generic =
+        (op->family == FAMILY_ACCESS || matrix) && !insn->store && op->space == SPACE_GENERIC;
+    uint32_t lanes = 0;
+    for (uint32_t left = generic ? on : 0; left; left &= left - 1) {
+        const int i = __builtin_ctz(left);
+        const uint64_t at = address_in(r, op->a, op->wide_address, op->imm, i);
+        lanes |= (uint32_t)in_shared(at) << i;
+    }
+    return matrix && lanes ? on : lanes; // the first lane's address is the fragment's
 }
 
 // Logs a load from shared memory, with its bytes that other threads have stored, and runs it.
@@ -427,6 +546,63 @@ static void note_load(struct warp *w, char *r, const struct op *op, uint32_t mas
                           matrix ? 4 : op->width);
     }
     note_execution(w->cta, hash, hash, passed);
+}
+
+// ---- What a CTA does while copies are on their way ----------------------------------------------
+
+// Counts the pieces of a product that are not all zeros, and that no product had before.
+static uint64_t new_pieces(struct ablation *a, const char *r, const struct op *op)
+{
+    enum { BITS = 24 };
+    struct piece pieces[PIECES_MOST];
+    const int count = pieces_of(r, op, pieces);
+    uint64_t made = 0;
+
+    a->made = a->made ? a->made : calloc(1, (1u << BITS) / 8);
+    if (!a->made)
+        abort();
+    for (int i = 0; i < count; ++i) {
+        const uint64_t at =
+            hash_more(pieces[i].of[0], &pieces[i].of[1], sizeof pieces[i].of[1]) >> (64 - BITS);
+        made += pieces[i].work && !(a->made[at / 8] >> at % 8 & 1);
+        a->made[at / 8] |= (uint8_t)(pieces[i].work ? 1u << at % 8 : 0);
+    }
+    return made;
+}
+
+// Counts the bytes that a load reads first of those that copies have brought. Fragments do not
+// count: no fragment of WMMA has elements of E4M3.
+static uint64_t first_read(const struct cta *cta, const char *r, const struct op *op,
+                           uint32_t lanes)
+{
+    const uint32_t bytes = op->family == FAMILY_TILES ? 16 : bytes_of(op);
+    uint64_t first = 0;
+
+    if (op->family == FAMILY_FRAGMENT)
+        return 0;
+    for (lanes = asking_lanes(op, lanes); lanes; lanes &= lanes - 1) {
+        uint64_t at = asked_by(r, op, __builtin_ctz(lanes));
+        at -= in_shared(at) ? SHARED_WINDOW : 0;
+        for (uint32_t i = 0; i < bytes && at + i < cta->shared_bytes; ++i) {
+            first += cta->notes[at + i];
+            cta->notes[at + i] = 0;
+        }
+    }
+    return first;
+}
+
+static void note_progress(struct cta *cta, const char *r, const struct op *op,
+                          const struct insn_info *insn, uint32_t on)
+{
+    struct ablation *a = cta->launch->ablation;
+    const uint64_t done[PROGRESSES] = {
+        [PROGRESS_PRODUCTS] = is_product(op) ? new_pieces(a, r, op) : 0,
+        [PROGRESS_READS] = first_read(cta, r, op, shared_lanes(r, op, insn, on))};
+
+    for (int i = 0; i < PROGRESSES; ++i) {
+        cta->progress_of[i] += done[i];
+        a->progress[i] += done[i];
+    }
 }
 
 // ---- Spoiling -----------------------------------------------------------------------------------
@@ -470,24 +646,6 @@ static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t 
         copies_spoil(w, copies);
 }
 
-// Lanes that load from shared memory.
-static uint32_t shared_lanes(const char *r, const struct op *op, const struct insn_info *insn,
-                             uint32_t on)
-{
-    if (insn->op_class == CLASS_SHARED_LOAD)
-        return on;
-    const bool matrix = op->family == FAMILY_FRAGMENT || op->family == FAMILY_TILES;
-    const bool generic =
-        (op->family == FAMILY_ACCESS || matrix) && !insn->store && op->space == SPACE_GENERIC;
-    uint32_t lanes = 0;
-    for (uint32_t left = generic ? on : 0; left; left &= left - 1) {
-        const int i = __builtin_ctz(left);
-        const uint64_t at = address_in(r, op->a, op->wide_address, op->imm, i);
-        lanes |= (uint32_t)in_shared(at) << i;
-    }
-    return matrix && lanes ? on : lanes; // the first lane's address is the fragment's
-}
-
 static void spoil_load(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     for (int turned = 0; turned < 2; ++turned) {
@@ -523,6 +681,8 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
         note_lookup(w->cta, r, op, insn, on);
     if (a->logs && a->what == SPOIL_LOADS && on)
         note_stored(w, r, op, insn, on);
+    if (a->logs && a->what == SPOIL_COPIES && on)
+        note_progress(w->cta, r, op, insn, on);
     if (a->logs && a->what == SPOIL_STORES && on)
         note_parts(w->cta, r, op, insn, on);
     if (a->logs && stores && a->writers)
@@ -564,16 +724,17 @@ bool ablation_start(struct cta *cta)
     bool spoiled = false;
 
     cta->place = a->ctas + cta->number;
-    cta->executions = cta->loaded = 0;
+    cta->executions = cta->loaded = cta->ahead = cta->known_count = 0;
+    memset(cta->progress_of, 0, sizeof cta->progress_of);
     for (int i = 0; i < cta->warps; ++i) {
-        cta->warp[i].loaded = cta->warp[i].ran = 0;
+        cta->warp[i].loaded = 0;
         cta->warp[i].multiplies = false;
     }
-    if (a->what == SPOIL_LOADS && a->logs) {
-        cta->stored_by = realloc(cta->stored_by, cta->shared_bytes + 64);
-        if (!cta->stored_by)
+    if ((a->what == SPOIL_LOADS || a->what == SPOIL_COPIES) && a->logs) {
+        cta->notes = realloc(cta->notes, cta->shared_bytes + 64);
+        if (!cta->notes)
             abort();
-        memset(cta->stored_by, 0, cta->shared_bytes + 64);
+        memset(cta->notes, 0, cta->shared_bytes + 64);
     }
     if (a->what == SPOIL_STORES)
         note_execution(cta, 0, 0, 0);
@@ -584,14 +745,7 @@ bool ablation_start(struct cta *cta)
 
 void run_ablated(struct warp *w, char *r, const struct basic_block *b, uint32_t mask)
 {
-    struct ablation *a = w->cta->launch->ablation;
-
-    a->work += b->insns;
-    uint32_t insn = UINT32_MAX;
     for (const struct op *op = &w->cta->program->ops[b->first], *end = op + b->count; op < end;
-         ++op) {
-        w->ran += op->insn != insn;
-        insn = op->insn;
+         ++op)
         ablate_op(w, r, op, mask);
-    }
 }

@@ -4,6 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Wavefronts, each times the share of the warp's lanes that took no part.
+static uint64_t in_turns(uint64_t wavefronts, uint64_t warps, uint64_t threads)
+{
+    const uint64_t lanes = WARP * warps;
+    return lanes ? wavefronts * (lanes - threads) / lanes : 0;
+}
+
 static void add_insn(struct counts *to, const struct insn_info *insn, const struct insn_counts *c,
                      uint64_t warps, uint64_t threads)
 {
@@ -17,8 +24,7 @@ static void add_insn(struct counts *to, const struct insn_info *insn, const stru
     to->mufu_threads += insn->mufu * threads;
     if (insn->substitutes)
         to->mufu_substitutes += threads;
-    if (insn->multiplies)
-        to->integer_products += warps;
+    to->further_arithmetic += insn->further * warps;
     if (insn->barrier)
         to->barriers += warps;
     if (insn->signals)
@@ -31,11 +37,13 @@ static void add_insn(struct counts *to, const struct insn_info *insn, const stru
     } else if (insn->store) {
         to->shared_store_wavefronts += c->wavefronts;
         to->shared_store_conflicts += c->conflicts;
+        to->stored_in_turns += in_turns(c->wavefronts, warps, threads);
         to->global_store_sectors += c->sectors;
         to->global_store_bytes += c->global_bytes;
     } else {
         to->shared_load_wavefronts += c->wavefronts;
         to->shared_load_conflicts += c->conflicts;
+        to->loaded_in_turns += in_turns(c->wavefronts, warps, threads);
         to->global_load_sectors += c->sectors;
         to->global_load_bytes += c->global_bytes;
         if (insn->op_class == CLASS_COPY_ASYNC)

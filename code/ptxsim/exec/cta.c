@@ -105,7 +105,8 @@ static void free_one(struct cta *cta)
     }
     free(cta->warp);
     free(cta->shared);
-    free(cta->stored_by);
+    free(cta->notes);
+    free(cta->known);
     free(cta->written);
     free(cta);
 }

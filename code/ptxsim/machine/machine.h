@@ -78,8 +78,8 @@ struct warp {
         uint64_t effects, count, since, ahead;
     } look; // what the warp has read of the clock
     // In a launch with an ablation: sectors of global memory that the warp has loaded before its
-    // first product; instructions that it has run.
-    uint64_t loaded, ran;
+    // first product.
+    uint64_t loaded;
     bool multiplies;
     uint64_t steps;         // basic blocks that the warp has run
     const struct op *polls; // the load by which the warp waits for a value in its loop, or NULL
@@ -135,10 +135,15 @@ struct cta {
     bool singly;  // operations run one by one: traced, or some of them spoiled
     // In a launch with an ablation: the CTA's number, and how many executions it has had.
     uint64_t place, executions;
-    uint64_t loaded; // in a launch with an ablation: sectors of K and V that it has loaded
-    // In a launch with an ablation: for each byte of `shared` the thread that stored it; NULL: not
+    // In a launch with an ablation: sectors of K and V that the CTA has loaded; sectors that warps
+    // without a product have loaded since the CTA's last product; what it has done (enum progress).
+    uint64_t loaded, ahead, progress_of[PROGRESSES];
+    // In a launch with an ablation: for each byte of `shared` the thread that stored it or, for
+    // SPOIL_COPIES, whether a copy has brought it and nobody has read it; NULL: not
     // asked for.
-    uint8_t *stored_by;
+    uint8_t *notes;
+    struct known *known; // in a launch with an ablation: who knows of which signals (ablate.c)
+    size_t known_count, known_capacity;
     struct fault fault;
     uint64_t rounds;
     uint64_t clock;      // the latest clock value that one of its warps has read

@@ -154,7 +154,7 @@ struct program {
         uint8_t mufu;
         bool barrier, store;
         bool substitutes, signals; // whether it counts in counts.mufu_substitutes, counts.signals
-        bool multiplies;           // whether it counts in counts.integer_products
+        uint8_t further;           // what a warp adds to counts.further_arithmetic
         bool selects;              // takes bytes by a selector in a register (prmt)
         uint8_t family;            // enum family
         uint8_t scope;             // enum scope, of a load, a store or an atomic operation

@@ -3,7 +3,9 @@
 // A cp.async reads its source when it is issued. Its bytes appear in shared memory at a wait: at
 // wait_group by the thread that issued it, or when a thread sees that the phase of an mbarrier to
 // which the copy is bound is complete. A GPU may not let them appear later. So a program that does
-// not wait computes with what was there before, and the race is reported (races/).
+// not wait computes with what was there before, and the race is reported (races/). In a hasty launch
+// half of the copies appear at once: a program that copies over what others still read computes with
+// them.
 #include "address.h"
 #include "async.h"
 #include "mbarrier.h"
@@ -23,8 +25,9 @@ struct copies {          // the copies of a warp
         // this.
         uint32_t phase;
         uint8_t lane, data[16];
-        size_t execution; // 1 + its execution in an ablation's log; 0: none
-        uint64_t issued;  // instructions that its warp had run at the issue
+        bool early;                  // its bytes have appeared already
+        size_t execution;            // 1 + its execution in an ablation's log; 0: none
+        uint64_t issued[PROGRESSES]; // the CTA's progress at the issue
     } * list;
 };
 
@@ -45,12 +48,23 @@ static void copies_drop(struct warp *w)
     w->copies = NULL;
 }
 
+// Notes in the log of an ablation what the CTA did while a copy was on its way.
+static void note_arrival(const struct cta *cta, const struct copy *c)
+{
+    struct execution *e = &cta->launch->ablation->log[c->execution - 1];
+
+    for (int i = 0; i < PROGRESSES; ++i)
+        e->under_way[i] += (float)c->bytes * (float)(cta->progress_of[i] - c->issued[i]);
+    if (cta->notes)
+        memset(cta->notes + c->at, 1, c->bytes);
+}
+
 static void arrive_copy(struct warp *w, const struct copy *c, uint32_t source, uint32_t stamp)
 {
-    memcpy(w->cta->shared + c->at, c->data, c->bytes);
+    if (!c->early)
+        memcpy(w->cta->shared + c->at, c->data, c->bytes);
     if (c->execution)
-        w->cta->launch->ablation->log[c->execution - 1].under_way +=
-            (float)c->bytes * (float)(w->ran - c->issued);
+        note_arrival(w->cta, c);
     race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, source, stamp);
 }
 
@@ -93,6 +107,12 @@ static bool copy_reads_run(struct warp *w, const struct op *op, const struct cop
     return true;
 }
 
+// Whether the copies of a group appear when they are issued: in a hasty launch, half of the groups.
+static bool is_early(const struct warp *w, uint32_t group)
+{
+    return w->cta->launch->hasty && (w->cta->number + (uint64_t)w->index + group) % 2;
+}
+
 void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     struct copies *copies = copies_of(w);
@@ -121,6 +141,7 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                          .bytes = size,
                          .insn = op->insn,
                          .group = copies->open[i],
+                         .early = is_early(w, copies->open[i]),
                          .lane = (uint8_t)i};
         if (used && !run) {
             if (from % size || !global_span(w, from, used) ||
@@ -136,6 +157,8 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             count->global_bytes += used;
             reads |= 1u << i;
         }
+        if (c.early)
+            memcpy(cta->shared + c.at, c.data, size);
         race_shared(w, op, 1u << i, c.at, size, RACE_ASYNC, NULL);
         // A read before the bytes arrive is reported as a race, not as uninitialised.
         if (cta->written)
@@ -290,7 +313,7 @@ void copies_note(struct warp *w, size_t first, size_t execution)
 {
     for (size_t i = first; i < copies_open(w); ++i) {
         w->copies->list[i].execution = execution + 1;
-        w->copies->list[i].issued = w->ran;
+        memcpy(w->copies->list[i].issued, w->cta->progress_of, sizeof w->cta->progress_of);
     }
 }
 

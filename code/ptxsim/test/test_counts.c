@@ -241,7 +241,9 @@ static void counters_are_found_by_their_names(void **state)
 #undef CLASS_COUNTER
     members += sizeof counts.mufu_substitutes / sizeof(uint64_t) +
                sizeof counts.signals / sizeof(uint64_t) +
-               sizeof counts.integer_products / sizeof(uint64_t);
+               sizeof counts.further_arithmetic / sizeof(uint64_t) +
+               sizeof counts.loaded_in_turns / sizeof(uint64_t) +
+               sizeof counts.stored_in_turns / sizeof(uint64_t);
     assert_int_equal(sizeof counts, members * sizeof(uint64_t));
     static const char *const unknown[] = {"", "barrels", "barrier", "barriers ", "classes"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; ++i)

@@ -278,33 +278,36 @@ static void what_may_stand_in_is_known(void **state)
     }
 }
 
-// Noted are products of two integers without an immediate, and byte permutations whose selector is
-// a register.
+// Noted are products of two integers without an immediate, packed pairs, and byte permutations whose
+// selector is a register.
 static void products_and_choices_are_known(void **state)
 {
     (void)state;
     static const struct {
         const char *body;
-        bool multiplies, selects;
+        int further;
+        bool selects;
     } list[] = {
-        {"mul.lo.u32 %r1, %r2, %r3;", true, false},
-        {"mad.lo.u32 %r1, %r2, %r3, %r9;", true, false},
-        {"mul.wide.s32 %d1, %r2, %r3;", true, false},
-        {"mul24.lo.u32 %r1, %r2, %r3;", true, false},
-        {"dp4a.u32.u32 %r1, %r2, %r3, %r9;", true, false},
-        {"mul.wide.s32 %d1, %r2, 4;", false, false}, // an immediate, as for an address
-        {"add.u32 %r1, %r2, %r3;", false, false},
-        {"mul.f32 %f1, %f2, %f3;", false, false},
-        {"prmt.b32 %r1, %r2, %r3, %r9;", false, true},
-        {"prmt.b32 %r1, %r2, %r3, 0x5410;", false, false},
+        {"mul.lo.u32 %r1, %r2, %r3;", 1, false},
+        {"mad.lo.u32 %r1, %r2, %r3, %r9;", 1, false},
+        {"mul.wide.s32 %d1, %r2, %r3;", 1, false},
+        {"mul24.lo.u32 %r1, %r2, %r3;", 1, false},
+        {"dp4a.u32.u32 %r1, %r2, %r3, %r9;", 4, false},
+        {"dp2a.lo.u32.u32 %r1, %r2, %r3, %r9;", 2, false},
+        {"fma.rn.f16x2 %r1, %r2, %r3, %r9;", 1, false},
+        {"mul.wide.s32 %d1, %r2, 4;", 0, false}, // an immediate, as for an address
+        {"add.u32 %r1, %r2, %r3;", 0, false},
+        {"mul.f32 %f1, %f2, %f3;", 0, false},
+        {"prmt.b32 %r1, %r2, %r3, %r9;", 0, true},
+        {"prmt.b32 %r1, %r2, %r3, 0x5410;", 0, false},
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
         struct module *module;
         struct insn_info insn;
         struct basic_block block;
         struct program *p = decode_one(&module, list[i].body, &insn, &block);
-        if (insn.multiplies != list[i].multiplies || insn.selects != list[i].selects)
-            fail_msg("%s: multiplies %d, selects %d", list[i].body, insn.multiplies, insn.selects);
+        if (insn.further != list[i].further || insn.selects != list[i].selects)
+            fail_msg("%s: further %d, selects %d", list[i].body, insn.further, insn.selects);
         program_free(p);
         module_free(module);
     }

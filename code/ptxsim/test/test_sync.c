@@ -25,6 +25,7 @@ static int end(void **state)
 static int notes;
 static uint64_t reports; // struct launch's `reports` for the next launches
 static struct ablation *ablation;
+static bool hasty;
 static void count_note(const struct fault *fault)
 {
     (void)fault;
@@ -53,6 +54,7 @@ static struct fault run_on(unsigned grid, unsigned block, unsigned schedule,
                             .races = !ablation,
                             .reports = reports,
                             .ablation = ablation,
+                            .hasty = hasty,
                             .note = count_note};
     notes = 0;
     launch_run(&launch, &counts, NULL, NULL, &fault);
@@ -403,9 +405,13 @@ static uint64_t spoil_in(unsigned grid, unsigned block, enum spoils what, int co
     ablation = NULL;
     assert_int_equal(f.kind, FAULT_NONE);
     assert_int_equal(a.ctas, grid);
+    uint64_t executions = 0;
+    for (size_t i = 0; i < a.logged; ++i)
+        executions += !a.log[i].more;
     free(a.log);
     free(a.signalled);
-    return a.logged;
+    free(a.made);
+    return executions;
 }
 
 // As spoil_in(), on two CTAs of a warp each.
@@ -525,7 +531,8 @@ static struct ablation note(unsigned grid, enum spoils what, const char *text)
     return a;
 }
 
-// Equal operands of two products have equal hashes, and integer products count as no work.
+// A product is noted in pieces: its registers of A, by those of B whose rows they meet. Equal operands of two products
+// have equal hashes. Pieces of zeros and integer products count as no work.
 static void products_are_noted(void **state)
 {
     (void)state;
@@ -536,36 +543,87 @@ static void products_are_noted(void **state)
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1,%r2,%r3,%r4}, "
         "{%r0,%r0,%r0,%r0}, {%r0,%t}, {%r5,%r5,%r5,%r5};\n"
         "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1,%r2,%r3,%r4}, "
-        "{%r0,%r0,%r0,%r0}, {%r0,%r0}, {%r5,%r5,%r5,%r5};";
+        "{%r0,%r0,%r0,%r0}, {%r0,%r0}, {%r5,%r5,%r5,%r5};\n"
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1,%r2,%r3,%r4}, "
+        "{%r0,%r0,%r5,%r5}, {%r0,%r0}, {%r5,%r5,%r5,%r5};";
     struct ablation a = note(1, SPOIL_PRODUCTS, text);
-    assert_int_equal(a.logged, 3);
-    assert_int_equal(a.log[0].work, 2 * 16 * 8 * 16);
-    assert_int_equal(a.log[2].work, 0);
-    assert_true(a.log[0].of[0] == a.log[1].of[0]);
-    assert_true(a.log[0].of[1] != a.log[1].of[1]);
+    enum { PIECES = 4 };
+    assert_int_equal(a.logged, 4 * PIECES);
+    for (int i = 0; i < 4 * PIECES; ++i)
+        assert_int_equal(a.log[i].more, i % PIECES > 0);
+    for (int i = 0; i < PIECES; ++i) {
+        const bool zeros =
+            i >= 2; // the registers of A are taken in turn, and its last two are zeros
+        assert_int_equal(a.log[i].work, 2 * 8 * 8 * 8);
+        assert_int_equal(a.log[2 * PIECES + i].work, 0);
+        assert_int_equal(a.log[3 * PIECES + i].work, zeros ? 0 : 2 * 8 * 8 * 8);
+    }
+    assert_true(a.log[0].of[0] == a.log[PIECES].of[0]);
+    int differ = 0;
+    for (int i = 0; i < PIECES; ++i)
+        differ += a.log[i].of[1] != a.log[PIECES + i].of[1];
+    assert_int_equal(differ, 2); // the second register of B
     free(a.log);
 }
 
-// Logs a copy's bytes; and for each byte the instructions that ran until the copy had arrived, the
-// wait included.
+// In a hasty launch the first group's copies of the second CTA appear at once, and the second group's at the wait.
+static void half_of_the_copies_are_early(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1], 7;\nst.shared.u32 [%r1+128], 7;\n"
+        "cp.async.ca.shared.global [%r1], [%out], 4;\ncp.async.commit_group;\n"
+        "cp.async.ca.shared.global [%r1+128], [%out], 4;\ncp.async.commit_group;\n"
+        "ld.shared.u32 %r2, [%r1];\nld.shared.u32 %r3, [%r1+128];\n"
+        "cp.async.wait_all;\nld.shared.u32 %r4, [%r1];\n"
+        "st.global.u32 [%o+128], %r4;\nst.global.u32 [%o+256], %r2;\nst.global.u32 [%o+384], %r3;";
+    hasty = true;
+    spoil(SPOIL_ATOMICS, 1, 1, 0, text);
+    hasty = false;
+    assert_int_equal(out[64 + 5], 1000);
+    assert_int_equal(out[96 + 5], 7);
+    assert_int_equal(out[32 + 5], 1000);
+}
+
+// Logs a copy's bytes; and for each byte what the CTA did until the copy had arrived: new products, whose pieces count
+// once, and first reads of what another copy has brought. Counting is nothing.
 static void copies_are_noted(void **state)
 {
     (void)state;
+#define COPY "cp.async.ca.shared.global [%r1], [%o], 4;\ncp.async.commit_group;\n"
+#define PRODUCT                                                                                    \
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r2,%r3,%r4,%r6}, {%r0,%r0,%r0,%r0}, "     \
+    "{%r0,%r0}, {%r5,%r5,%r5,%r5};\n"
 #define NOTED(between)                                                                             \
-    "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1+256], 1;\n"                                    \
-    "cp.async.ca.shared.global [%r1], [%o], 4;\n" between                                          \
-    "cp.async.wait_all;\ncp.async.ca.shared.global [%r1+128], [%out], 4;\ncp.async.wait_all;"
-    struct ablation a = note(1, SPOIL_COPIES, NOTED("ld.shared.u32 %r0, [%r1+256];\n"));
-    assert_int_equal(a.logged, 2);
-    assert_int_equal(a.log[0].work, 128);
-    assert_true(a.log[0].of[0] != a.log[1].of[0]);
-    assert_true(a.log[0].under_way == 128 * 2);
-    assert_true(a.log[1].under_way == 128);
-    free(a.log);
-    a = note(1, SPOIL_COPIES, NOTED(""));
-    assert_true(a.log[0].under_way == 128);
-    free(a.log);
+    "mov.b32 %r0, 0x3c003c00;\nmov.b32 %r5, 0;\nmad.lo.u32 %r1, %t, 4, %s;\n" COPY                 \
+    "cp.async.wait_all;\nadd.u32 %r1, %r1, 128;\n" COPY between                                    \
+    "cp.async.wait_all;\nst.global.u32 [%o+256], %r0;"
+    static const struct {
+        const char *text;
+        float products, reads;
+    } list[] = {
+        {NOTED("add.u32 %r0, %r0, 1;\n"), 0, 0},
+        {NOTED(PRODUCT), 128 * 1, 0}, // all pieces are the same
+        {NOTED(PRODUCT PRODUCT), 128 * 1, 0},
+        {NOTED("ld.shared.u32 %r2, [%r1+-128];\n"), 0, 128 * 128},
+        {NOTED("ld.shared.u32 %r2, [%r1+-128];\nld.shared.u32 %r2, [%r1+-128];\n"), 0, 128 * 128},
+        {NOTED("and.b32 %r2, %t, 7;\nmad.lo.u32 %r2, %r2, 16, %s;\n"
+               "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2];\n"),
+         0, 128 * 128},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; ++i) {
+        struct ablation a = note(1, SPOIL_COPIES, list[i].text);
+        assert_int_equal(a.logged, 2);
+        assert_int_equal(a.log[0].work, 128);
+        assert_true(a.log[0].under_way[PROGRESS_PRODUCTS] == 0);
+        assert_true(a.log[1].under_way[PROGRESS_PRODUCTS] == list[i].products);
+        assert_true(a.log[1].under_way[PROGRESS_READS] == list[i].reads);
+        free(a.log);
+        free(a.made);
+    }
 #undef NOTED
+#undef PRODUCT
+#undef COPY
 }
 
 // A counter's results differ, at one address; where 0 is added, all results are equal.
@@ -581,6 +639,17 @@ static void atomics_are_noted(void **state)
     assert_true(a.log[0].of[0] != a.log[1].of[0]);
     free(a.log);
     free(a.signalled);
+}
+
+static uint64_t meets_of(unsigned block, const char *text)
+{
+    struct ablation a = {.what = SPOIL_PRODUCTS, .logs = true};
+    ablation = &a;
+    struct fault f = run(1, block, 0, "few", text);
+    ablation = NULL;
+    assert_int_equal(f.kind, FAULT_NONE);
+    free(a.signalled);
+    return a.meets;
 }
 
 // A warp that polls an address to which it has signalled meets others; one that only passes on a value does not.
@@ -605,6 +674,25 @@ static void meetings_are_noted(void **state)
              "W: mbarrier.test_wait.shared.b64 %p2, [%s], %x1;\n@!%p2 bra W;\nE: ret;");
     assert_int_equal(a.meets, 1);
     free(a.signalled);
+}
+
+// Warp 0 signals at one word and asks at another, where warp 1 signals: before it has asked at the first, or after.
+// Only then has warp 0 met somebody.
+static void go_betweens_are_noted(void **state)
+{
+    (void)state;
+#define ROUND(first, second)                                                                       \
+    "st.shared.u32 [%s], 0;\nst.shared.u32 [%s+4], 0;\nbar.sync 0;\n"                              \
+    "setp.ge.u32 %p1, %t, 32;\n@%p1 bra B;\nst.volatile.shared.u32 [%s], 1;\n"                     \
+    "W: ld.volatile.shared.u32 %r0, [%s+4];\nsetp.ne.u32 %p2, %r0, 1;\n@%p2 bra W;\n"              \
+    "ret;\nB: " first second "ret;"
+#define SIGNAL "st.volatile.shared.u32 [%s+4], 1;\n"
+#define ASK "V: ld.volatile.shared.u32 %r0, [%s];\nsetp.ne.u32 %p2, %r0, 1;\n@%p2 bra V;\n"
+    assert_int_equal(meets_of(64, ROUND(SIGNAL, ASK)), 0);
+    assert_int_equal(meets_of(64, ROUND(ASK, SIGNAL)), 1);
+#undef ASK
+#undef SIGNAL
+#undef ROUND
 }
 
 // Which CTA has last stored to each output, also by generic addresses; stores to shared memory do
@@ -712,7 +800,8 @@ static void loads_are_spoiled(void **state)
     assert_int_equal(out[96 + 5], 5 ^ 0x80808080);
 }
 
-// All sectors that a warp loads count as loads of a multiplying warp if the warp multiplies at any time.
+// All sectors that a warp loads count as loads of a multiplying warp if the warp multiplies at any time. What a warp
+// loads before its first product counts as loaded at once.
 static void who_loads_is_noted(void **state)
 {
     (void)state;
@@ -723,10 +812,14 @@ static void who_loads_is_noted(void **state)
     struct ablation a = note(1, SPOIL_PRODUCTS, "mov.b32 %r5, 0;\n" LOAD PRODUCT LOAD);
     assert_int_equal(a.loaded, 2 * 4);
     assert_int_equal(a.loaded_beside, 2 * 4);
+    assert_int_equal(a.ahead, 4);
+    assert_true(a.at_once == 4 * 4);
     free(a.log);
     a = note(1, SPOIL_PRODUCTS, LOAD LOAD);
     assert_int_equal(a.loaded, 2 * 4);
     assert_int_equal(a.loaded_beside, 0);
+    assert_int_equal(a.ahead, 2 * 4);
+    assert_true(a.at_once == 8 * 8);
     free(a.log);
     a = note(1, SPOIL_PRODUCTS, "ld.global.u32 %r0, [%out];\n"); // one address for all lanes
     assert_int_equal(a.loaded, 1);
@@ -735,8 +828,8 @@ static void who_loads_is_noted(void **state)
 #undef PRODUCT
 }
 
-// Logs loads (the parameter's first), shuffles, atomics, copies and chosen bytes; the same addresses have the same
-// hash.
+// Logs loads (the parameter's first), shuffles, atomics, copies, chosen bytes and matrices; the same addresses have the
+// same hash.
 static void lookups_are_noted(void **state)
 {
     (void)state;
@@ -744,9 +837,11 @@ static void lookups_are_noted(void **state)
     "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1], 1;\nld.shared.u32 %r0, [%r1];\n"             \
     "shfl.sync.bfly.b32 %r2, %r0, 1, 31, -1;\nshfl.sync.idx.b32 %r2, %r0, " index ", 31, -1;\n"    \
     "atom.shared.or.b32 %r2, [%r1], 0;\ncp.async.ca.shared.global [%r1], [%o], 4;\n"               \
-    "cp.async.wait_all;\nprmt.b32 %r2, %r0, %r1, " index ";\nprmt.b32 %r2, %r0, %r1, 0x5410;"
+    "cp.async.wait_all;\nprmt.b32 %r2, %r0, %r1, " index ";\nprmt.b32 %r2, %r0, %r1, 0x5410;\n"    \
+    "and.b32 %r2, " index ", 7;\nmad.lo.u32 %r2, %r2, 16, %s;\n"                                   \
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2];"
     struct ablation a = note(1, SPOIL_LOOKUPS, LOOKUPS("%t"));
-    enum { PARAMETER, LOAD, BUTTERFLY, SHUFFLE, ATOMIC, COPY, CHOICE, ALL };
+    enum { PARAMETER, LOAD, BUTTERFLY, SHUFFLE, ATOMIC, COPY, CHOICE, MATRIX, ALL };
     assert_int_equal(a.logged, ALL);
     assert_int_equal(a.log[PARAMETER].work, 4 * 32); // 32 lanes of a CTA that stands for four
     struct execution before[ALL];
@@ -756,7 +851,8 @@ static void lookups_are_noted(void **state)
     a = note(1, SPOIL_LOOKUPS, LOOKUPS("%r1"));
     assert_int_equal(a.logged, ALL);
     for (int i = PARAMETER; i < ALL; ++i)
-        assert_int_equal(a.log[i].of[0] == before[i].of[0], i != SHUFFLE && i != CHOICE);
+        assert_int_equal(a.log[i].of[0] == before[i].of[0],
+                         i != SHUFFLE && i != CHOICE && i != MATRIX);
     free(a.log);
     free(a.signalled);
 #undef LOOKUPS
@@ -794,9 +890,11 @@ int main(void)
         TEST(products_of_warpgroups_are_spoiled),
         TEST(atomics_are_spoiled),
         TEST(products_are_noted),
+        TEST(half_of_the_copies_are_early),
         TEST(copies_are_noted),
         TEST(atomics_are_noted),
         TEST(meetings_are_noted),
+        TEST(go_betweens_are_noted),
         TEST(writers_are_noted),
         TEST(the_busiest_is_known),
         TEST(stores_are_spoiled),
