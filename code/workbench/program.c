@@ -284,6 +284,35 @@ static void measure_against_fp16(const struct shape_run *shape, const struct pro
     free(fp16);
 }
 
+static int found_in(const struct shape_run *shape, const struct problem *problem, const float *out,
+                    int *of)
+{
+    int found;
+
+    if (!needles_found(problem, shape->rows, out, of, &found)) {
+        complain("out of memory for the needles");
+        exit(EXIT_MACHINE);
+    }
+    return found;
+}
+
+static void count_needles(const struct run *run, const struct shape_run *shape,
+                          const struct problem *problem, const float *ref, const uint16_t *out,
+                          struct needles *n)
+{
+    size_t elements = shape_outputs(&shape->shape);
+    struct p_rounding p = run->program->p;
+    float *wide = allocate(elements * sizeof *wide);
+
+    for (size_t i = 0; i < elements; ++i)
+        wide[i] = half_to_float(out[i]);
+    n->found = found_in(shape, problem, wide, &n->of);
+    n->exact = found_in(shape, problem, ref, &n->of);
+    if (p.format != P_NOT_TOLD && reference_rounded_p(problem, shape->rows, 0, p, wide))
+        n->rounded = found_in(shape, problem, wide, &n->of);
+    free(wide);
+}
+
 // Launches a case, checks its output, and prints what is wrong with it. first: it is the case's
 // first launch.
 static cudaError_t run_and_check(const struct run *run, const struct shape_run *shape,
@@ -339,6 +368,8 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
     if (error == cudaSuccess) {
         if (is_listed) {
             measure_against_fp16(shape, &problem, out, result);
+            if (c->input == INPUT_NEEDLE)
+                count_needles(run, shape, &problem, c->ref, out, &result->needles);
             if (!keep_and_compare(run, &shape->shape, result, out))
                 *status = EXIT_MACHINE;
         }

@@ -106,7 +106,7 @@ bats_require_minimum_version 1.5.0
     refused 2 '--seeds: "x" is no seed' --seeds 0,x
     refused 2 '--seeds: "-1" is no seed' --seeds -1
     refused 2 '--seeds: "18446744073709551616" is no seed' --seeds 18446744073709551616
-    refused 2 '--inputs: "flat" is no input: write normal, mean, peaky, sink, rising, falling or model' --inputs flat
+    refused 2 '--inputs: "flat" is no input: write normal, mean, peaky, sink, rising, falling, needle or model' --inputs flat
     refused 2 '--time-inputs: "peak" is no input' --time-inputs peak
     refused 2 '--iters: "0": write a whole number from 1 to' --iters 0
     refused 2 '--rotations: "4.5"' --rotations 4.5
