@@ -7,7 +7,8 @@
 // (NaN: it has none).
 void needle_chart(const char *path)
 {
-    static const char *const ways[] = {"exact", "half", "one_tile", "hopper", "one_sum"};
+    static const char *const ways[] = {"exact",  "half",    "one_tile",
+                                       "hopper", "one_sum", "exponential"};
     json_t *record = load(path);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         json_t *way = object(object(record, path, "ways"), path, ways[w]), *said;

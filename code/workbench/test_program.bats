@@ -134,6 +134,15 @@ bats_require_minimum_version 1.5.0
         --inputs model --seeds 0,1 --shapes "1x${heads}x8" --tensors ../layers
 }
 
+@test "needles that an output finds are counted, and told" {
+    run --separate-stderr "$program" --inputs needle,normal --seeds 1 --shapes 1x2x96 --record needles.json
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"needles: 192 of 192 found; by the reference 192"* ]]
+    [ "$(jq -c '[.shapes[].correctness[].needles]' needles.json)" = '[{"of":192,"found":192,"exact":192},null]' ]
+    rm needles.json
+}
+
 @test "a time is a graph's, plain or cold" {
     refused 2 '--plain: --cold-l2 and --plain exclude each other' --cold-l2 --plain
 }
