@@ -107,7 +107,7 @@ void console_result(const struct run *run, const struct shape_run *shape, const 
                r->limits.head, r->limits.row, GATE_ROUNDED_FACTOR);
     if (r->needles.of > 0)
         printf("    needles: %d of %d found; by the reference %d\n", r->needles.found,
-               r->needles.of, r->needles.exact);
+               r->needles.of, r->exact.found);
     if (r->how)
         printf("    %s\n", r->how);
     if (r->compared)

@@ -167,13 +167,6 @@ struct agreement {
     int max_ulp;
 };
 
-struct needles { // queries that find their key (needles_found()); of = 0: not counted
-    int of;      // the covered queries
-    int found;   // in the program's output
-    int exact;   // in the reference
-    int rounded; // in the reference with P rounded, if the program tells how it rounds P
-};
-
 struct result { // for one shape, one kind of inputs and one seed
     enum input_kind input;
     uint64_t seed;
@@ -186,7 +179,9 @@ struct result { // for one shape, one kind of inputs and one seed
     struct error_limits limits;   // upper limits of `metrics`
     bool compared;                // `agreement` is set, because of --against
     struct agreement agreement;
-    struct needles needles;
+    // In inputs of kind INPUT_NEEDLE; otherwise zeros. In the output, in the reference, and in the
+    // reference with P rounded, if the program tells how it rounds P.
+    struct needles needles, exact, rounded_needles;
 };
 
 struct shape_run {

@@ -78,14 +78,14 @@ static int nearest(struct hay *hay, const float *out)
     return best;
 }
 
-bool needles_found(const struct problem *problem, struct rows rows, const float *out, int *of,
-                   int *found)
+bool needles_find(const struct problem *problem, struct rows rows, const float *out,
+                  struct needles *needles)
 {
     const struct shape *shape = &problem->shape;
     int query_heads = shape_query_heads(shape), shared = query_heads / shape->heads;
     struct hay hay = {.length = 0};
 
-    *of = *found = 0;
+    *needles = (struct needles){.of = 0};
     if (!hay_create(&hay, shape))
         return false;
     for (int job = 0; job < shape->batch * query_heads; ++job) {
@@ -96,10 +96,13 @@ bool needles_found(const struct problem *problem, struct rows rows, const float 
         }
         for (int row = rows.first; row < asked; row = rows_next(rows, asked, row)) {
             size_t at = (size_t)job * shape_rows(shape) + (size_t)row;
-            *found += nearest(&hay, out + at * (size_t)hay.dim) == needle_place(problem, at);
-            ++*of;
+            int place = needle_place(problem, at);
+            needles->found += nearest(&hay, out + at * (size_t)hay.dim) == place;
+            needles->share += hay.dots[place] / (hay.norms[place] * hay.norms[place]);
+            ++needles->of;
         }
     }
+    needles->share /= needles->of;
     free(hay.columns);
     return true;
 }

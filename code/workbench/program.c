@@ -284,21 +284,21 @@ static void measure_against_fp16(const struct shape_run *shape, const struct pro
     free(fp16);
 }
 
-static int found_in(const struct shape_run *shape, const struct problem *problem, const float *out,
-                    int *of)
+static struct needles find_needles(const struct shape_run *shape, const struct problem *problem,
+                                   const float *out)
 {
-    int found;
+    struct needles needles;
 
-    if (!needles_found(problem, shape->rows, out, of, &found)) {
+    if (!needles_find(problem, shape->rows, out, &needles)) {
         complain("out of memory for the needles");
         exit(EXIT_MACHINE);
     }
-    return found;
+    return needles;
 }
 
-static void count_needles(const struct run *run, const struct shape_run *shape,
-                          const struct problem *problem, const float *ref, const uint16_t *out,
-                          struct needles *n)
+static void measure_needles(const struct run *run, const struct shape_run *shape,
+                            const struct problem *problem, const float *ref, const uint16_t *out,
+                            struct result *result)
 {
     size_t elements = shape_outputs(&shape->shape);
     struct p_rounding p = run->program->p;
@@ -306,10 +306,10 @@ static void count_needles(const struct run *run, const struct shape_run *shape,
 
     for (size_t i = 0; i < elements; ++i)
         wide[i] = half_to_float(out[i]);
-    n->found = found_in(shape, problem, wide, &n->of);
-    n->exact = found_in(shape, problem, ref, &n->of);
+    result->needles = find_needles(shape, problem, wide);
+    result->exact = find_needles(shape, problem, ref);
     if (p.format != P_NOT_TOLD && reference_rounded_p(problem, shape->rows, 0, p, wide))
-        n->rounded = found_in(shape, problem, wide, &n->of);
+        result->rounded_needles = find_needles(shape, problem, wide);
     free(wide);
 }
 
@@ -369,7 +369,7 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
         if (is_listed) {
             measure_against_fp16(shape, &problem, out, result);
             if (c->input == INPUT_NEEDLE)
-                count_needles(run, shape, &problem, c->ref, out, &result->needles);
+                measure_needles(run, shape, &problem, c->ref, out, result);
             if (!keep_and_compare(run, &shape->shape, result, out))
                 *status = EXIT_MACHINE;
         }

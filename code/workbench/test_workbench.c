@@ -606,21 +606,21 @@ static void each_query_of_a_needle_is_a_copy_of_one_key(void **state)
     }
 }
 
-// Counts the needles in an output that is the value of the key `off` places after each query's own.
-static int found_after(const struct problem *p, int off, int *of)
+// Finds needles in an output that is the value of the key `off` places after each query's own.
+static struct needles found_after(const struct problem *p, int off)
 {
     size_t rows = shape_elements(&p->shape) / HEAD_DIM, keys = (size_t)p->shape.seq_len;
     float *out = malloc(rows * HEAD_DIM * sizeof *out);
-    int found;
+    struct needles needles;
 
     for (size_t row = 0; row < rows; ++row) {
         size_t key = (size_t)(needle_place(p, row) + off) % keys;
         memcpy(out + row * HEAD_DIM, p->v + (row / keys * keys + key) * HEAD_DIM,
                HEAD_DIM * sizeof *out);
     }
-    assert_true(needles_found(p, (struct rows){0, 3}, out, of, &found));
+    assert_true(needles_find(p, (struct rows){0, 3}, out, &needles));
     free(out);
-    return found;
+    return needles;
 }
 
 static void a_needle_is_found_if_its_value_is_the_outputs_largest_part(void **state)
@@ -628,14 +628,17 @@ static void a_needle_is_found_if_its_value_is_the_outputs_largest_part(void **st
     (void)state;
     struct problem p = problem_of("2x2x129", INPUT_NEEDLE, 4);
     float *ref = malloc(shape_outputs(&p.shape) * sizeof *ref);
-    int of, found;
+    struct needles own = found_after(&p, 0), next = found_after(&p, 1), exact;
 
-    assert_int_equal(found_after(&p, 0, &of), 4 * 44); // every third row, and the last
-    assert_int_equal(of, 4 * 44);
-    assert_int_equal(found_after(&p, 1, &of), 0);
+    assert_int_equal(own.of, 4 * 44); // every third row, and the last
+    assert_int_equal(own.found, own.of);
+    assert_true(fabs(own.share - 1) < 0.01); // V is rounded
+    assert_int_equal(next.found, 0);
+    assert_true(fabs(next.share) < 0.05);
     assert_true(reference_dequantised(&p, (struct rows){0, 3}, 0, ref));
-    assert_true(needles_found(&p, (struct rows){0, 3}, ref, &of, &found));
-    assert_in_range(found, of - 2, of);
+    assert_true(needles_find(&p, (struct rows){0, 3}, ref, &exact));
+    assert_in_range(exact.found, own.of - 2, own.of);
+    assert_true(exact.share > 0.8 && exact.share < 1);
     free(ref);
     problem_destroy(&p);
 }

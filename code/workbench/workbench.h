@@ -297,11 +297,18 @@ bool gate_limits_of(const struct problem *problem, struct rows rows, int threads
 // gate and decides nothing (chapter 1 says why).
 bool gate_sources(const struct error_metrics *metrics);
 
-// In a problem of kind INPUT_NEEDLE: how many of the covered queries (*of) find the key that they copy. A query finds
-// it if, of all values of its head and sequence, that key's makes the smallest angle with the query's output, when the
-// mean of these values is subtracted from both. out: laid out like Q. False: memory ran out.
-bool needles_found(const struct problem *problem, struct rows rows, const float *out, int *of,
-                   int *found);
+// In a problem of kind INPUT_NEEDLE: what the covered queries find of the keys that they copy. The needle is the value of
+// that key. It is found if, of all values of its head and sequence, it makes the smallest angle with the query's output,
+// when the mean of these values is subtracted from both.
+struct needles {
+    int of, found; // queries
+    double
+        share; // of the needle in the output, on average: it times the needle, again less the mean, is the output's
+               // projection on the needle. The weight of its key, if no other value resembles it
+};
+// out: laid out like Q. False: memory ran out.
+bool needles_find(const struct problem *problem, struct rows rows, const float *out,
+                  struct needles *needles);
 
 float half_to_float(uint16_t half);
 uint16_t half_from_float(float value); // nearest even; overflows to infinity
