@@ -1,5 +1,5 @@
 # chart: queries that find their key, and error of the worst head, over the number of keys
-height = 220.0
+height = 190.0
 eval term(height)
 set multiplot
 set tmargin at screen 1 - 46 / height
