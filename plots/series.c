@@ -9,6 +9,7 @@
 //   series sweep RECORD.json     programs at many shapes, compared with their fastest peer; reads sweep-causal.json, too
 //   series exchange|layer RECORD.json   a real model with its attention exchanged: tokens a second and where the
 //                                time goes, over the context; the kernels of one layer
+//   series needle RECORD.json    queries that find the key that they copy, over the length
 //   series pairs JOURNAL.jsonl   what single changes did to all candidates: a Markdown table
 //   series scoreboard|accuracy RECORD.json   charts of what labs/tools/scoreboard has measured
 //   series scoreboard-table|ways-table|inputs-table RECORD.json   the same as Markdown tables
@@ -40,7 +41,7 @@ static const struct {
 } of_record[] = {
     {"lab", lab_chart},     {"search", search_chart}, {"changes", changes_table},
     {"pairs", pairs_table}, {"l4", l4_chart},         {"exchange", exchange_chart},
-    {"layer", layer_chart}, {"sweep", sweep_chart},
+    {"layer", layer_chart}, {"sweep", sweep_chart},   {"needle", needle_chart},
 };
 
 static void print_chart(const char *name, const char *plots)
@@ -51,7 +52,7 @@ static void print_chart(const char *name, const char *plots)
     if (chart == count)
         fail(BAD_USAGE,
              "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, stalls, promises, "
-             "lab, search, changes, pairs, l4, sweep, exchange, layer",
+             "lab, search, changes, pairs, l4, sweep, exchange, layer, needle",
              name);
     load_all(plots, charts[chart].of_labs);
     charts[chart].print();

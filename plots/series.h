@@ -9,6 +9,7 @@
 //   l4.c          others' runs on an L4
 //   sweep.c       programs at many shapes, compared with their fastest peer
 //   exchange.c    a real model with its attention exchanged
+//   needle.c      queries that find the key that they copy, over the length
 //   series.c      the command line
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
@@ -105,6 +106,7 @@ void sweep_chart(const char *path); // sweep.c
 
 void exchange_chart(const char *path); // exchange.c
 void layer_chart(const char *path);
+void needle_chart(const char *path); // needle.c
 
 // scoreboard.c: prints scoreboard, accuracy, scoreboard-table or ways-table for a record; false:
 // `what` is none of these.

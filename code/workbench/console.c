@@ -105,6 +105,9 @@ void console_result(const struct run *run, const struct shape_run *shape, const 
     if (run->program->p.format != P_NOT_TOLD && !r->fault)
         printf("    %-22s%10.1e  %10.1e  %g x what P in E4M3 alone costs\n", "at most",
                r->limits.head, r->limits.row, GATE_ROUNDED_FACTOR);
+    if (r->needles.of > 0)
+        printf("    needles: %d of %d found; by the reference %d\n", r->needles.found,
+               r->needles.of, r->exact.found);
     if (r->how)
         printf("    %s\n", r->how);
     if (r->compared)

@@ -208,8 +208,8 @@ double shape_cache_bytes(const struct shape *shape)
 
 const char *input_kind_name(enum input_kind kind)
 {
-    static const char *const names[INPUT_KINDS_ALL] = {"normal", "mean",    "peaky", "sink",
-                                                       "rising", "falling", "model"};
+    static const char *const names[INPUT_KINDS_ALL] = {"normal", "mean",    "peaky",  "sink",
+                                                       "rising", "falling", "needle", "model"};
     return names[kind];
 }
 
@@ -297,6 +297,38 @@ static void draw_places(const struct problem *problem, int tensor, size_t rows, 
     }
 }
 
+// The stream of a tensor's numbers: 0: Q, 1: K, 2: V. Hashing twice gives unrelated numbers
+// to neighbouring seeds, and to the three tensors.
+static uint64_t stream_of(const struct problem *problem, int tensor)
+{
+    return splitmix64(splitmix64(problem->seed) + (uint64_t)tensor);
+}
+
+int needle_place(const struct problem *problem, size_t row)
+{
+    const struct shape *shape = &problem->shape;
+    size_t rows = (size_t)shape_query_heads(shape) * (size_t)shape_rows(shape);
+    int batch = (int)(row / rows);
+    int keys = shape->newest ? shape_first_place(shape, batch) + 1 : shape_length(shape, batch);
+
+    return (int)(splitmix64(~stream_of(problem, 0) + row) % (uint64_t)keys);
+}
+
+static void draw_needles(const struct problem *problem, float *q)
+{
+    const struct shape *shape = &problem->shape;
+    uint64_t keys = stream_of(problem, 1);
+    size_t dim = (size_t)shape_head_dim(shape), rows = shape_outputs(shape) / dim;
+    // rows of Q for each head of K
+    size_t shared = (size_t)(shape_rows(shape) * (shape_query_heads(shape) / shape->heads));
+
+    for (size_t row = 0; row < rows; ++row) {
+        size_t key = row / shared * (size_t)shape->seq_len + (size_t)needle_place(problem, row);
+        for (size_t d = 0; d < dim; ++d)
+            q[row * dim + d] = normal(keys, key * dim + d);
+    }
+}
+
 const char *tensors_folder;
 
 struct tensors { // the tensors of one layer of a model
@@ -374,21 +406,23 @@ static bool draw(const struct problem *problem, int tensor, float *out)
 {
     if (problem->kind == INPUT_MODEL)
         return read_tensors(problem, tensor, out);
-
-    // Hashing twice gives unrelated numbers to neighbouring seeds, and to the three tensors.
-    uint64_t stream = splitmix64(splitmix64(problem->seed) + tensor);
+    if (problem->kind == INPUT_NEEDLE && tensor == 0) {
+        draw_needles(problem, out);
+        return true;
+    }
+    uint64_t stream = stream_of(problem, tensor);
     size_t elements =
         tensor == 0 ? shape_outputs(&problem->shape) : shape_elements(&problem->shape);
     float scale = problem->kind == INPUT_PEAKY && tensor == 0 ? 8.0f : 1.0f;
     size_t dim = (size_t)shape_head_dim(&problem->shape);
     float mean[HEAD_DIM_MOST] = {0};
 
-    if (problem->kind == INPUT_MEAN)
+    if (problem->kind == INPUT_MEAN || (problem->kind == INPUT_NEEDLE && tensor == 2))
         for (size_t d = 0; d < dim; ++d)
             mean[d] = normal(~stream, d);
     for (size_t i = 0; i < elements; ++i)
         out[i] = normal(stream, i) * scale + mean[i % dim];
-    if (problem->kind >= INPUT_SINK && tensor < 2)
+    if (problem->kind >= INPUT_SINK && problem->kind < INPUT_KINDS_DRAWN && tensor < 2)
         draw_places(problem, tensor, elements / dim, out);
     return true;
 }

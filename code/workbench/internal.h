@@ -179,6 +179,9 @@ struct result { // for one shape, one kind of inputs and one seed
     struct error_limits limits;   // upper limits of `metrics`
     bool compared;                // `agreement` is set, because of --against
     struct agreement agreement;
+    // In inputs of kind INPUT_NEEDLE; otherwise zeros. In the output, in the reference, and in the
+    // reference with P rounded, if the program tells how it rounds P.
+    struct needles needles, exact, rounded_needles;
 };
 
 struct shape_run {

@@ -51,8 +51,9 @@ static void help(const struct program *program)
          "                    keys carry each row; default: all three, or in the\n"
          "                    simulator, which is slow, normal. Besides, sink: the first\n"
          "                    key carries each row; rising, falling: scores grow, or\n"
-         "                    shrink, along the keys; model: a language model's, of the\n"
-         "                    layers that --seeds names\n"
+         "                    shrink, along the keys; needle: each query is a copy of\n"
+         "                    one key, drawn for it, and V is off zero; model: a\n"
+         "                    language model's, of the layers that --seeds names\n"
          "  --tensors FOLDER  where these are, as build/ask --tensors writes them\n"
          "  --no-timing       check only\n"
          "\n"
@@ -154,8 +155,10 @@ static bool add_kind(const char *item, enum input_kind *kinds, int *count, char 
         kinds[(*count)++] = kind;
         return true;
     }
-    snprintf(why, size,
-             "\"%s\" is no input: write normal, mean, peaky, sink, rising, falling or model", item);
+    snprintf(
+        why, size,
+        "\"%s\" is no input: write normal, mean, peaky, sink, rising, falling, needle or model",
+        item);
     return false;
 }
 

@@ -284,6 +284,35 @@ static void measure_against_fp16(const struct shape_run *shape, const struct pro
     free(fp16);
 }
 
+static struct needles find_needles(const struct shape_run *shape, const struct problem *problem,
+                                   const float *out)
+{
+    struct needles needles;
+
+    if (!needles_find(problem, shape->rows, out, &needles)) {
+        complain("out of memory for the needles");
+        exit(EXIT_MACHINE);
+    }
+    return needles;
+}
+
+static void measure_needles(const struct run *run, const struct shape_run *shape,
+                            const struct problem *problem, const float *ref, const uint16_t *out,
+                            struct result *result)
+{
+    size_t elements = shape_outputs(&shape->shape);
+    struct p_rounding p = run->program->p;
+    float *wide = allocate(elements * sizeof *wide);
+
+    for (size_t i = 0; i < elements; ++i)
+        wide[i] = half_to_float(out[i]);
+    result->needles = find_needles(shape, problem, wide);
+    result->exact = find_needles(shape, problem, ref);
+    if (p.format != P_NOT_TOLD && reference_rounded_p(problem, shape->rows, 0, p, wide))
+        result->rounded_needles = find_needles(shape, problem, wide);
+    free(wide);
+}
+
 // Launches a case, checks its output, and prints what is wrong with it. first: it is the case's
 // first launch.
 static cudaError_t run_and_check(const struct run *run, const struct shape_run *shape,
@@ -339,6 +368,8 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
     if (error == cudaSuccess) {
         if (is_listed) {
             measure_against_fp16(shape, &problem, out, result);
+            if (c->input == INPUT_NEEDLE)
+                measure_needles(run, shape, &problem, c->ref, out, result);
             if (!keep_and_compare(run, &shape->shape, result, out))
                 *status = EXIT_MACHINE;
         }

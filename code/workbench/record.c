@@ -144,6 +144,24 @@ static json_t *p_json(const struct p_rounding *p)
     return object;
 }
 
+static json_t *needles_json(const struct needles *n)
+{
+    json_t *object = json_object();
+
+    put(object, "of", json_integer(n->of));
+    put(object, "found", json_integer(n->found));
+    put(object, "share", real(n->share));
+    return object;
+}
+
+static void put_needles(json_t *object, const struct result *r)
+{
+    put(object, "needles", needles_json(&r->needles));
+    put(object, "needles_exact", needles_json(&r->exact));
+    if (r->rounded_needles.of > 0)
+        put(object, "needles_rounded_p", needles_json(&r->rounded_needles));
+}
+
 static json_t *result_json(const struct run *run, const struct shape_run *shape,
                            const struct result *r)
 {
@@ -169,6 +187,8 @@ static json_t *result_json(const struct run *run, const struct shape_run *shape,
     put(object, "rel_row", real(r->metrics.rel_row));
     put(object, "max_abs", real(r->metrics.max_abs));
     put(object, "not_finite", integer(r->metrics.not_finite));
+    if (r->needles.of > 0)
+        put_needles(object, r);
     if (r->how)
         put(object, "how", text(r->how));
     if (run->program->p.format != P_NOT_TOLD) {

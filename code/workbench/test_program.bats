@@ -106,7 +106,7 @@ bats_require_minimum_version 1.5.0
     refused 2 '--seeds: "x" is no seed' --seeds 0,x
     refused 2 '--seeds: "-1" is no seed' --seeds -1
     refused 2 '--seeds: "18446744073709551616" is no seed' --seeds 18446744073709551616
-    refused 2 '--inputs: "flat" is no input: write normal, mean, peaky, sink, rising, falling or model' --inputs flat
+    refused 2 '--inputs: "flat" is no input: write normal, mean, peaky, sink, rising, falling, needle or model' --inputs flat
     refused 2 '--time-inputs: "peak" is no input' --time-inputs peak
     refused 2 '--iters: "0": write a whole number from 1 to' --iters 0
     refused 2 '--rotations: "4.5"' --rotations 4.5
@@ -132,6 +132,16 @@ bats_require_minimum_version 1.5.0
     truncate -s -1 ../layers/1.half
     refused 2 '--tensors: ../layers/1.half is no layer of a model, as build/ask --tensors writes it' \
         --inputs model --seeds 0,1 --shapes "1x${heads}x8" --tensors ../layers
+}
+
+@test "needles that an output finds are counted, and told" {
+    run --separate-stderr "$program" --inputs needle,normal --seeds 1 --shapes 1x2x96 --record needles.json
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"needles: 192 of 192 found; by the reference 192"* ]]
+    [ "$(jq -c '[.shapes[].correctness[] | .needles, .needles_exact | [.of, .found, (.share // 0 | . > 0.8 and . < 1)]]' needles.json)" = \
+        '[[192,192,true],[192,192,true],[null,null,false],[null,null,false]]' ]
+    rm needles.json
 }
 
 @test "a time is a graph's, plain or cold" {

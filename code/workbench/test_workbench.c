@@ -567,6 +567,82 @@ static void scores_follow_the_place_of_their_keys_where_inputs_say_so(void **sta
     }
 }
 
+// The row of K that row `row` of Q copies.
+static const float *copied_key(const struct problem *p, size_t row)
+{
+    const struct shape *s = &p->shape;
+    size_t query_heads = (size_t)shape_query_heads(s), dim = (size_t)shape_head_dim(s);
+    size_t head = row / (size_t)shape_rows(s); // of Q, over all batches
+    size_t pair = head / query_heads * s->heads + head % query_heads / (query_heads / s->heads);
+
+    return p->k + (pair * s->seq_len + (size_t)needle_place(p, row)) * dim;
+}
+
+static void each_query_of_a_needle_is_a_copy_of_one_key(void **state)
+{
+    (void)state;
+    const char *const shapes[] = {"2x3x257", "3x2x33r5", "3x2x70q4p16r3", "2x2x40q4p16s9d128r2"};
+
+    for (size_t i = 0; i < LENGTH(shapes); ++i) {
+        struct problem p = problem_of(shapes[i], INPUT_NEEDLE, 1);
+        size_t dim = (size_t)shape_head_dim(&p.shape), rows = shape_outputs(&p.shape) / dim;
+        int per_batch = shape_query_heads(&p.shape) * shape_rows(&p.shape);
+        int places[64] = {0};
+        for (size_t row = 0; row < rows; ++row) {
+            int place = needle_place(&p, row), batch = (int)row / per_batch;
+            assert_in_range(place, 0, shape_length(&p.shape, batch) - 1);
+            if (p.shape.newest)
+                assert_in_range(place, 0, shape_first_place(&p.shape, batch));
+            for (size_t d = 0; d < dim; ++d) {
+                float q = p.q[row * dim + d];
+                q = p.shape.page ? half_to_float(half_from_float(q)) : q;
+                assert_true(q == copied_key(&p, row)[d]);
+            }
+            ++places[place % (int)LENGTH(places)];
+        }
+        for (int place = 0; i == 0 && place < (int)LENGTH(places); ++place)
+            assert_in_range(places[place], 1, rows / 16); // they are spread over all keys
+        problem_destroy(&p);
+    }
+}
+
+// Finds needles in an output that is the value of the key `off` places after each query's own.
+static struct needles found_after(const struct problem *p, int off)
+{
+    size_t rows = shape_elements(&p->shape) / HEAD_DIM, keys = (size_t)p->shape.seq_len;
+    float *out = malloc(rows * HEAD_DIM * sizeof *out);
+    struct needles needles;
+
+    for (size_t row = 0; row < rows; ++row) {
+        size_t key = (size_t)(needle_place(p, row) + off) % keys;
+        memcpy(out + row * HEAD_DIM, p->v + (row / keys * keys + key) * HEAD_DIM,
+               HEAD_DIM * sizeof *out);
+    }
+    assert_true(needles_find(p, (struct rows){0, 3}, out, &needles));
+    free(out);
+    return needles;
+}
+
+static void a_needle_is_found_if_its_value_is_the_outputs_largest_part(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("2x2x129", INPUT_NEEDLE, 4);
+    float *ref = malloc(shape_outputs(&p.shape) * sizeof *ref);
+    struct needles own = found_after(&p, 0), next = found_after(&p, 1), exact;
+
+    assert_int_equal(own.of, 4 * 44); // every third row, and the last
+    assert_int_equal(own.found, own.of);
+    assert_true(fabs(own.share - 1) < 0.01); // V is rounded
+    assert_int_equal(next.found, 0);
+    assert_true(fabs(next.share) < 0.05);
+    assert_true(reference_dequantised(&p, (struct rows){0, 3}, 0, ref));
+    assert_true(needles_find(&p, (struct rows){0, 3}, ref, &exact));
+    assert_in_range(exact.found, own.of - 2, own.of);
+    assert_true(exact.share > 0.8 && exact.share < 1);
+    free(ref);
+    problem_destroy(&p);
+}
+
 static void scales_are_per_head_and_shared_by_the_batches(void **state)
 {
     (void)state;
@@ -2087,6 +2163,8 @@ int main(void)
         cmocka_unit_test(inputs_are_normal),
         cmocka_unit_test(the_kinds_of_input_differ_as_they_say),
         cmocka_unit_test(scores_follow_the_place_of_their_keys_where_inputs_say_so),
+        cmocka_unit_test(each_query_of_a_needle_is_a_copy_of_one_key),
+        cmocka_unit_test(a_needle_is_found_if_its_value_is_the_outputs_largest_part),
         cmocka_unit_test(scales_are_per_head_and_shared_by_the_batches),
         cmocka_unit_test(references_agree_with_the_plain_way),
         cmocka_unit_test(references_of_a_cache_agree_with_the_plain_way),

@@ -127,9 +127,11 @@ enum input_kind {
     INPUT_SINK = INPUT_KINDS, // 12 for key 0, as in language models
     INPUT_RISING,  // from 0 for key 0, linearly, to 40 for the last: each tile has a new maximum
     INPUT_FALLING, // from 40 for key 0, linearly, to 0 for the last: the first tile has the maximum
-    INPUT_KINDS_DRAWN,
+    INPUT_KINDS_DRAWN, // labs and the scoreboard take those above
+    // Each query is a copy of one key, drawn for it (needle_place()), and V has a mean per channel.
+    INPUT_NEEDLE = INPUT_KINDS_DRAWN,
     // Q, K and V of a language model, read from a file; the seed is the number of the layer.
-    INPUT_MODEL = INPUT_KINDS_DRAWN,
+    INPUT_MODEL,
     INPUT_KINDS_ALL
 };
 
@@ -165,6 +167,10 @@ struct problem {
 bool problem_create(struct problem *problem, const struct shape *shape, enum input_kind kind,
                     uint64_t seed);
 void problem_destroy(struct problem *problem);
+
+// In a problem of kind INPUT_NEEDLE, the place of the key that a query copies, among all keys of its sequence; in a
+// prompt, among those up to the first query's own. row: of Q, counted over all batches and heads.
+int needle_place(const struct problem *problem, size_t row);
 
 // ---- A cache ------------------------------------------------------------------------------------
 
@@ -290,6 +296,19 @@ bool gate_limits_of(const struct problem *problem, struct rows rows, int threads
 // The sources' gate, against the FP16 reference: max <= 0.06, mean <= 0.02, bad <= 1 %. It is shown beside the first
 // gate and decides nothing (chapter 1 says why).
 bool gate_sources(const struct error_metrics *metrics);
+
+// In a problem of kind INPUT_NEEDLE: what the covered queries find of the keys that they copy. The needle is the value of
+// that key. It is found if, of all values of its head and sequence, it makes the smallest angle with the query's output,
+// when the mean of these values is subtracted from both.
+struct needles {
+    int of, found; // queries
+    double
+        share; // of the needle in the output, on average: it times the needle, again less the mean, is the output's
+               // projection on the needle. The weight of its key, if no other value resembles it
+};
+// out: laid out like Q. False: memory ran out.
+bool needles_find(const struct problem *problem, struct rows rows, const float *out,
+                  struct needles *needles);
 
 float half_to_float(uint16_t half);
 uint16_t half_from_float(float value); // nearest even; overflows to infinity
