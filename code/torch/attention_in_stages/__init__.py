@@ -135,7 +135,7 @@ def _define(name, stage):
         _check_codes(codes, scales, lengths, name)
         _, batch, heads, seq_len, _ = codes.shape
         make = codes.new_empty
-        if lengths is not None:  # clamped, since lengths on the GPU cannot be checked
+        if lengths is not None:  # clamped: on a GPU lengths are not checked
             lengths = lengths.clamp(1, seq_len).to(torch.int32)
             make = codes.new_zeros
         out = make(codes.shape[1:], dtype=torch.float16)
