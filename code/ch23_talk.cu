@@ -542,13 +542,22 @@ __device__ part merge_parts(const cache_args &args, int first, int row)
     return all;
 }
 
-// ---- Attend to a part of a head's keys ----
+// ---- Begin when the kernel before has ended ----
+constexpr char NAME[] = "ch23_talk";
+constexpr bool EARLY = false;
+
+__device__ void await_previous()
+{
+}
+
+// ---- Attend, behind the kernel before ----
 template <form F, int BLOCKS>
 __global__ void __launch_bounds__(32 * F.warps)
 attention(const __grid_constant__ cache_args args)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     shared<F, BLOCKS> &t = *(shared<F, BLOCKS> *)memory;
+    await_previous();
 
     // Find the warp's part of the keys
     int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0); // same in all lanes
@@ -651,15 +660,38 @@ attention(const __grid_constant__ cache_args args)
 }
 
 // How many CTAs share a pair: the largest power of two with no more CTAs in all
-// than SMs, and with a granule for each warp.
+// than SMs, and with four granules for each warp.
 static int splits_of(const struct cache_args *args, int pairs, int sms)
 {
     int granules = (args->shape.seq_len + GRANULE - 1) / GRANULE;
     int splits = 1;
     while (pairs * splits * 2 <= min(sms, MOST_PARTS) &&
-           granules >= splits * 2 * SPLIT.warps)
+           granules >= splits * 2 * 4 * SPLIT.warps)
         splits *= 2;
     return splits;
+}
+
+// ---- Start a kernel behind another ----
+static bool begins_early = EARLY;
+
+template <class... P>
+static void start(cudaStream_t stream, void (*kernel)(P...), dim3 ctas,
+                  int threads, size_t shared, std::type_identity_t<P>... args)
+{
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = ctas;
+    config.blockDim = threads;
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = begins_early;
+    if (shared > 48 << 10)
+        CUDA_CHECK(cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
 // ---- Launch the form that fills the GPU ----
@@ -668,14 +700,9 @@ static cudaError_t launch_as(const struct cache_args *args, int splits,
                              cudaStream_t stream)
 {
     dim3 grid(splits, args->shape.heads, args->shape.batch);
-    size_t bytes = sizeof(shared<F, BLOCKS>);
-    cudaError_t error = cudaFuncSetAttribute(
-        (const void *)attention<F, BLOCKS>,
-        cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (error)
-        return error;
-    attention<F, BLOCKS><<<grid, 32 * F.warps, bytes, stream>>>(*args);
-    return cudaGetLastError();
+    start(stream, attention<F, BLOCKS>, grid, 32 * F.warps,
+          sizeof(shared<F, BLOCKS>), *args);
+    return cudaSuccess;
 }
 
 // Choose the form
@@ -874,7 +901,7 @@ __device__ void load_queries(queries<D> &q, const prompt_args &args,
                              const work &w, int first_row)
 {
     int lane = threadIdx.x % 32;
-    int all = args.cache.shape.heads * (args.cache.queries + 2);
+    int all = args.cache.shape.heads * args.cache.queries;
     for (int m = 0; m < 2; ++m) {
         int row = min(first_row + m * 8 + lane / 4, w.end - 1);
 
@@ -1244,27 +1271,22 @@ attention(const __grid_constant__ prompt_args args)
 }
 
 // ---- Name the model's sizes ----
-constexpr int TOKENS = 4;      // tokens of a step, at most
+constexpr int TOKENS = 4;      // whose two halves are eight columns
+constexpr int GROUP = 8;       // tokens whose halves are eight columns each
+constexpr int FEW = 128;       // tokens of a step without a ring, at most
 constexpr int BLOCK = 2048;    // tokens of a prompt at a time, at most
-constexpr int COLUMNS = 2 * TOKENS; // of a product: two halves for each token
 constexpr int TILE_ROWS = 16;  // rows of a tile of weights
-constexpr int WARPS = 4;       // warps that share a tile's columns
+constexpr int SHARERS = 8;     // warps that share a tile's columns
+constexpr int WARPS = 4;       // of a CTA, elsewhere
 constexpr int THREADS = 32 * WARPS;
-constexpr int TILES = 8;       // of a CTA, where a block is multiplied
+constexpr int TILES = 4;       // of a CTA, where a block is multiplied
 constexpr int PAGE = 64;       // tokens of a page of the cache
-
-// ---- Begin when the kernel before has ended ----
-constexpr char NAME[] = "ch23_talk";
-constexpr bool EARLY = false;
-
-__device__ void await_previous()
-{
-}
+constexpr int SEQUENCES = 64;  // that are answered together, at most
 
 // ---- Name what a step is about ----
 struct step {
-    int lengths[TOKENS]; // of the sequence up to and with each token
-    int count, length;   // tokens of a block; of the sequence with all of them
+    int count, length;   // tokens; of a prompt's sequence with all of them
+    int lengths[BLOCK];  // of the sequence up to and with each token
     int ids[BLOCK];
 };
 
@@ -1375,76 +1397,40 @@ static weights repack(const struct model *m, const tensor *const *parts,
 }
 
 // ---- Name the vectors of a product ----
-struct operand {
-    __half *halves; // token t rounded in row 2 t, what is left in 2 t + 1
-    float *sums;    // [columns / 32][tokens]: a block's numbers summed
-    int stride;     // from one row to the next
-    int tokens;     // for which there is room
-};
-
 enum from { NORMED, FLOATS, HALVES };
-struct source { // what an operand is made from
-    const void *x;       // [tokens][columns], floats or halves
-    const float *weight; // the norm's
+struct source { // a product's vectors: [tokens][columns]
+    from how;
+    const void *x;        // HALVES: halves; otherwise floats
+    const float *squares; // NORMED: [columns / 16][room], sums of 16 squares
+    int room;             // tokens
     float epsilon;
 };
 
-__device__ float sum_of_warp(float x)
+// What RMSNorm multiplies a token's vector by. Eight lanes have a token.
+__device__ float factor_of(const source &from, int columns, int token)
 {
-    for (int i = 16; i > 0; i /= 2)
-        x += __shfl_xor_sync(0xffffffff, x, i);
-    return x;
+    float sum = 0;
+    if (from.how != NORMED)
+        return 1;
+    int sums = columns / TILE_ROWS;
+    for (int first = threadIdx.x % 8; first < sums; first += 64)
+#pragma unroll
+        for (int i = first; i < first + 64; i += 8)
+            sum += i < sums ? from.squares[(size_t)i * from.room + token] : 0;
+    for (int i = 4; i > 0; i /= 2)
+        sum += __shfl_xor_sync(0xffffffff, sum, i);
+    return rsqrtf(sum / columns + from.epsilon);
 }
 
-// ---- Prepare a vector for a product ----
-
-// A CTA prepares a token's vector. NORMED: with RMSNorm first.
-template <from FROM>
-__device__ void prepare_vector(const operand &to, const source &from,
-                               int columns, int token)
+// Rounds two numbers to halves, and what the rounding has lost.
+__device__ void split(uint32_t &high, uint32_t &rest, float2 x)
 {
-    __shared__ float squares[WARPS];
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const float *x = (const float *)from.x + (size_t)token * columns;
-    const __half *h = (const __half *)from.x + (size_t)token * columns;
-    __half *halves = to.halves + 2 * token * to.stride;
-    float factor = 1;
-
-    if (FROM == NORMED) {
-        float sum = 0;
-        for (int c = threadIdx.x; c < columns; c += THREADS)
-            sum += x[c] * x[c];
-        sum = sum_of_warp(sum);
-        if (lane == 0)
-            squares[warp] = sum;
-        __syncthreads();
-        sum = 0;
-        for (int w = 0; w < WARPS; ++w)
-            sum += squares[w];
-        factor = rsqrtf(sum / columns + from.epsilon);
-    }
-    for (int c = threadIdx.x; c < columns; c += THREADS) {
-        float value = FROM == HALVES   ? __half2float(h[c])
-                      : FROM == NORMED ? x[c] * factor * from.weight[c]
-                                       : x[c];
-
-        // Round, and keep the rest
-        __half high = __float2half_rn(value);
-        halves[c] = high;
-        halves[to.stride + c] = __float2half_rn(value - __half2float(high));
-
-        float sum = sum_of_warp(value);
-        if (lane == 0)
-            to.sums[c / QUANT_BLOCK * to.tokens + token] = sum;
-    }
-}
-
-template <from FROM>
-__global__ void __launch_bounds__(THREADS)
-prepare(operand to, source from, int columns)
-{
-    await_previous();
-    prepare_vector<FROM>(to, from, columns, blockIdx.x);
+    // Round, and keep the rest
+    __half2 near = __float22half2_rn(x);
+    float2 back = __half22float2(near);
+    __half2 left = __float22half2_rn(float2{x.x - back.x, x.y - back.y});
+    high = *(uint32_t *)&near;
+    rest = *(uint32_t *)&left;
 }
 
 // ---- Work on two halves at once ----
@@ -1511,8 +1497,7 @@ __device__ void halves_of(uint32_t (&h)[4], uint2 words)
     }
 }
 
-// ---- Load pieces of six tiles ----
-constexpr int AT_ONCE = 6;
+// ---- Load pieces of tiles ----
 template <bool FOUR> struct piece {
     std::conditional_t<FOUR, uint2, uint4> codes; // rows lane / 4, and + 8
     std::conditional_t<FOUR, uint2, uint32_t> scales;
@@ -1524,22 +1509,30 @@ __device__ void prefetch(const void *at)
     asm volatile("prefetch.global.L2 [%0];" : : "l"(at));
 }
 
-// Loads every fourth tile from `first` on, and prefetches those that follow.
 template <bool FOUR>
-__device__ void load_pieces(piece<FOUR> (&to)[AT_ONCE], const weights &w,
-                            int first)
+__device__ void prefetch_pieces(const weights &w, int tile, int count, int b)
 {
     int lane = threadIdx.x % 32, blocks = w.columns / QUANT_BLOCK;
-    size_t row = (size_t)blockIdx.x * blocks;
+    const auto *codes = (const decltype(piece<FOUR>::codes) *)w.codes + lane;
+    for (; b < blocks; b += SHARERS)
+        for (int m = 0; m < count; ++m)
+            prefetch(codes + ((size_t)(tile + m) * blocks + b) * 32);
+}
+
+// Loads block b of M tiles of rows from `tile` on; past the last block, zeros.
+template <bool FOUR, int M>
+__device__ void load_pieces(piece<FOUR> (&to)[M], const weights &w, int tile,
+                            int b)
+{
+    int lane = threadIdx.x % 32, blocks = w.columns / QUANT_BLOCK;
     const auto *codes = (const decltype(to->codes) *)w.codes + lane;
     const auto *scales = (const decltype(to->scales) *)w.scales + lane / 4;
 #pragma unroll
-    for (int i = 0; i < AT_ONCE; ++i) {
-        int b = first + i * WARPS;
+    for (int m = 0; m < M; ++m) {
+        size_t at = (size_t)(tile + m) * blocks + b;
+        to[m] = {};
         if (b < blocks)
-            to[i] = {codes[(row + b) * 32], scales[(row + b) * 8]};
-        if (b + AT_ONCE * WARPS < blocks)
-            prefetch(codes + (row + b + AT_ONCE * WARPS) * 32);
+            to[m] = {codes[at * 32], scales[at * 8]};
     }
 }
 
@@ -1573,116 +1566,334 @@ template <bool FOUR> __device__ taken take(const piece<FOUR> &p)
 // ---- Turn and store two rows of a token ----
 enum to { STORED, ADDED, GATED, TURNED };
 struct result { // [tokens][rows]
+    to how;
     float *y;
+    float *scaled;      // ADDED: y times the next norm's weights
+    const float *scale; // these weights
+    float *squares;     // ADDED: [rows / 16][room], sums of 16 squares of y
+    int room;           // tokens
 
     // Name what is turned by which angles
-    __half *turned;      // TURNED: the result, instead of y
+    __half *q, *k, *v;   // TURNED: [tokens][rows of each], instead of y
     const float2 *turns; // [place][32] cosines and sines
     const step *now;
-    int turned_rows;     // the rows of queries and keys; values are not turned
+    int q_rows, turned_rows; // of queries; of them and keys: values aren't turned
 };
+
+// Queries, keys and values lie apart.
+__device__ __half *turned_place(const result &to, int rows, int row, int token)
+{
+    if (row < to.q_rows)
+        return to.q + (size_t)token * to.q_rows + row;
+    bool key = row < to.turned_rows;
+    return (key ? to.k + row - to.q_rows : to.v + row - to.turned_rows) +
+           (size_t)token * (rows - to.turned_rows);
+}
+
+struct beside { // what a result needs besides the sums, of two rows of a token
+    float y[2], scale[2]; // ADDED
+    float2 angle[2];      // TURNED: cosine and sine
+};
+
+// It is loaded before the sums are there, or for many tokens at once: the
+// compiler moves no load ahead of a store.
+__device__ beside load_beside(const result &to, int rows, int row, int token,
+                              int count)
+{
+    beside b = {};
+    if (row >= rows || token >= count)
+        return b;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+        if (to.how == ADDED) {
+            b.y[i] = to.y[(size_t)token * rows + row + 8 * i];
+            b.scale[i] = to.scale[row + 8 * i];
+        } else if (to.how == TURNED) {
+            // Count a token's place in the text
+            int place = to.now->lengths[token] - 1;
+
+            const float2 *by = to.turns + (size_t)place * (HEAD_DIM / 2);
+            b.angle[i] = by[(row + 8 * i) % HEAD_DIM / 2];
+        }
+    return b;
+}
 
 // Stores what a lane has of a token: rows `row` and `row` + 8 of `rows`, which
 // the warp's lanes have together. ADDED: y += it. GATED: y = silu(a) b, with a
 // the first of the two and b the second; y has half as many rows. TURNED:
 // queries, keys and values, as chapter 21 wants them.
-template <to TO>
 __device__ void store_rows(const result &to, int rows, int row, int token,
-                           int count, float (&sum)[2])
+                           int count, float (&sum)[2], const beside &b)
 {
     // Turn queries and keys by their places
-    if (TO == TURNED && row < to.turned_rows) {
-        // Count a token's place in the text
-        int place = token < count ? to.now->lengths[0] - 1 + token : 0;
-
-        const float2 *by = to.turns + (size_t)place * (HEAD_DIM / 2);
+    if (to.how == TURNED && row < to.turned_rows) {
         for (int i = 0; i < 2; ++i) {
             float other = __shfl_xor_sync(0xffffffff, sum[i], 4); // of the pair
-            float2 angle = by[(row + 8 * i) % HEAD_DIM / 2];
+            float2 angle = b.angle[i];
             sum[i] = fmaf(sum[i], angle.x, (row % 2 ? other : -other) * angle.y);
         }
     }
 
+    // Add to the vector, and sum up its squares
+    if (to.how == ADDED) {
+        sum[0] += b.y[0];
+        sum[1] += b.y[1];
+        float squares = sum[0] * sum[0] + sum[1] * sum[1];
+        for (int i = 16; i > 2; i /= 2) // lanes with the same token
+            squares += __shfl_xor_sync(0xffffffff, squares, i);
+        if (threadIdx.x % 32 < 4 && token < count)
+            to.squares[(size_t)(row / TILE_ROWS) * to.room + token] = squares;
+    }
+
     if (token < count) {
         // Store two rows of a token
-        if (TO == GATED) {
+        if (to.how == GATED) {
             float gate = sum[0] / (1 + __expf(-sum[0]));
             to.y[(size_t)token * (rows / 2) + row / 16 * 8 + row % 8] = gate * sum[1];
-        } else if (TO == TURNED) {
-            __half *at = to.turned + (size_t)token * rows + row;
+        } else if (to.how == TURNED) {
+            __half *at = turned_place(to, rows, row, token);
             at[0] = __float2half_rn(sum[0]);
             at[8] = __float2half_rn(sum[1]);
         } else {
-            float *at = to.y + (size_t)token * rows + row;
-            at[0] = sum[0] + (TO == ADDED ? at[0] : 0);
-            at[8] = sum[1] + (TO == ADDED ? at[8] : 0);
+            size_t at = (size_t)token * rows + row;
+            for (int i = 0; i < 2; ++i) {
+                to.y[at + 8 * i] = sum[i];
+                if (to.how == ADDED)
+                    to.scaled[at + 8 * i] = sum[i] * b.scale[i];
+            }
         }
     }
 }
 
-// y = W x. OWN: one token, which each CTA prepares for itself.
-template <bool FOUR, bool OWN, from FROM, to TO>
-__global__ void __launch_bounds__(THREADS)
-product(weights w, operand x, source from, result to, int count)
+// ---- Load and round vectors ----
+struct eight { // columns of a token: floats, or halves in `first`
+    uint4 first, second;
+};
+
+// Loads block b's columns of the lane's token in each group.
+template <int N, int GROUPS>
+__device__ void load_vectors(eight (&to)[GROUPS], const source &from,
+                             int columns, int b, int first, int count)
 {
-    extern __shared__ __half own[];
-    __shared__ float2 parts[WARPS][32];
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int group = lane / 4, token = lane % 4, blocks = w.columns / QUANT_BLOCK;
-    float sum[2] = {0, 0};
-    piece<FOUR> pieces[AT_ONCE];
-
-    load_pieces<FOUR>(pieces, w, warp); // no kernel before writes weights
-    await_previous();
-    if (OWN) {
-        x = {own, (float *)(own + 2 * w.columns), w.columns, 1};
-        prepare_vector<FROM>(x, from, w.columns, 0);
-        __syncthreads();
-    }
-    const __half *column = x.halves + group * x.stride + 8 * token;
-    for (int first = warp; first < blocks; first += AT_ONCE * WARPS) {
-        uint4 v[AT_ONCE] = {}; // zeros for tokens past `count`
-        if (first > warp)
-            load_pieces<FOUR>(pieces, w, first);
-        for (int i = 0; i < AT_ONCE; ++i)
-            if (group / 2 < count && first + i * WARPS < blocks)
-                v[i] = *(const uint4 *)(column +
-                                        QUANT_BLOCK * (first + i * WARPS));
+    int lane = threadIdx.x % 32;
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; ++i) {
-            int b = first + i * WARPS;
-            if (b >= blocks)
-                break;
-            const taken p = take(pieces[i]);
-            float d[4] = {};
-            mma(d, p.a[0], v[i].x, v[i].y);
-            mma(d, p.a[1], v[i].z, v[i].w);
-            sum[0] = fmaf(p.scale[0], d[0] + d[1], sum[0]);
-            sum[1] = fmaf(p.scale[1], d[2] + d[3], sum[1]);
-            if (FOUR && token < count) {
-                float of_block = x.sums[b * x.tokens + token];
+    for (int g = 0; g < GROUPS; ++g) {
+        int token = first + (N ? g * GROUP + lane / 4 : lane / 8);
+        size_t at = (size_t)token * columns + b * QUANT_BLOCK + lane % 4 * 8;
+        to[g] = {};
+        if (token < count && b < columns / QUANT_BLOCK) {
+            size_t bytes = from.how == HALVES ? sizeof(__half) : sizeof(float);
+            const auto *x = (const uint8_t *)from.x + at * bytes;
+            to[g].first = *(const uint4 *)x;
+            if (from.how != HALVES)
+                to[g].second = *(const uint4 *)(x + sizeof(uint4));
+        }
+    }
+}
 
-                // Add the offset of a block
-                sum[0] = fmaf(p.offset[0], of_block, sum[0]);
-                sum[1] = fmaf(p.offset[1], of_block, sum[1]);
+struct rounded {
+    uint32_t high[4], rest[4]; // two columns each
+    float sum;                 // of a block of the token
+};
+
+__device__ rounded round_eight(const eight &x, bool halves, float factor)
+{
+    const uint32_t words[8] = {x.first.x,  x.first.y,  x.first.z,  x.first.w,
+                               x.second.x, x.second.y, x.second.z, x.second.w};
+    rounded to = {};
+#pragma unroll
+    for (int p = 0; p < 4; ++p) {
+        float2 two = {__uint_as_float(words[2 * p]) * factor,
+                      __uint_as_float(words[2 * p + 1]) * factor};
+        if (halves)
+            two = __half22float2(*(const __half2 *)&words[p]);
+        split(to.high[p], to.rest[p], two);
+        to.sum += two.x + two.y;
+    }
+    to.sum += __shfl_xor_sync(0xffffffff, to.sum, 1);
+    to.sum += __shfl_xor_sync(0xffffffff, to.sum, 2);
+    return to;
+}
+
+// ---- Multiply a tile by a group of tokens ----
+
+// y: rows lane / 4 and + 8 of the lane's tokens. N = 0: columns 2 t and 2 t + 1
+// are the halves of token t.
+template <int N, int MINE>
+__device__ void multiply_tile(float (&y)[MINE][2], const uint32_t (&a)[2][4],
+                              const rounded &v)
+{
+    bool rest = N == 0 && threadIdx.x / 4 % 2; // the lane's column
+    float d[4] = {}, e[4] = {};
+    uint32_t b[4];
+    for (int p = 0; p < 4; ++p)
+        b[p] = rest ? v.rest[p] : v.high[p];
+    mma(d, a[0], b[0], b[1]);
+    mma(d, a[1], b[2], b[3]);
+    if (N) {
+        mma(e, a[0], v.rest[0], v.rest[1]);
+        mma(e, a[1], v.rest[2], v.rest[3]);
+    }
+    for (int i = 0; i < MINE; ++i)
+        for (int r = 0; r < 2; ++r)
+            y[i][r] = N ? d[2 * r + i] + e[2 * r + i] : d[2 * r] + d[2 * r + 1];
+}
+
+// Adds what a block of columns has of M tiles and of all groups.
+template <bool FOUR, int M, int N, int GROUPS, int MINE>
+__device__ void multiply_pieces(float (&sums)[M][GROUPS][MINE][2],
+                                const piece<FOUR> (&pieces)[M],
+                                const eight (&x)[GROUPS], const source &from,
+                                const float *factors)
+{
+    int lane = threadIdx.x % 32;
+    taken all[M];
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+        all[m] = take(pieces[m]);
+#pragma unroll
+    for (int g = 0; g < GROUPS; ++g) {
+        float factor = factors[N ? g * GROUP + lane / 4 : lane / 8];
+        const rounded v = round_eight(x[g], from.how == HALVES, factor);
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+            const taken &p = all[m];
+            float y[MINE][2];
+            multiply_tile<N>(y, p.a, v);
+#pragma unroll
+            for (int i = 0; i < MINE; ++i) {
+                float(&sum)[2] = sums[m][g][i];
+                int owner = N ? lane % 4 * 8 + 4 * i : lane % 4 * 8;
+                float of_block = __shfl_sync(0xffffffff, v.sum, owner);
+                sum[0] = fmaf(p.scale[0], y[i][0], sum[0]);
+                sum[1] = fmaf(p.scale[1], y[i][1], sum[1]);
+                if (FOUR) {
+                    // Add the offset of a block
+                    sum[0] = fmaf(p.offset[0], of_block, sum[0]);
+                    sum[1] = fmaf(p.offset[1], of_block, sum[1]);
+                }
             }
         }
     }
-    parts[warp][lane] = {sum[0], sum[1]};
-    __syncthreads();
-    if (warp > 0)
-        return;
-    for (int i = 1; i < WARPS; ++i) {
-        sum[0] += parts[i][lane].x;
-        sum[1] += parts[i][lane].y;
+}
+
+// y = W x. A CTA has M tiles of rows, and N groups of eight tokens; if N is 0,
+// four tokens, whose two halves are a tile's columns.
+template <bool FOUR, int M, int N>
+__global__ void __launch_bounds__(32 * SHARERS, M * N == 16 ? 1 : 2)
+product(weights w, source from, result to, int count)
+{
+    constexpr int GROUPS = N ? N : 1, MINE = N ? 2 : 1;
+    __shared__ float factors[GROUPS * GROUP];
+    __shared__ float2 parts[SHARERS][GROUPS * MINE][32];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int blocks = w.columns / QUANT_BLOCK;
+    int tile = blockIdx.x * M, first = blockIdx.y * N * GROUP;
+    float sums[M][GROUPS][MINE][2] = {};
+    // Blocks on their way.
+    constexpr int AT_ONCE = N == 4 ? 1 : M + N == 1 ? 6 : 3;
+    piece<FOUR> pieces[AT_ONCE][M];
+    eight x[AT_ONCE][GROUPS];
+    beside more[M];
+    #pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) // no kernel before writes weights
+        load_pieces<FOUR>(pieces[i], w, tile, warp + i * SHARERS);
+    prefetch_pieces<FOUR>(w, tile, M, warp + AT_ONCE * SHARERS);
+    await_previous();
+    #pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i)
+        load_vectors<N>(x[i], from, w.columns, warp + i * SHARERS, first, count);
+    int row = tile * TILE_ROWS + lane / 4;
+    int token = first + (N ? warp / 2 * GROUP + lane % 4 * 2 + warp % 2 : lane % 4);
+    for (int m = 0; warp < GROUPS * MINE && m < M; ++m)
+        more[m] = load_beside(to, w.rows, row + m * TILE_ROWS, token, count);
+    for (int i = threadIdx.x / 8; i < GROUPS * GROUP; i += SHARERS * 4) {
+        float factor = factor_of(from, w.columns, first + i);
+        if (threadIdx.x % 8 == 0)
+            factors[i] = factor;
     }
-    int row = blockIdx.x * TILE_ROWS + group;
-    store_rows<TO>(to, w.rows, row, token, count, sum);
+    __syncthreads();
+    for (int b = warp; b < blocks; b += AT_ONCE * SHARERS) {
+        // Load the next blocks
+        if (b > warp) {
+        #pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i) {
+                load_pieces<FOUR>(pieces[i], w, tile, b + i * SHARERS);
+                load_vectors<N>(x[i], from, w.columns, b + i * SHARERS, first, count);
+            }
+        }
+
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            if (i % 3 == 0 && b + i * SHARERS >= blocks)
+                break;
+            multiply_pieces<FOUR, M, N>(sums, pieces[i], x[i], from, factors);
+        }
+    }
+
+    // Merge the warps' parts, and store
+    #pragma unroll
+    for (int m = 0; m < M; ++m) {
+    #pragma unroll
+        for (int f = 0; f < GROUPS * MINE; ++f) {
+            float(&mine)[2] = sums[m][f / MINE][f % MINE];
+            parts[warp][f][lane] = {mine[0], mine[1]};
+        }
+        __syncthreads();
+        if (warp < GROUPS * MINE) {
+            float sum[2] = {0, 0};
+            for (int i = 0; i < SHARERS; ++i) {
+                sum[0] += parts[i][warp][lane].x;
+                sum[1] += parts[i][warp][lane].y;
+            }
+            if (row + m * TILE_ROWS < w.rows)
+                store_rows(to, w.rows, row + m * TILE_ROWS, token, count, sum,
+                           more[m]);
+        }
+        __syncthreads();
+    }
+}
+
+// ---- Prepare a token's vector for tiles ----
+struct operand {
+    uint32_t *halves; // token t rounded in row 2 t, what is left in 2 t + 1
+    float *sums;      // [columns / 32][tokens]: a block's numbers summed
+    int stride;       // from one row to the next, in halves
+    int tokens;       // for which there is room
+};
+
+// A CTA prepares a token's vector for products by tiles.
+__global__ void __launch_bounds__(THREADS)
+prepare(operand to, source from, int columns)
+{
+    await_previous();
+    int token = blockIdx.x, lane = threadIdx.x % 32;
+    size_t at = (size_t)token * columns / 2;
+    uint32_t *halves = to.halves + (size_t)token * to.stride;
+    float factor = factor_of(from, columns, token);
+    for (int c = threadIdx.x - lane; c < columns / 2; c += THREADS) {
+        int mine = c + lane;
+        float2 x = {};
+        if (mine < columns / 2) {
+            if (from.how == HALVES)
+                x = __half22float2(((const __half2 *)from.x)[at + mine]);
+            else
+                x = ((const float2 *)from.x)[at + mine];
+            x = {x.x * factor, x.y * factor};
+            split(halves[mine], halves[to.stride / 2 + mine], x);
+        }
+        float sum = x.x + x.y;
+        for (int i = 8; i > 0; i /= 2)
+            sum += __shfl_xor_sync(0xffffffff, sum, i);
+        if (lane % 16 == 0 && mine < columns / 2)
+            to.sums[mine / 16 * to.tokens + token] = sum;
+    }
 }
 
 // ---- Bring a block of columns of both factors ----
 constexpr int SOME_TOKENS = 64; // that a CTA multiplies by
-constexpr int RING = 3;         // stages: two on their way, one at work
+constexpr int RING = 4;         // stages: three on their way, one at work
+constexpr int CTAS = 4;         // of an SM
 
 template <bool FOUR> struct block_stage { // 32 columns of both
     decltype(piece<FOUR>::codes) codes[TILES][32];
@@ -1696,8 +1907,11 @@ template <unsigned COUNT, class FROM>
 __device__ void copy_pieces(void *to, FROM from)
 {
 #pragma unroll
-    for (unsigned i = threadIdx.x; i < COUNT; i += THREADS)
-        prompt::copy_sixteen((uint4 *)to + i, from(i));
+    for (unsigned first = 0; first < COUNT; first += THREADS) {
+        unsigned i = first + threadIdx.x;
+        if (first + THREADS <= COUNT || i < COUNT)
+            prompt::copy_sixteen((uint4 *)to + i, from(i));
+    }
 }
 
 // The matrix has zeros for rows past its last, and the vectors have room for
@@ -1709,7 +1923,7 @@ __device__ void bring(block_stage<FOUR> &to, const weights &w, const operand &x,
     constexpr unsigned CODES = sizeof to.codes[0] / 16;
     constexpr unsigned SCALES = sizeof to.scales[0] / 16;
     unsigned blocks = w.columns / QUANT_BLOCK, tile = blockIdx.x * TILES;
-    unsigned token = blockIdx.y * SOME_TOKENS;
+    unsigned token = blockIdx.y * SOME_TOKENS, row = x.stride * sizeof(__half);
     if (b < blocks) {
         copy_pieces<TILES * CODES>(to.codes, [&](unsigned i) {
             unsigned of_tile = (tile + i / CODES) * blocks + b;
@@ -1720,9 +1934,9 @@ __device__ void bring(block_stage<FOUR> &to, const weights &w, const operand &x,
             return (const uint4 *)w.scales + of_tile * SCALES + i % SCALES;
         });
         copy_pieces<2 * SOME_TOKENS * 4>(to.x, [&](unsigned i) {
-            unsigned row = 2 * (token + i / 4 % SOME_TOKENS);
-            row += i / 4 / SOME_TOKENS; // of the rest
-            return x.halves + row * x.stride + b * QUANT_BLOCK + i % 4 * 8;
+            unsigned at = 2 * (token + i / 4 % SOME_TOKENS);
+            at += i / 4 / SOME_TOKENS; // of the rest
+            return (const uint8_t *)x.halves + at * row + b * 64 + i % 4 * 16;
         });
         if (FOUR)
             copy_pieces<SOME_TOKENS / 4>(to.sums, [&](unsigned i) {
@@ -1734,13 +1948,14 @@ __device__ void bring(block_stage<FOUR> &to, const weights &w, const operand &x,
 
 // ---- Multiply tiles of weights by a block of tokens ----
 constexpr int HERE = TILES / 2;                   // tiles of a warp
-constexpr int COLUMNS_HERE = SOME_TOKENS / 2 / 8; // its groups of eight tokens
+constexpr int TOKENS_HERE = SOME_TOKENS / 2;
+constexpr int COLUMNS_HERE = TOKENS_HERE / GROUP; // its groups of eight tokens
 
-// What a warp has of a stage. ALL: tokens are there for all of its columns.
-template <bool FOUR, bool ALL>
+// Adds what a warp has of a stage.
+template <bool FOUR>
 __device__ void multiply_stage(float (&sums)[HERE][COLUMNS_HERE][2][2],
                                const block_stage<FOUR> &now, int tile,
-                               int token, int count)
+                               int token)
 {
     int lane = threadIdx.x % 32;
     taken all[HERE];
@@ -1750,8 +1965,6 @@ __device__ void multiply_stage(float (&sums)[HERE][COLUMNS_HERE][2][2],
                                   now.scales[tile + m][lane / 4]});
 #pragma unroll
     for (int n = 0; n < COLUMNS_HERE; ++n) {
-        if (!ALL && 8 * n >= count)
-            break;
         float d[HERE][4] = {};
 #pragma unroll
         for (int rest = 0; rest < 2; ++rest) {
@@ -1782,14 +1995,14 @@ __device__ void multiply_stage(float (&sums)[HERE][COLUMNS_HERE][2][2],
     }
 }
 
-template <bool FOUR, to TO>
-__global__ void __launch_bounds__(THREADS, 3)
+template <bool FOUR>
+__global__ void __launch_bounds__(THREADS, CTAS)
 multiply_block(weights w, operand x, result to, int count)
 {
-    __shared__ block_stage<FOUR> ring[RING];
+    extern __shared__ __align__(16) unsigned char memory[];
+    auto *ring = (block_stage<FOUR> *)memory;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int tile = warp % 2 * HERE, column = warp / 2 * SOME_TOKENS / 2;
-    int first = blockIdx.y * SOME_TOKENS + column, mine = count - first;
+    int tile = warp % 2 * HERE, column = warp / 2 * TOKENS_HERE;
     int blocks = w.columns / QUANT_BLOCK;
     float sums[HERE][COLUMNS_HERE][2][2] = {};
 
@@ -1800,19 +2013,24 @@ multiply_block(weights w, operand x, result to, int count)
         copy_wait<RING - 2>();
         __syncthreads(); // the stage is there, and the last one is done with
         bring(ring[(b + RING - 1) % RING], w, x, b + RING - 1);
-        const block_stage<FOUR> &now = ring[b % RING];
-        if (mine >= SOME_TOKENS / 2)
-            multiply_stage<FOUR, true>(sums, now, tile, column, mine);
-        else
-            multiply_stage<FOUR, false>(sums, now, tile, column, mine);
+        multiply_stage<FOUR>(sums, ring[b % RING], tile, column);
     }
-#pragma unroll
-    for (int i = 0; i < HERE * COLUMNS_HERE * 2; ++i) {
-        int m = i / 2 / COLUMNS_HERE, n = i / 2 % COLUMNS_HERE;
+
+    // Store a warp's tiles
+    int first = blockIdx.y * SOME_TOKENS + column + lane % 4 * 2;
+    #pragma unroll
+    for (int m = 0; m < HERE; ++m) {
         int row = (blockIdx.x * TILES + tile + m) * TILE_ROWS + lane / 4;
-        int token = first + 8 * n + lane % 4 * 2 + i % 2;
-        if (row < w.rows)
-            store_rows<TO>(to, w.rows, row, token, count, sums[m][n][i % 2]);
+        beside more[COLUMNS_HERE][2];
+    #pragma unroll
+        for (int i = 0; i < 2 * COLUMNS_HERE; ++i)
+            more[i / 2][i % 2] = load_beside(
+                to, w.rows, row, first + i / 2 * GROUP + i % 2, count);
+    #pragma unroll
+        for (int i = 0; i < 2 * COLUMNS_HERE; ++i)
+            if (row < w.rows)
+                store_rows(to, w.rows, row, first + i / 2 * GROUP + i % 2, count,
+                           sums[m][i / 2][i % 2], more[i / 2][i % 2]);
     }
 }
 
@@ -1821,21 +2039,21 @@ __global__ void __launch_bounds__(THREADS)
 append_block(cache_args args, const step *now, int count)
 {
     int token = blockIdx.x * WARPS + threadIdx.x / 32;
-    int all = args.shape.heads * (args.queries + 2);
+    int head = blockIdx.y, heads = args.shape.heads;
     await_previous();
     if (token >= count)
         return;
-    int place = now->lengths[0] - 1 + token, head = blockIdx.y;
+    int place = now->lengths[token] - 1;
 
     // Put a token into its page
     size_t at = find({}, args, place / GRANULE, args.table[place / PAGE]);
-    raw_token raw = load_token(args, token * all + head);
+    raw_token raw = load_token(args, token * heads + head);
     append(args, quantise(raw), at, place % GRANULE);
 }
 
-// ---- Look up tokens in the embedding ----
+// A CTA looks up a token. to: as of rows that are added to nothing.
 __global__ void __launch_bounds__(THREADS)
-embed(float *x, weights w, const step *now)
+embed(result to, weights w, const step *now)
 {
     await_previous();
     int row = now->ids[blockIdx.x], r = row / 8 % 2, group = row % 8;
@@ -1853,7 +2071,13 @@ embed(float *x, weights w, const step *now)
             float2 by = __half22float2(w.scales[tile * 8 + group]);
             value = (r ? by.y : by.x) * (int8_t)codes[k];
         }
-        x[(size_t)blockIdx.x * w.columns + c] = value;
+        to.y[(size_t)blockIdx.x * w.columns + c] = value;
+        to.scaled[(size_t)blockIdx.x * w.columns + c] = value * to.scale[c];
+        float sum = value * value;
+        for (int i = TILE_ROWS / 2; i > 0; i /= 2)
+            sum += __shfl_xor_sync(0xffffffff, sum, i);
+        if (c % TILE_ROWS == 0)
+            to.squares[c / TILE_ROWS * to.room + blockIdx.x] = sum;
     }
 }
 
@@ -2008,39 +2232,52 @@ __device__ int draw(const candidates &c, const drawing &by, int place)
     }
 }
 
-// Chooses a token to follow the last of `count` tokens, and makes it the next
-// step's. logits: those of that last token. One CTA of 32 warps.
+// Chooses tokens to follow the last of `count`, and makes them the next step's.
+// A CTA of 32 warps has a sequence. logits: [sequences][stride].
 __global__ void __launch_bounds__(1024)
-choose(step *now, const float *logits, int words, int count, drawing by)
+choose(step *now, const float *logits, int stride, int words, int count,
+       drawing by, int context)
 {
+    constexpr int AT_ONCE = 8; // logits on their way
     __shared__ choice best[32];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int each = (words + 31) / 32, first = warp * each;
     int end = min(first + each, words);
+    int sequence = blockIdx.x, last = count - gridDim.x + sequence;
     choice mine = {-INFINITY, words};
 
     await_previous();
-    int place = now->lengths[0] - 1 + count;
-    for (int i = first + lane; i < end; i += 32)
-        mine = better(mine, {logits[i], i});
+    logits += (size_t)sequence * stride;
+    int place = now->lengths[last];
+    for (int i = first + lane; i < end; i += 32 * AT_ONCE) {
+        float some[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j)
+            some[j] = i + 32 * j < end ? logits[i + 32 * j] : -INFINITY;
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j)
+            mine = better(mine, {some[j], i + 32 * j});
+    }
     mine = best_of_warp(mine);
     if (lane == 0)
         best[warp] = mine;
     __syncthreads();
     mine = best_of_warp(best[lane]);
     int token = threadIdx.x == 0 ? mine.id : -1;
+    by.seed += sequence;
     if (by.scale > 0)
         token = draw({logits, first, end, mine.logit, by.scale}, by, place);
     if (token >= 0) {
-        now->ids[0] = token;
-        now->lengths[0] += count;
+        now->ids[sequence] = token;
+        now->lengths[sequence] = min(place + 1, context);
     }
 }
 
 // ---- Bring the model onto the device ----
 struct step_graph {
     cudaGraphExec_t exec;
-    int room; // up to how many tokens in the sequence the graph can be used
+    int room;  // up to how many tokens in the sequence the graph can be used
+    int count; // tokens of the step
 };
 
 struct device_layer {
@@ -2055,19 +2292,22 @@ struct talker {
     weights embedding;
     const float *output_norm;
     const float2 *turns;           // [context][32]
-    int *table;                    // [pages]
+    int *table;                    // [sequences][pages]
     step *now;                     // the step's tokens
-    float *x, *y;                  // vectors of a block's tokens
-    float *logits;                 // those that follow the last token
-    __half *heads;                 // [tokens][heads + 2 key_heads][64]
+    int tokens;                    // for which the following have room
+    float *x, *scaled, *squares;   // vectors, as a product leaves them
+    float *y;                      // the feed-forward network's
+    __half *q, *k, *v;             // [tokens][heads of each][64]
     __half *attended;              // [tokens][heads][64]
-    operand operand;               // the next product's
+    operand operand;               // of products by tiles
+    float *logits;                 // [sequences], that follow the last tokens
     void *scratch;                 // for chapter 21's launches
-    int place;                     // the next token's
+    int sequence, place;           // the next token's
+    bool together;                 // a step's tokens are of as many sequences
+    int sms;
     cudaStream_t stream;
-    bool graphs, early;            // steps are graphs; kernels begin early
+    bool graphs;                   // steps are graphs
     step_graph reading, answering;
-    bool merged;                   // in an answer, each CTA prepares its vector
     bool tiles;                    // a prompt is read by blocks
     drawing by;                    // how a token is chosen
 };
@@ -2106,7 +2346,7 @@ static int pages_of(const struct model *m)
     return (m->context + PAGE - 1) / PAGE;
 }
 
-static void load_layer(talker *t, int number)
+static void load_layer(talker *t, int number, int sequences)
 {
     const struct model *m = t->model;
     const struct layer *from = &m->layer[number];
@@ -2114,7 +2354,8 @@ static void load_layer(talker *t, int number)
     const tensor *qkv[] = {&from->query, &from->key, &from->value};
     const tensor *gate_up[] = {&from->gate, &from->up};
     const tensor *output = &from->output, *down = &from->down;
-    size_t granules = (size_t)pages_of(m) * m->key_heads * (PAGE / GRANULE);
+    size_t pages = (size_t)pages_of(m) * sequences;
+    size_t granules = pages * m->key_heads * (PAGE / GRANULE);
     to->attention_norm = vector_on_device(from->attention_norm);
     to->mlp_norm = vector_on_device(from->mlp_norm);
     to->qkv = repack(m, qkv, 3, false);
@@ -2140,15 +2381,14 @@ static cache_args attention_args(const talker *t, int layer, int token,
                                  int room)
 {
     const struct model *m = t->model;
-    int heads = m->heads + 2 * m->key_heads;
-    const __half *from = t->heads + (size_t)token * heads * HEAD_DIM;
+    size_t keys = (size_t)token * m->key_heads * HEAD_DIM;
     cache_args args = {};
-    args.q = from;
-    args.new_k = from + m->heads * HEAD_DIM;
-    args.new_v = from + (m->heads + m->key_heads) * HEAD_DIM;
+    args.q = t->q + (size_t)token * m->width;
+    args.new_k = t->k + keys;
+    args.new_v = t->v + keys;
     args.codes = t->layer[layer].codes;
     args.scales = t->layer[layer].scales;
-    args.table = t->table;
+    args.table = t->table + t->sequence * pages_of(m);
     args.lengths = t->now->lengths + token;
     args.out = t->attended + (size_t)token * m->width;
     args.scratch = t->scratch;
@@ -2162,140 +2402,201 @@ static cache_args attention_args(const talker *t, int layer, int token,
     return args;
 }
 
-static talker *load(const struct model *m)
+// The pages of a sequence lie among those of the others.
+static int *make_table(const struct model *m, int sequences)
+{
+    int pages = pages_of(m), count = pages * sequences;
+    int *numbers = (int *)need(malloc(count * sizeof *numbers));
+    for (int i = 0; i < count; ++i)
+        numbers[i] = i % pages * sequences + i / pages;
+    int *table = (int *)to_device(numbers, count * sizeof *numbers);
+    free(numbers);
+    return table;
+}
+
+// The most that a launch for up to so many sequences needs.
+static void *make_scratch(const talker *t, int sequences)
+{
+    cache_args args = attention_args(t, 0, 0, t->model->context);
+    size_t most = 0;
+    for (int i = 1; i <= sequences; ++i) {
+        args.shape.batch = i;
+        most = max(most, scratch_bytes(&args));
+    }
+    return most ? zeros<uint8_t>(most) : NULL;
+}
+
+static void make_room(talker *t, int sequences)
+{
+    const struct model *m = t->model;
+    size_t widest = max(m->width, m->inner);
+    size_t tokens = (min(BLOCK, m->context) + SOME_TOKENS - 1) / SOME_TOKENS *
+                    SOME_TOKENS;
+    t->tokens = (int)tokens;
+    t->now = zeros<step>(1);
+    t->x = zeros<float>(tokens * m->width);
+    t->scaled = zeros<float>(tokens * m->width);
+    t->squares = zeros<float>(tokens * m->width / TILE_ROWS);
+    t->y = zeros<float>(tokens * widest);
+    t->q = zeros<__half>(tokens * m->width);
+    t->k = zeros<__half>(tokens * m->key_heads * HEAD_DIM);
+    t->v = zeros<__half>(tokens * m->key_heads * HEAD_DIM);
+    t->attended = zeros<__half>(tokens * m->width);
+    t->operand = {zeros<uint32_t>(tokens * widest),
+                  zeros<float>(tokens * widest / QUANT_BLOCK), 0, t->tokens};
+    t->logits = zeros<float>((size_t)sequences * t->embedding.rows);
+    t->scratch = make_scratch(t, sequences);
+}
+
+static talker *load(const struct model *m, int sequences)
 {
     talker *t = (talker *)need(calloc(1, sizeof *t));
     const tensor *embedding = &m->embedding;
-    int widest = max(m->width, m->inner), heads = m->heads + 2 * m->key_heads;
     t->model = m;
     t->layer = (device_layer *)need(calloc(m->layers, sizeof *t->layer));
     for (int i = 0; i < m->layers; ++i) {
         doing("loading layer %d of %d", i + 1, m->layers);
-        load_layer(t, i);
+        load_layer(t, i, sequences);
     }
     t->embedding = repack(m, &embedding, 1, false);
     t->output_norm = vector_on_device(m->output_norm);
     t->turns = make_turns(m);
-    int *numbers = (int *)need(malloc(pages_of(m) * sizeof *numbers));
-    for (int i = 0; i < pages_of(m); ++i)
-        numbers[i] = i;
-    t->table = (int *)to_device(numbers, pages_of(m) * sizeof *numbers);
-    free(numbers);
-    t->now = zeros<step>(1);
-    t->graphs = true;
-    t->early = t->merged = EARLY;
-    t->tiles = true;
-    size_t tokens = (min(BLOCK, m->context) + SOME_TOKENS - 1) / SOME_TOKENS *
-                    SOME_TOKENS;
-    t->x = zeros<float>(tokens * m->width);
-    t->y = zeros<float>(tokens * max(widest, heads * HEAD_DIM));
-    t->logits = zeros<float>(t->embedding.rows);
-    t->heads = zeros<__half>(tokens * heads * HEAD_DIM);
-    t->attended = zeros<__half>(tokens * m->width);
-    t->operand = {zeros<__half>(2 * tokens * widest),
-                  zeros<float>(tokens * widest / QUANT_BLOCK), 0, (int)tokens};
-    cache_args longest = attention_args(t, 0, 0, m->context);
-    size_t bytes = scratch_bytes(&longest);
-    t->scratch = bytes ? zeros<uint8_t>(bytes) : NULL;
+    t->table = make_table(m, sequences);
+    t->graphs = t->tiles = true;
+    CUDA_CHECK(count_sms(&t->sms));
+    make_room(t, sequences);
     CUDA_CHECK(cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking));
     CUDA_CHECK(cudaDeviceSynchronize()); // zeros were set in another stream
     done();
     return t;
 }
 
-// ---- Start a kernel behind another ----
-template <class... P>
-static void start(const talker *t, void (*kernel)(P...), dim3 ctas,
-                  int threads, size_t shared, std::type_identity_t<P>... args)
+// ---- Launch product and attention ----
+template <bool FOUR, int M, int N>
+static void start_product(const talker *t, const weights &w, const source &from,
+                          const result &to, int count)
 {
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = ctas;
-    config.blockDim = threads;
-    config.dynamicSmemBytes = shared;
-    config.stream = t->stream;
-    config.attrs = &early;
-    config.numAttrs = t->early;
-    CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
+    int tiles = w.rows / TILE_ROWS, tokens = N * GROUP;
+    dim3 ctas((tiles + M - 1) / M, N ? (count + tokens - 1) / tokens : 1);
+    start(t->stream, product<FOUR, M, N>, ctas, 32 * SHARERS, 0, w, from, to,
+          count);
 }
 
-// ---- Launch product and attention ----
+// The largest tile of which there are as many as SMs.
+template <bool FOUR>
+static void multiply_few(const talker *t, const weights &w, const source &from,
+                         const result &to, int count)
+{
+    int tiles = w.rows / TILE_ROWS, columns = (count + 31) / 32;
+    if (count <= TOKENS && tiles / 4 >= t->sms)
+        start_product<FOUR, 2, 0>(t, w, from, to, count);
+    else if (count <= TOKENS)
+        start_product<FOUR, 1, 0>(t, w, from, to, count);
+    else if (tiles / 4 * columns >= t->sms)
+        start_product<FOUR, 4, 4>(t, w, from, to, count);
+    else if (tiles / 2 * columns >= t->sms)
+        start_product<FOUR, 2, 4>(t, w, from, to, count);
+    else
+        start_product<FOUR, 1, 2>(t, w, from, to, count);
+}
 
 // y = W x, where x is made of `from`.
-template <from FROM, to TO>
 static void multiply(const talker *t, const weights &w, const source &from,
                      const result &to, int count)
 {
-    int ctas = w.rows / TILE_ROWS;
+    int ctas = (w.rows / TILE_ROWS + TILES - 1) / TILES;
     operand x = t->operand;
     x.stride = w.columns;
-    if (t->merged && count == 1) {
-        size_t bytes = 2 * w.columns * sizeof(__half) +
-                       w.columns / QUANT_BLOCK * sizeof(float);
-        start(t, w.four ? product<true, true, FROM, TO>
-                        : product<false, true, FROM, TO>,
-              ctas, THREADS, bytes, w, x, from, to, count);
-        return;
-    }
-    start(t, prepare<FROM>, count, THREADS, 0, x, from, w.columns);
-    if (count > TOKENS)
-        start(t, w.four ? multiply_block<true, TO> : multiply_block<false, TO>,
-              dim3((ctas + TILES - 1) / TILES,
-                   (count + SOME_TOKENS - 1) / SOME_TOKENS),
-              THREADS, 0, w, x, to, count);
-    else
-        start(t, w.four ? product<true, false, FLOATS, TO>
-                        : product<false, false, FLOATS, TO>,
-              ctas, THREADS, 0, w, x, from, to, count);
+    if (count <= FEW)
+        return w.four ? multiply_few<true>(t, w, from, to, count)
+                      : multiply_few<false>(t, w, from, to, count);
+    start(t->stream, prepare, count, THREADS, 0, x, from, w.columns);
+    start(t->stream, w.four ? multiply_block<true> : multiply_block<false>,
+          dim3(ctas, (count + SOME_TOKENS - 1) / SOME_TOKENS), THREADS,
+          RING * (w.four ? sizeof(block_stage<true>)
+                         : sizeof(block_stage<false>)),
+          w, x, to, count);
 }
 
 // Chapter 22's kernel, behind one that fills the cache.
 static void attend_block(talker *t, int layer, int count)
 {
-    constexpr auto kernel = prompt::attention<HEAD_DIM, prompt::WARPS>;
+    constexpr int ROW_WARPS = 2, ROWS = ROW_WARPS * TILE_ROWS;
+    constexpr auto kernel = prompt::attention<HEAD_DIM, ROW_WARPS>;
     size_t bytes = sizeof(prompt::shared<HEAD_DIM>);
     prompt_args args = {attention_args(t, layer, 0, 0), &t->now->count, count};
     int heads = args.cache.shape.heads, rows = count * args.cache.queries;
-    start(t, append_block, dim3((count + WARPS - 1) / WARPS, heads), THREADS, 0,
-          args.cache, t->now, count);
+    start(t->stream, append_block, dim3((count + WARPS - 1) / WARPS, heads),
+          THREADS, 0, args.cache, t->now, count);
     args.cache.lengths = &t->now->length;
     const auto room = cudaFuncAttributeMaxDynamicSharedMemorySize;
     CUDA_CHECK(cudaFuncSetAttribute((const void *)kernel, room, bytes));
-    kernel<<<dim3(1, heads, (rows + prompt::TILE - 1) / prompt::TILE), THREADS,
-             bytes, t->stream>>>(args);
+    kernel<<<dim3(1, heads, (rows + ROWS - 1) / ROWS), THREADS, bytes,
+             t->stream>>>(args);
     CUDA_CHECK(cudaGetLastError());
 }
 
-// Launches chapter 21's kernel for one token after the other: each sees the
-// ones before it.
+// How much longer a sequence is after a step.
+static int longer(const talker *t, int count)
+{
+    return t->together ? 1 : count;
+}
+
+// Launches chapter 21's kernel: once for a token of each sequence, or for one
+// token after the other, each of which sees the ones before it.
 static void attend(talker *t, int layer, int count)
 {
-    int room = room_for(t->model, t->place + count);
-    if (count > TOKENS)
+    int room = room_for(t->model, t->place + longer(t, count));
+    int launches = longer(t, count);
+    if (launches > TOKENS)
         return attend_block(t, layer, count);
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < launches; ++i) {
         cache_args args = attention_args(t, layer, i, room);
+        args.shape.batch = count / launches;
         CUDA_CHECK(launch(&args, t->stream));
     }
 }
 
 // ---- Take tokens through a layer ----
-static void run_layer(talker *t, int number, int count)
+
+// x += W y, for a norm whose weights these are to read.
+static result added(const talker *t, const float *next_norm)
+{
+    return {ADDED, t->x, t->scaled, next_norm, t->squares, t->tokens};
+}
+
+static source normed(const talker *t, int first)
+{
+    return {NORMED, t->scaled + (size_t)first * t->model->width,
+            t->squares + first, t->tokens, (float)t->model->epsilon};
+}
+
+static result turned(const talker *t)
 {
     const struct model *m = t->model;
+    result to = {TURNED};
+    to.q = t->q;
+    to.k = t->k;
+    to.v = t->v;
+    to.turns = t->turns;
+    to.now = t->now;
+    to.q_rows = m->heads * (int)HEAD_DIM;
+    to.turned_rows = to.q_rows + m->key_heads * (int)HEAD_DIM;
+    return to;
+}
+
+static void run_layer(talker *t, int number, int count, bool attends)
+{
     const device_layer &l = t->layer[number];
-    float epsilon = (float)m->epsilon;
-    result qkv = {NULL, t->heads, t->turns, t->now,
-                  (m->heads + m->key_heads) * (int)HEAD_DIM};
-    multiply<NORMED, TURNED>(t, l.qkv, {t->x, l.attention_norm, epsilon}, qkv,
-                             count);
-    attend(t, number, count);
-    multiply<HALVES, ADDED>(t, l.output, {t->attended}, {t->x}, count);
-    multiply<NORMED, GATED>(t, l.gate_up, {t->x, l.mlp_norm, epsilon}, {t->y},
-                            count);
-    multiply<FLOATS, ADDED>(t, l.down, {t->y}, {t->x}, count);
+    const float *next = number + 1 < t->model->layers
+                            ? t->layer[number + 1].attention_norm
+                            : t->output_norm;
+    multiply(t, l.qkv, normed(t, 0), turned(t), count);
+    if (attends)
+        attend(t, number, count);
+    multiply(t, l.output, {HALVES, t->attended}, added(t, l.mlp_norm), count);
+    multiply(t, l.gate_up, normed(t, 0), {GATED, t->y}, count);
+    multiply(t, l.down, {FLOATS, t->y}, added(t, next), count);
 }
 
 // ---- Note Ctrl-C ----
@@ -2308,29 +2609,31 @@ static void interrupt(int)
 
 // ---- Take a step ----
 
-// Computes the logits after the last of `count` tokens, and chooses the next.
+// Computes the logits after the last tokens of each sequence, and chooses the
+// next ones.
 static void score_next(talker *t, int count)
 {
     const struct model *m = t->model;
-    const float *last = t->x + (size_t)(count - 1) * m->width;
-    multiply<NORMED, STORED>(t, t->embedding,
-                             {last, t->output_norm, (float)m->epsilon},
-                             {t->logits}, 1);
-    start(t, choose, 1, 1024, 0, t->now, t->logits, m->words, count, t->by);
+    int sequences = t->together ? count : 1;
+    multiply(t, t->embedding, normed(t, count - sequences), {STORED, t->logits},
+             sequences);
+    start(t->stream, choose, sequences, 1024, 0, t->now, t->logits,
+          t->embedding.rows, m->words, count, t->by, m->context);
 }
 
 // Launches all kernels of a step, whose tokens are in t->now.
 static void launch_step(talker *t, int count, bool answers)
 {
-    start(t, embed, count, THREADS, 0, t->x, t->embedding, t->now);
+    start(t->stream, embed, count, THREADS, 0,
+          added(t, t->layer[0].attention_norm), t->embedding, t->now);
     for (int i = 0; i < t->model->layers; ++i) {
-        if (count > TOKENS) {
+        if (longer(t, count) > TOKENS) {
             if (interrupted)
                 return;
             doing("reading token %d to %d: layer %d of %d", t->place + 1,
                   t->place + count, i + 1, t->model->layers);
         }
-        run_layer(t, i, count);
+        run_layer(t, i, count, true);
     }
     if (answers)
         score_next(t, count);
@@ -2347,7 +2650,8 @@ static void capture(talker *t, step_graph *to, int count, bool answers)
     CUDA_CHECK(cudaStreamEndCapture(t->stream, &graph));
     CUDA_CHECK(cudaGraphInstantiate(&to->exec, graph, 0));
     CUDA_CHECK(cudaGraphDestroy(graph));
-    to->room = room_for(t->model, t->place + count);
+    to->room = room_for(t->model, t->place + longer(t, count));
+    to->count = count;
 }
 
 // Launches a step. A prompt's full steps, and an answer's, are graphs.
@@ -2357,11 +2661,12 @@ static void take_step(talker *t, int count, bool answers)
     if (!t->graphs || (!answers && count != TOKENS)) {
         launch_step(t, count, answers);
     } else {
-        if (graph->room != room_for(t->model, t->place + count))
+        if (graph->room != room_for(t->model, t->place + longer(t, count)) ||
+            graph->count != count)
             capture(t, graph, count, answers);
         CUDA_CHECK(cudaGraphLaunch(graph->exec, t->stream));
     }
-    t->place += count;
+    t->place += longer(t, count);
 }
 
 // ---- Read tokens, and bring the next one to the host ----
@@ -2370,15 +2675,30 @@ static void take_step(talker *t, int count, bool answers)
 static void set_step(talker *t, const int *tokens, int count)
 {
     step now = {};
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
         now.ids[i] = tokens[i];
-    for (int i = 0; i < TOKENS; ++i)
         now.lengths[i] = t->place + i + 1;
+    }
     now.count = count;
     now.length = t->place + count;
-    CUDA_CHECK(cudaMemcpyAsync(t->now, &now,
-                               offsetof(step, ids) + count * sizeof now.ids[0],
-                               cudaMemcpyHostToDevice, t->stream));
+    CUDA_CHECK(cudaMemcpyAsync(t->now, &now, sizeof now, cudaMemcpyHostToDevice,
+                               t->stream));
+}
+
+// Gives the next step a token of each sequence.
+static void set_sequences(talker *t, const int *ids, const int *lengths,
+                          int count)
+{
+    step now = {};
+    for (int i = 0; i < count; ++i) {
+        now.ids[i] = ids[i];
+        now.lengths[i] = lengths[i];
+        now.length = max(now.length, lengths[i]);
+    }
+    now.count = count;
+    t->place = now.length - 1;
+    CUDA_CHECK(cudaMemcpyAsync(t->now, &now, sizeof now, cudaMemcpyHostToDevice,
+                               t->stream));
 }
 
 // Reads tokens; returns how many were in the last step, or 0 if interrupted.
@@ -2396,12 +2716,18 @@ static int read_all(talker *t, const int *tokens, int count)
     return interrupted ? 0 : here;
 }
 
+// Brings the tokens that were chosen for so many sequences.
+static void bring_chosen(talker *t, int *ids, int count)
+{
+    CUDA_CHECK(cudaMemcpyAsync(ids, t->now->ids, count * sizeof *ids,
+                               cudaMemcpyDeviceToHost, t->stream));
+    CUDA_CHECK(cudaStreamSynchronize(t->stream));
+}
+
 static int chosen(talker *t)
 {
     int id;
-    CUDA_CHECK(cudaMemcpyAsync(&id, t->now->ids, sizeof id,
-                               cudaMemcpyDeviceToHost, t->stream));
-    CUDA_CHECK(cudaStreamSynchronize(t->stream));
+    bring_chosen(t, &id, 1);
     return id;
 }
 
@@ -2447,20 +2773,28 @@ static int speak(talker *t, turn_state *s, int step)
     return said;
 }
 
-// Reads a question, and says its answer.
-static void take_turn(talker *t, turn_state *s, const char *question)
+// The tokens of a question behind `before` others, `left` of which are unread.
+static int *tokens_of(const talker *t, const char *question, int before,
+                      int left, size_t *asked)
 {
     const struct model *m = t->model;
-    size_t asked;
     int *tokens =
-        chat_question(&m->chat, m->tokens, t->place == 0, question, &asked);
+        chat_question(&m->chat, m->tokens, before == 0, question, asked);
     if (!tokens)
-        fail(EXIT_USAGE, "the question is no UTF-8 at byte %zu", asked);
-    size_t all = t->place + s->left + asked;
+        fail(EXIT_USAGE, "the question is no UTF-8 at byte %zu", *asked);
+    size_t all = before + left + *asked;
     if (all >= (size_t)m->context)
         fail(EXIT_USAGE, "with the template %zu tokens have been said; the "
                          "model reads %d", all, m->context);
+    return tokens;
+}
+
+// Reads a question, and says its answer.
+static void take_turn(talker *t, turn_state *s, const char *question)
+{
     int before = t->place;
+    size_t asked;
+    int *tokens = tokens_of(t, question, before, s->left, &asked);
     double begin = now();
     if (s->left > 0)
         read_all(t, s->unread, s->left);
@@ -2496,6 +2830,106 @@ static void talk(talker *t, turn_state *s)
         take_turn(t, s, line);
     }
     free(line);
+}
+
+// ---- Answer questions together ----
+struct answer {
+    int *ids, count, most; // its tokens
+    bool ended;
+};
+
+// Reads a question as a sequence of its own; returns its answer's first token.
+static int ask_one(talker *t, int sequence, const char *question)
+{
+    size_t asked;
+    int *tokens = tokens_of(t, question, 0, 0, &asked);
+    t->sequence = sequence;
+    t->place = 0;
+    int step = read_all(t, tokens, (int)asked);
+    free(tokens);
+    if (step == 0)
+        return t->model->chat.end;
+    score_next(t, step);
+    return chosen(t);
+}
+
+// Notes the tokens that were chosen; returns whether an answer goes on.
+static bool note(const talker *t, answer *answers, const int *ids, int count)
+{
+    bool goes_on = false;
+    for (int i = 0; i < count; ++i) {
+        answer *a = &answers[i];
+        a->ended |= ids[i] == t->model->chat.end;
+        if (!a->ended)
+            a->ids[a->count++] = ids[i];
+        a->ended |= a->count == a->most;
+        goes_on |= !a->ended;
+    }
+    return goes_on && !interrupted;
+}
+
+// Answers questions together. The answer to question i is drawn with seed + i.
+static void answer_together(talker *t, const turn_state *s, char **questions,
+                            int count)
+{
+    answer answers[SEQUENCES] = {};
+    int ids[SEQUENCES], lengths[SEQUENCES], read = 0, said = 0, steps = 0;
+    uint32_t seed = t->by.seed;
+    double begin = now();
+    for (int i = 0; i < count; ++i) {
+        t->by.seed = seed + i;
+        ids[i] = ask_one(t, i, questions[i]);
+        lengths[i] = t->place + 1;
+        read += t->place;
+        answers[i].most = min(s->most, t->model->context - t->place);
+        answers[i].ids = (int *)need(malloc(answers[i].most * sizeof(int)));
+    }
+    double middle = now();
+    t->by.seed = seed;
+    t->sequence = 0;
+    t->together = true;
+    t->answering.room = 0; // captured anew, with the seed
+    set_sequences(t, ids, lengths, count);
+    while (note(t, answers, ids, count)) {
+        take_step(t, count, true);
+        bring_chosen(t, ids, count);
+        ++steps;
+    }
+    t->together = false;
+    double end = now();
+    for (int i = 0; i < count; ++i) {
+        said += answers[i].count;
+        for (int j = 0; j < answers[i].count; ++j)
+            say_token(t, s, answers[i].ids[j]);
+        if (!s->numbers)
+            putchar('\n');
+        free(answers[i].ids);
+    }
+    fprintf(stderr, "talk: %d sequences: %d tokens read, %.3g s; %d said in %d "
+                    "steps, %.3g s\n",
+            count, read, middle - begin, said, steps, end - middle);
+}
+
+// Answers the lines of standard input, so many at a time.
+static void answer_lines(talker *t, const turn_state *s, int sequences)
+{
+    char *lines[SEQUENCES] = {};
+    size_t room[SEQUENCES] = {};
+    int count;
+    do {
+        for (count = 0; count < sequences; ++count) {
+            ssize_t length = getline(&lines[count], &room[count], stdin);
+            if (length <= 0)
+                break;
+            if (lines[count][length - 1] == '\n')
+                lines[count][length - 1] = '\0';
+        }
+        if (count > 0)
+            answer_together(t, s, lines, count);
+        t->by.seed += count;
+    } while (count == sequences && !interrupted);
+    for (char *line : lines)
+        free(line);
 }
 
 // ---- Say how tokens are drawn, and measure ----
@@ -2574,33 +3008,23 @@ static json_t *time_graph(talker *t, int count, LAUNCHES launches)
 // and as many that do nothing.
 static json_t *parts_json(talker *t, int count)
 {
-    const struct model *m = t->model;
-    int of_layer = count > TOKENS ? 10 : t->merged ? 5 : 9;
-    int kernels = m->layers * of_layer + (t->merged ? 3 : 4);
-    float epsilon = (float)m->epsilon;
-    result logits = {t->logits};
+    int layers = t->model->layers, launches = longer(t, count);
+    int attention = launches > TOKENS ? 2 : launches;
+    int kernels = layers * ((count > FEW ? 8 : 4) + attention) + 3;
     json_t *parts = json_pack("{s:i}", "kernels", kernels);
     json_object_set_new(parts, "products", time_graph(t, 1, [&] {
-        for (int i = 0; i < m->layers; ++i) {
-            const device_layer &l = t->layer[i];
-            result stored = {t->y};
-            multiply<NORMED, GATED>(
-                t, l.qkv, {t->x, l.attention_norm, epsilon}, stored, count);
-            multiply<HALVES, STORED>(t, l.output, {t->attended}, stored, count);
-            multiply<NORMED, GATED>(t, l.gate_up, {t->x, l.mlp_norm, epsilon},
-                                    stored, count);
-            multiply<FLOATS, STORED>(t, l.down, {t->y}, {t->x}, count);
-        }
-        multiply<NORMED, STORED>(
-            t, t->embedding, {t->x, t->output_norm, epsilon}, logits, 1);
+        for (int i = 0; i < layers; ++i)
+            run_layer(t, i, count, false);
     }));
     json_object_set_new(parts, "attention", time_graph(t, 1, [&] {
-        for (int i = 0; i < m->layers; ++i)
+        for (int i = 0; i < layers; ++i)
             attend(t, i, count);
     }));
+    json_object_set_new(parts, "logits",
+                        time_graph(t, 1, [&] { score_next(t, count); }));
     json_object_set_new(parts, "nothing", time_graph(t, 1, [&] {
         for (int i = 0; i < kernels; ++i)
-            start(t, nothing, 1, THREADS, 0);
+            start(t->stream, nothing, 1, THREADS, 0);
     }));
     return parts;
 }
@@ -2616,34 +3040,32 @@ static void read_any(talker *t, int count)
     free(tokens);
 }
 
+enum { STEPS = 16 }; // of a sample
+
 static void add_context(talker *t, json_t *contexts, int context)
 {
-    enum { AT_ONCE = 16 };
     struct rung {
         const char *name;
-        bool graphs, merged, early, drawn;
-    } rungs[] = {{"launches", false, false, false, false},
-                 {"graph", true, false, false, false},
-                 {"graph_early", true, false, true, false},
-                 {"merged", true, true, false, false},
-                 {"merged_early", true, true, true, false},
-                 {"drawn", true, true, EARLY, true}};
+        bool graphs, early, drawn;
+    } rungs[] = {{"launches", false, false, false},
+                 {"graph", true, false, false},
+                 {"graph_early", true, true, false},
+                 {"drawn", true, EARLY, true}};
     json_t *all = json_object();
     for (const rung &r : rungs) {
         if (r.early && !EARLY)
             continue;
         t->graphs = r.graphs;
-        t->merged = r.merged;
-        t->early = r.early;
+        begins_early = r.early;
         t->by = drawing_of({r.drawn ? 0.8 : 0, 0.9, 1});
         t->answering.room = t->reading.room = 0; // captured anew
         read_any(t, context);
-        json_t *us = time_work(t, AT_ONCE, [&] {
+        json_t *us = time_work(t, STEPS, [&] {
             int any = 1;
             t->place = context;
             set_step(t, &any, 1);
         }, [&] {
-            for (int i = 0; i < AT_ONCE; ++i)
+            for (int i = 0; i < STEPS; ++i)
                 take_step(t, 1, true);
         });
         t->place = context;
@@ -2652,7 +3074,29 @@ static void add_context(talker *t, json_t *contexts, int context)
             json_object_set_new(all, text("%s_parts", r.name),
                                 parts_json(t, 1));
     }
+    t->by = drawing_of({});
     json_object_set_new(contexts, text("%d", context), all);
+}
+
+// Times steps of sequences that have `context` tokens each, whatever they are.
+static void add_together(talker *t, json_t *to, int sequences, int context)
+{
+    int ids[SEQUENCES], lengths[SEQUENCES];
+    for (int i = 0; i < sequences; ++i) {
+        ids[i] = 1 + i;
+        lengths[i] = context + 1;
+    }
+    t->together = true;
+    json_t *us = time_work(t, STEPS, [&] {
+        set_sequences(t, ids, lengths, sequences);
+    }, [&] {
+        for (int i = 0; i < STEPS; ++i)
+            take_step(t, sequences, true);
+    });
+    set_sequences(t, ids, lengths, sequences);
+    json_object_set_new(us, "parts", parts_json(t, sequences));
+    t->together = false;
+    json_object_set_new(to, text("%d_behind_%d", sequences, context), us);
 }
 
 static void measure(talker *t, const char *path)
@@ -2666,6 +3110,7 @@ static void measure(talker *t, const char *path)
              gguf_path(t->model->file), t->model->context);
     json_t *contexts = json_object(), *prompts = json_object();
     json_t *by_steps = json_object(), *parts = json_object();
+    json_t *as_graphs = json_object(), *together = json_object();
     const int most[] = {128, 1000, 2000}, prompt[] = {36, 128, 500, 2000};
     for (int context : most)
         add_context(t, contexts, context);
@@ -2678,22 +3123,37 @@ static void measure(talker *t, const char *path)
         t->tiles = true;
         json_object_set_new(prompts, text("%d", count),
                             time_work(t, 1, [] {}, read));
+        t->place = 0;
+        json_object_set_new(
+            as_graphs, text("%d", count),
+            time_graph(t, 1, [&] { launch_step(t, count, false); }));
         json_object_set_new(parts, text("%d", count), parts_json(t, count));
     }
+    for (int sequences : {1, 8, 64})
+        for (int context : {128, 1000})
+            add_together(t, together, sequences, context);
     json_t *record = json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s}, s:s, s:o, s:o, s:o, s:o}",
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s}, s:s, s:o, s:o, s:o, s:o, "
+        "s:o, s:o}",
         "record", 1, "program", NAME, "source_hash", SOURCE_HASH, "flags",
         BUILD_FLAGS, "git_commit", GIT_COMMIT, "date", date_now(), "runtime",
         "gpu", "device", "name", gpu.name, "how",
         "each sample between two events: 16 tokens behind a context, without "
         "the host's waiting; a graph of one kind of a token's kernels; a "
-        "whole prompt, as the program reads it, and four tokens a step",
+        "whole prompt, as the program reads it, and four tokens a step; steps "
+        "of several sequences",
         "contexts", contexts, "prompts", prompts, "prompts_by_steps", by_steps,
-        "prompt_parts", parts);
+        "prompt_parts", parts, "prompts_as_graphs", as_graphs, "together",
+        together);
     write_json(record, path, JSON_INDENT(1) | JSON_REAL_PRECISION(7), "\n");
 }
 
 // ---- Answer ----
+static void choose_again(talker *t, const drawing &by)
+{
+    start(t->stream, choose, 1, 1024, 0, t->now, t->logits, t->embedding.rows,
+          t->model->words, 1, by, INT_MAX);
+}
 
 // Prints the logits that follow these tokens, "1 42 7", a line each; or tokens
 // that are chosen by them, one for each of `draws` places.
@@ -2714,7 +3174,7 @@ static void print_next(talker *t, const char *words, int draws)
     int id = chosen(t);
     for (int i = 0; i < draws; ++i) {
         printf("%d\n", id);
-        start(t, choose, 1, 1024, 0, t->now, t->logits, m->words, 1, t->by);
+        choose_again(t, t->by);
         id = chosen(t);
     }
     if (draws > 0)
@@ -2731,7 +3191,7 @@ static void print_next(talker *t, const char *words, int draws)
 // What lab 23 asks of the program (code/model/lab.c).
 static void *open_for_lab(const struct model *m)
 {
-    return load(m);
+    return load(m, 1);
 }
 
 static void next_for_lab(void *of, const int *tokens, int count, bool answers,
@@ -2755,8 +3215,7 @@ static void draw_for_lab(void *of, const struct sampling *s, int *tokens,
     talker *t = (talker *)of;
     set_step(t, tokens, 1); // for its place
     for (int i = 0; i < count; ++i) {
-        start(t, choose, 1, 1024, 0, t->now, t->logits, t->model->words, 1,
-              drawing_of(*s));
+        choose_again(t, drawing_of(*s));
         tokens[i] = chosen(t);
     }
 }
@@ -2768,7 +3227,7 @@ int main(int argc, char **argv)
     turn_state s = {1 << 20, false, {}, 0};
     bool chat = false, steps = false;
     const char *of = NULL, *record = NULL, *temperature = NULL, *top_p = NULL;
-    int draws = 0, seed = -1;
+    int draws = 0, seed = -1, sequences = 0;
     const option_row options[] = {
         {"chat", NULL, NULL, NULL, NULL, 0, 0, &chat, NULL},
         {"most", "N", NULL, NULL, &s.most, 1, 1 << 20, NULL, NULL},
@@ -2780,17 +3239,18 @@ int main(int argc, char **argv)
         {"top-p", "P", NULL, &top_p, NULL, 0, 0, NULL, NULL},
         {"seed", "S", NULL, NULL, &seed, 0, INT_MAX, NULL, NULL},
         {"draws", "N", NULL, NULL, &draws, 1, 1 << 20, NULL, NULL},
+        {"sequences", "N", NULL, NULL, &sequences, 1, SEQUENCES, NULL, NULL},
         {}};
     speaker = "talk";
     if (lab_asks(argc, argv))
         return lab_answer(argc, argv, &speaking);
     int first = options_read(argc, argv, options, false);
-    int modes = chat + (of != NULL) + (record != NULL);
+    int modes = chat + (of != NULL) + (record != NULL) + (sequences > 0);
     if (argc - first != (modes ? 1 : 2) || modes > 1)
         fail(EXIT_USAGE,
-             "usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | "
-             "FILE --record FILE; --most N, --numbers, --steps, --draws N, "
-             "--temperature T, --top-p P, --seed S");
+             "usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | "
+             "FILE --logits TOKENS | FILE --record FILE; --most N, --numbers, "
+             "--steps, --draws N, --temperature T, --top-p P, --seed S");
     drawing by = drawing_of(sampling_read(temperature, top_p, seed));
     if (record)
         must_be_writable(record);
@@ -2798,13 +3258,16 @@ int main(int argc, char **argv)
     action.sa_handler = interrupt; // a second Ctrl-C ends the program
     action.sa_flags = SA_RESETHAND;
     sigaction(SIGINT, &action, NULL);
-    talker *t = load(model_open(argv[first]));
+    talker *t = load(model_open(argv[first]),
+                     record ? SEQUENCES : max(sequences, 1));
     t->tiles = !steps;
     t->by = by;
     if (of)
         print_next(t, of, draws);
     else if (record)
         measure(t, record);
+    else if (sequences > 0)
+        answer_lines(t, &s, sequences);
     else if (chat)
         talk(t, &s);
     else

@@ -198,6 +198,25 @@ drawn() {
     [ "${lines[1]}" = "$(bytes "$said")$(bytes "$(next "$before $said")")" ]
 }
 
+# together PROGRAM SEQUENCES OPTION...: answers five questions, so many at a time.
+together() {
+    printf '%s\n' the "is it blue" "Why is the sky of you" a "ass of the sky" |
+        "build/$1" "$LONGER" --sequences "$2" --numbers "${@:3}" 2>"$BATS_TEST_TMPDIR/err"
+}
+
+@test "questions answered together have the answers that each has alone: the likeliest and drawn, five, three, one at a time" {
+    local by=(--temperature 8 --top-p 0.9 --seed 5 --most 12) alone
+    alone=$(together ch23_talk 1 "${by[@]}")
+    [ "$(wc -l <<<"$alone")" -ge 20 ]
+    [ "$(head -n 12 <<<"$alone")" = "$(build/ch23_talk "$LONGER" the "${by[@]}" --numbers)" ]
+    [ "$(together ch23_talk 3 "${by[@]}")" = "$alone" ]
+    [ "$(together ch23_hopper 5 "${by[@]}")" = "$alone" ]
+    [[ $(cat "$BATS_TEST_TMPDIR/err") =~ ^"talk: 5 sequences: "[0-9]+" tokens read, "[0-9.e+-]+" s; "$(wc -l <<<"$alone")" said in "[0-9]+" steps, "[0-9.e+-]+" s"$ ]]
+    # The longest question is at its context's end while the others go on, and a pair of texts is longer than a tile.
+    alone=$(together ch23_talk 1)
+    [ "$(together ch23_talk 5)" = "$alone" ]
+}
+
 @test "a talk that is longer than the model reads ends in one line" {
     run build/ch23_talk "$TINY" --chat --most 60 <<<$'the\nis'
     [ "$status" -eq 2 ]
@@ -206,7 +225,7 @@ drawn() {
 
 @test "what cannot be done is said in one line" {
     run -2 --separate-stderr build/ch23_talk "$TINY"
-    [ "$stderr" = "talk: usage: talk FILE QUESTION | FILE --chat | FILE --logits TOKENS | FILE --record FILE; --most N, --numbers, --steps, --draws N, --temperature T, --top-p P, --seed S" ]
+    [ "$stderr" = "talk: usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | FILE --logits TOKENS | FILE --record FILE; --most N, --numbers, --steps, --draws N, --temperature T, --top-p P, --seed S" ]
     if ! nvidia-smi -L >/dev/null 2>&1; then
         run -3 --separate-stderr build/ch23_talk "$TINY" --record "$BATS_TEST_TMPDIR/record"
         [ "$stderr" = "talk: no GPU here, and the simulator has no time" ]
@@ -226,6 +245,8 @@ drawn() {
     [ "$stderr" = "talk: --top-p and --seed want a --temperature: without one the likeliest token is chosen" ]
     run -2 --separate-stderr build/ch23_talk "$TINY" the --temperature 1 --seed -1
     [ "$stderr" = 'talk: --seed: "-1" is no whole number from 0 to 2147483647' ]
+    run -2 --separate-stderr build/ch23_talk "$TINY" --sequences 65 </dev/null
+    [ "$stderr" = 'talk: --sequences: "65" is no whole number from 1 to 64' ]
     run -2 --separate-stderr build/ch23_talk /no/such/model "the"
     [ "$stderr" = "talk: /no/such/model: No such file or directory" ]
     [ -z "$output" ]
