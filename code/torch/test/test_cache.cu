@@ -175,7 +175,7 @@ static void test_the_cpu_answers_as_the_reference(void **)
         assert_true(decode_on_cpu(p->q + b * outputs, codes[0].data(),
                                   codes[1].data(), scales[0].data(),
                                   scales[1].data(), heads, queries, length,
-                                  p->softmax_scale, out.data()));
+                                  HEAD_DIM, p->softmax_scale, out.data()));
         assert_memory_equal(out.data(), &d.wanted[b * outputs],
                             outputs * sizeof(float));
     }
