@@ -1,4 +1,4 @@
-// arena.c: memory that is given back at once, arrays and texts that grow.
+// arena.c: memory that is freed all at once, arrays and texts that grow.
 #include "base.h"
 
 #include <stdio.h>

@@ -40,8 +40,8 @@ char *arena_text(struct arena *arena, const char *text, size_t length);
 // Frees all that was allocated; the arena is empty and can be used again.
 void arena_free(struct arena *arena);
 
-// Returns the array, moved if it must grow to hold one more than `count` elements of `element`
-// bytes. The caller keeps *capacity, 0 for NULL. Aborts if there is no memory.
+// Returns the array with room for `count` + 1 elements of `element` bytes; it may have moved. The
+// caller keeps *capacity, which begins at 0, with the array NULL. Aborts if there is no memory.
 void *array_grow(void *array, size_t count, size_t *capacity, size_t element);
 // Returns its argument, the result of malloc or calloc. If that result is NULL, prints a line and
 // aborts.
@@ -76,8 +76,8 @@ struct callers {
     int count;
 };
 void note_callers(struct callers *callers);
-// Drops the calls up to and including the one of `function`, the short host function that nvcc
-// makes for a kernel.
+// Drops the innermost calls up to and including the call made by `function`, the short host
+// function that nvcc makes for a kernel; drops none if `function` has made no call.
 void drop_callers(struct callers *callers, const void *function);
 // File and line of the innermost call, or instruction, in the program's own source; line 0: the
 // place is not known.
@@ -180,8 +180,8 @@ void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruct
 
 // ---- Notes of what is accessed (notes.c) --------------------------------------------------------
 
-// Strong: by atomic and volatile accesses; all others are plain. Early: made before the kernel has
-// waited for the kernel that it depends on (griddepcontrol.wait); early accesses are noted as
+// Strong: by atomic and volatile accesses; all others are plain. Early: by plain accesses before
+// the kernel has waited for the kernel that it depends on (griddepcontrol.wait); these are noted as
 // plain, too.
 enum note {
     NOTE_READ,

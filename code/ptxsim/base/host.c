@@ -61,7 +61,8 @@ static int access_now(uint64_t at)
 static _Thread_local uint64_t stepped[MOST_PAGES]; // pages that are open for one instruction
 static _Thread_local int stepped_count;
 
-// Runs after the instruction: closes its pages again.
+// Handles SIGTRAP: after the instruction for which touched_shut opened pages, closes them again. A
+// trap for another reason goes to the program's own handler.
 static void step_done(int signal, siginfo_t *info, void *context)
 {
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -82,7 +83,8 @@ static void step_done(int signal, siginfo_t *info, void *context)
     registers[REG_EFL] &= ~(greg_t)SINGLE_STEP;
 }
 
-// Opens a shut page for the one instruction that accesses it, and passes the access on.
+// Passes an access to a shut page to on_touch, and opens the page for that one instruction. Returns
+// false if the page is not shut.
 static bool touched_shut(uint64_t at, bool writes, ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
@@ -93,7 +95,7 @@ static bool touched_shut(uint64_t at, bool writes, ucontext_t *context)
     on_touch(at, writes, (uint64_t)registers[REG_RIP]);
     protect(page, page + page_size(), PROT_READ | PROT_WRITE);
     if (access_now(at) == (PROT_READ | PROT_WRITE) || ++steps > MOST_STEPS)
-        return true; // once reported, the page stays open
+        return true; // the page stays open: nothing shuts it now, or there were too many steps
     if (stepped_count < MOST_PAGES)
         stepped[stepped_count++] = page;
     registers[REG_EFL] |= SINGLE_STEP;

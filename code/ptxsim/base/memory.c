@@ -38,8 +38,8 @@ bool memory_of_host(uint64_t address)
     uint64_t page = address & ~(uint64_t)(sysconf(_SC_PAGESIZE) - 1);
     unsigned char resident;
 
-    // An access less than a gap past an allocation is an error of a kernel that has run past its
-    // end.
+    // An address within a gap of an allocation comes from a kernel that has run past an end of the
+    // allocation.
     if (memory_find(address, 1, &below) ||
         (below && address - below->base < mapped_size(below->size) + GAP) ||
         (above && above->base - address <= GAP))
@@ -143,7 +143,7 @@ static void *map(size_t bytes, enum memory_kind kind)
     return base;
 }
 
-// A file in memory that has only POISON; -1 if it cannot be made.
+// A file in memory, filled with POISON; -1 if it cannot be made.
 static int poison_file(void)
 {
     static int file = -2;

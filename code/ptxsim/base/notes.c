@@ -93,8 +93,8 @@ static bool same_kinds(const struct allocation *a, uint64_t at, unsigned *kinds)
     return true;
 }
 
-// Takes the bytes [from, to) of an allocation. Only bytes that were set are cleared, so that pages
-// without notes cost nothing.
+// Takes the bytes [from, to) of an allocation. Clears only the maps of those kinds of access that
+// occur there, so that pages without notes cost nothing.
 static void take_bytes(struct taking *t, const struct allocation *a, uint64_t from, uint64_t to)
 {
     unsigned seen = 0;
