@@ -103,7 +103,7 @@ static bool go_together(const uint32_t address[WARP], int bytes, uint32_t mask, 
            elements_wavefronts(address, bytes, mask) == 1;
 }
 
-// Splits the lanes of a warp that take part into parts of `lanes`.
+// Those lanes of `mask` that are in part number `part` of the warp; each part has `lanes` lanes.
 static uint32_t part_of(uint32_t mask, int part, int lanes)
 {
     return lanes == WARP ? mask : mask & ((1u << lanes) - 1) << part * lanes;

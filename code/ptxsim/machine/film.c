@@ -19,9 +19,8 @@
 //  13 value     instruction, which of its registers, bytes (0: a predicate), mask, then the bits of
 //               each active lane's value
 //
-// A pattern is [bytes, mask, then for each active lane its address minus the lowest active
-// address]: an access's addresses are its base plus its pattern. Most accesses repeat an earlier
-// pattern.
+// A pattern is [bytes, mask, then for each active lane its address minus that of the lowest active
+// lane, which is the access's base]. Most accesses repeat an earlier pattern.
 #include "film.h"
 
 #include <stdio.h>

@@ -28,7 +28,7 @@ struct group { // lanes of a warp that are at the same block
     uint32_t mask;
     uint32_t block;
     uint32_t frame; // byte offset of its frame in the register file
-    bool arrived;   // the group waits at a CTA barrier for other lanes
+    bool arrived;   // the group waits at `barrier` for other lanes
     uint8_t barrier;
 };
 
@@ -129,7 +129,7 @@ struct cta {
     struct bulk *bulk; // bulk copies and stores under way
     size_t bulk_count, bulk_capacity;
     uint64_t progress; // arrivals at mbarriers, and phases seen complete
-    uint64_t idle;     // rounds in which every warp only waited
+    uint64_t idle;     // rounds in a row in which every warp only waited
     bool faulted;
     bool watched; // accesses to shared memory are checked or traced
     bool singly;  // operations run one by one: traced, or some of them spoiled
@@ -186,7 +186,7 @@ struct child_entry {
 enum { LAST_PAGES = 8 };
 struct worker { // the state of one host thread
     struct run *run;
-    _Atomic uint64_t effects; // what its warps have done that other warps can see
+    _Atomic uint64_t effects; // how often its warps have done what other warps can see
     uint64_t stuck_at;        // all its CTAs are stuck as long as the run's effects have this sum
     uint64_t instructions;    // run, and not yet added to the launch's
     unsigned rounds;          // turns that the warps of its CTAs have had
@@ -219,8 +219,8 @@ static inline void note_effect(struct warp *w)
 
 // ---- Traces (trace.c) ---------------------------------------------------------------------------
 
-// trace_start: the trace of a CTA that begins; NULL: nobody asked for it. trace_film: the trace's
-// film (film.h), or NULL.
+// trace_start: the trace of a CTA that begins; NULL: the CTA is not traced (trace.c). trace_film:
+// the trace's film (film.h); NULL: there is none, or no trace.
 struct trace *trace_start(const struct cta *cta);
 struct film *trace_film(const struct trace *trace);
 void trace_block(struct trace *trace, const struct warp *w, const struct basic_block *block,
@@ -242,15 +242,15 @@ void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, cons
 // "file:line" for the user.
 struct fault_place insn_place(const struct program *program, uint32_t insn);
 const char *insn_line(const struct program *program, uint32_t insn, char *text, size_t size);
-// A line's callers as a list of JSON, ["FILE:LINE", ...].
+// Writes a line's callers as a JSON array, ["FILE:LINE", ...].
 void write_callers(FILE *file, const char *callers);
 // The variable that contains a shared address, as " (tile + 128)"; "" if there is none.
 const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size);
 // The name of a variable as it is in the source: "t" of "_ZZ9attentionE1t".
 void variable_name(const struct variable *variable, char *name, size_t size);
 
-// A fault of a lane. Its text is "kernel, line, block, thread: " and the formatted message; op may
-// be NULL.
+// A fault of a lane. Its text is "kernel, line, block, thread: " and the formatted message; without
+// the line if op is NULL; of an assertion, only the message.
 struct fault fault_of(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                       const char *format, va_list arguments);
 // Makes this the CTA's fault, unless it has one already.

@@ -172,8 +172,8 @@ struct program {
     bool asks_reserved;     // reads the address of the shared memory that is kept for the system
     size_t dynamic_offset;  // where dynamic shared memory begins, after padding for its alignment
     bool tells_mbarriers;   // has copies that complete on an mbarrier
-    bool narrow;            // somewhere orders accesses to global memory only within a CTA
-    // log2 of the bytes of the smallest access to memory, at most 4 (races/).
+    bool narrow;            // an instruction orders accesses to global memory only within a CTA
+    // log2 of a cell's bytes (races/): those of the smallest access to memory, but at most 4 bytes.
     uint8_t cell_shift;
     // local_bytes: each function's frame once, and the stack that the launch gives (recursion,
     // alloca). frames_local_bytes: the frames alone.
