@@ -24,7 +24,8 @@ enum operand_kind {
     OPERAND_REGISTER,  // reg
     OPERAND_IMMEDIATE, // value; is_float: the bits of an f64, to be narrowed by decode/
     OPERAND_NAME,      // a variable, function, label or special register, + value
-    // [reg + value] or [name + value], reg < 0: without a register; `count` coordinates.
+    // [reg + value], [name + value] or [value]: reg is -1 if there is no register, name NULL if
+    // there is no name. `count` coordinates follow.
     OPERAND_ADDRESS,
     OPERAND_VECTOR, // {…} or (…): `count` operands, from `elements` on
     OPERAND_SINK,   // _

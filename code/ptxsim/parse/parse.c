@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Most bytes of a variable with initial values: these are kept in memory until it is allocated.
+// Most bytes of a variable with initial values, which the parser keeps in memory.
 static const size_t MOST_INITIALISED = (size_t)256 << 20;
 
 // ---- Tokens -------------------------------------------------------------------------------------
@@ -33,7 +33,8 @@ struct scope_register {
     int vector;       // how many registers, in a row, the name stands for; 0: one
 };
 
-// A parameter that the body of a .func has in a register: its .param variable.
+// A parameter, or returned value, that the body of a .func has in a register, and the .param
+// variable that passes it.
 struct register_parameter {
     const char *param;
     int reg;
@@ -412,8 +413,7 @@ static bool parse_vector(struct parser *p, struct operand *o)
     return false;
 }
 
-// Parses a register or another name, with the offset that may follow. WARP_SZ is the name of a
-// number.
+// Parses a vector, a register or another name. WARP_SZ is the name of a number.
 static void parse_name(struct parser *p, struct operand *o)
 {
     if (parse_vector(p, o))
@@ -525,8 +525,8 @@ static void add_instruction(struct parser *p, const struct insn *insn, const str
     f->insns[f->insn_count++] = added;
 }
 
-// Adds an instruction that loads a .param variable into a register, or stores an operand to one,
-// under the guard of `like`.
+// Adds an instruction that loads a .param variable into a register, or stores an operand in the
+// variable, under the guard of `like`.
 static void add_param_access(struct parser *p, const struct insn *like, const char *param,
                              const struct operand *o, size_t bytes, bool store)
 {
@@ -544,8 +544,8 @@ static void add_param_access(struct parser *p, const struct insn *like, const ch
 
 static const char *add_param(struct parser *p, const char *name, size_t bytes, bool own);
 
-// Bytes of a call's argument. It may be a number, so they are taken from the called function's
-// declaration.
+// Bytes of a call's argument: those of its register; of a number, those of the parameter in the
+// called function's declaration.
 static size_t argument_bytes(struct parser *p, const struct operand *o, const char *callee,
                              int index)
 {
@@ -561,8 +561,8 @@ static size_t argument_bytes(struct parser *p, const struct operand *o, const ch
     fail(p, "a number as argument of a function that stands nowhere before");
 }
 
-// For a call whose arguments and results are registers and numbers: adds for each a .param
-// variable, which is stored before the call or loaded after it.
+// Adds a call. For each argument or result that is a register or a number, adds a .param variable,
+// too, which is stored before the call or loaded after it.
 static void add_call(struct parser *p, const struct insn *call, struct operand *list)
 {
     int callee = call->count && list[0].kind == OPERAND_VECTOR;
@@ -715,7 +715,7 @@ static struct variable *parse_variable(struct parser *p, enum space space)
     size_t element = 0;
     bool vector2 = false, vector4 = false, pointer = false;
     for (;;) {
-        if (accept(p, ".align")) { // the alignment of what the parameter points to (.ptr)
+        if (accept(p, ".align")) { // after .ptr: the alignment of what the parameter points to
             size_t align = size(p);
             if (!pointer)
                 v->align = align;
@@ -979,7 +979,8 @@ static const char *location_file(const struct parser *p, int location)
     return (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
 }
 
-// Where the function of a line is called, where the caller of that is called, and so on outwards.
+// Where the function of a line is called, where its caller is called, and so on outwards: the MOST
+// innermost calls that are not in the toolkit's headers; "": there are none.
 static const char *callers_of(struct parser *p, int location)
 {
     enum { MOST = 3 };
@@ -1007,7 +1008,7 @@ static const char *callers_of(struct parser *p, int location)
 }
 
 // Of a source line and the lines at which its function is inlined, the innermost that is not in a
-// header of the toolkit.
+// header of the toolkit; if all are in such headers, the outermost.
 static struct source_line user_line(struct parser *p, int location)
 {
     struct source_line found = {"", 0, "", false};
