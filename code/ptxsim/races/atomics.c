@@ -46,8 +46,8 @@ static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
 }
 
 // Adds what other threads of the CTA did before fences of their own, as far as it is ordered before the lane: it is
-// enough that each thread executes a fence before a barrier, and one thread sets a flag after the barrier. Adds nothing
-// if the lane has learnt nothing since its own fence.
+// enough that each thread executes a fence before a barrier, and one thread sets a flag after the
+// barrier. If the lane has learnt nothing since its own fence, there is nothing to add.
 static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scope scope,
                                  struct clock *clock)
 {
@@ -60,8 +60,9 @@ static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scop
     }
 }
 
-// The clock that a strong write shows to those who see it. If the write releases, the clock has all that the lane has
-// done and knows; otherwise only what the lane knew at its last fence. NULL: nothing.
+// The clock that a strong write shows to those who see it. If the write releases, the clock has all
+// that the lane has done and knows; otherwise what the lane had done and knew at its last fence,
+// and what add_fenced_by_others adds. NULL: nothing.
 static struct clock *shown_by(struct warp *w, int lane, enum fence_scope scope, bool releases)
 {
     // In programs without narrow scopes, every fence is noted with the scope of the GPU.
@@ -155,7 +156,8 @@ bool race_told_fenced(struct worker *worker, const struct party *p)
 // this CTA's last barrier, and those that this CTA itself knows to be complete.
 static void tell_completed(struct warp *w, int lane, uint64_t at)
 {
-    // More places than this are taken for the elements of a volatile array, not for flags.
+    // If there are more places, they are taken for elements of a volatile array, not for flags, and
+    // no further one is made.
     enum { ENOUGH = 1 << 16 };
     struct races *s = w->cta->races;
     struct worker *worker = w->cta->worker;

@@ -153,9 +153,9 @@ reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_
             cells_read(plane, line, cells, c->now_all, lanes, run);
         return;
     }
-    // Writes to the cells what the old reading has of cells that are not in the new one. A reading no later than the
-    // base need not be kept, since every later access by a thread is ordered after it; but a later bulk copy is so only
-    // after a proxy fence.
+    // Writes to the cells what the old reading has of cells that are not in the new one. A reading
+    // no later than the base need not be kept, since every later access by a thread is ordered
+    // after it; but a later bulk copy is ordered after it only if a proxy fence lies between them.
     if (r->cells & ~cells && (r->stamp > c->base_all || s->bulk))
         cells_read(plane, line, r->cells & ~cells, r->stamp, r->lanes, r->run);
     r->stamp = c->now_all;

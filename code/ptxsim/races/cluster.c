@@ -335,8 +335,9 @@ struct leaving {
     struct party last;
 };
 
-// Reports an access to the shared memory of a CTA that may have ended by then, since none of its threads has learnt
-// of the access. As a reading_fn it always returns false, so that all readings are looked at.
+// Reports a party's access to the shared memory of a CTA if none of the CTA's threads has learnt of
+// it: the CTA may have ended before. Leaves out a party that is the one reported last. As a
+// reading_fn it always returns false, so that all readings are looked at.
 static bool is_left(void *data, const struct party *p, uint32_t cell)
 {
     struct leaving *l = data;

@@ -99,8 +99,9 @@ static bool note_read(const struct warp *w, int lane, struct page *page, uint32_
     return false;
 }
 
-// A stretch of n cells from `cell` on, of an access that reads `size` cells from `start` on. If the cells have one
-// reader, the stretch has a `run`, so that it continues those of neighbouring lanes that each read cells of their own.
+// A stretch of n cells from `cell` on, of an access that reads `size` cells from `start` on. If one
+// lane reads them, and `size` is a power of two up to LINE, the stretch has a `run`: so it can be
+// joined to the stretches of neighbouring lanes, each of which reads cells of its own.
 static struct stretch stretch_of(const struct party *me, uint32_t lanes, uint32_t cell, uint32_t n,
                                  uint64_t start, uint32_t size)
 {

@@ -253,8 +253,8 @@ void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
 // A new snapshot with the contents of `shown`, whose references in shown.of it takes over.
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
 // For a lane that releases again at an address that has only the lane's own snapshot `own`: whether `shown` has all
-// that the lane released with `own`. If so, shown.of becomes own.of, and the new snapshot is to replace `own`.
-// Otherwise a lane that takes and returns a lock again and again would leave a chain of snapshots.
+// that the lane released with `own`. If so, shown.of becomes own.of, and the new snapshot is to replace `own`: were it
+// added instead, a lane that takes and returns a lock again and again would leave a chain of snapshots.
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
 // Frees all snapshots of a launch, even those that are still referred to.
 void snapshots_forget(struct snapshots *g);

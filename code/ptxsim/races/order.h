@@ -282,8 +282,8 @@ RULE bool in_step(const struct warp *w, const struct op *op, int lane, uint32_t 
            insn_of(w, insn)->is_volatile && !polls(w, op->insn) && !polls(w, insn);
 }
 
-// Whether an instruction loads or stores a matrix. All lanes of a warp execute it together, so a lane at such an
-// instruction has completed the one before.
+// Whether an instruction loads or stores a matrix. All lanes of a warp execute it together: when a
+// lane is at such an instruction, every lane has completed the warp's earlier ones.
 RULE bool is_matrix(const struct warp *w, uint32_t insn)
 {
     enum family family = insn_of(w, insn)->family;
@@ -295,8 +295,9 @@ RULE bool both_matrices(const struct warp *w, const struct op *op, uint32_t warp
     return warp == (uint32_t)w->index && is_matrix(w, op->insn) && is_matrix(w, insn);
 }
 
-// Whether a plain load is the one before a loop around atom.cas, as in CUDA's own examples. It is no race, since the
-// swap fails if the loaded value was old.
+// Whether a load is taken for the one before a loop around atom.cas, as in CUDA's own examples: the
+// instruction `cas` is a compare-and-swap of elements of the load's size. The two are no race,
+// since the swap fails if the loaded value was old.
 RULE bool is_load_of_cas(const struct warp *w, uint32_t load, uint32_t cas)
 {
     const struct insn_info *insns = w->cta->program->insns;
@@ -380,8 +381,8 @@ RULE bool reader_races(const struct warp *w, const struct op *op, int lane, cons
     return !strong || mine_in_step(w, op, lane, p);
 }
 
-// Whether a lane's read (me) may replace an earlier one (before) at a cell: it may if every access that is ordered with
-// it, or is as strong as it, is so with the earlier one, too.
+// Whether a lane's read (me) may replace an earlier one (before) at a cell: it may if every later
+// write that is a race with the earlier read is a race with this one, too.
 RULE bool takes_place(const struct warp *w, int lane, const struct party *me,
                       const struct party *before)
 {

@@ -204,7 +204,8 @@ struct latest {
 enum { RUN_SHIFT = 3 };
 struct reading {
     uint32_t stamp, cells, lanes, run;
-    uint32_t older;  // no settled read of the line by the warp is later, nor is `strong`
+    // An upper bound of the stamps of the warp's settled reads of the line, and of `strong`.
+    uint32_t older;
     uint32_t strong; // the time of the warp's last strong read of the line
 };
 

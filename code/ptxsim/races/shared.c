@@ -15,8 +15,9 @@ bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t lin
     return latest_ordered(c, l);
 }
 
-// Whether, by what all lanes of the warp know, every earlier conflicting access to some cells of a line is ordered
-// before theirs. The cells are looked at only if the line's latest accesses do not settle the question.
+// Whether, by what all lanes of the warp know, every earlier conflicting access to some cells of a
+// line is ordered before an access that any of them makes now. The cells are looked at only if the
+// line's latest accesses do not settle the question.
 static bool line_ordered(const struct warp *w, uint32_t line, uint32_t cells, bool write)
 {
     struct races *s = w->cta->races;

@@ -1,5 +1,5 @@
-// storage.c: the storage of the race checker for one CTA: made once for each host thread, and reset
-// for each CTA that this thread runs.
+// storage.c: the storage of the race checker for one CTA: made with a struct cta, and reset for
+// each CTA that runs in that struct.
 #include "internal.h"
 
 static uint32_t *plane(uint32_t cells)

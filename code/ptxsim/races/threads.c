@@ -222,7 +222,7 @@ void race_barrier_all(struct cta *cta)
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;
         for (int lane = 0; !(c->alone && !world) && lane < WARP; ++lane) {
-            clock_drop(&c->known[lane]); // after the barrier, base has all that it shows
+            clock_drop(&c->known[lane]); // after the barrier, base has all that this clock shows
             world_drop(&c->world[lane]);
             c->world[lane] = world_share(world);
         }
