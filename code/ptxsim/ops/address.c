@@ -64,9 +64,9 @@ void fault_shared_of(struct warp *w, const struct op *op, int lane, struct cta *
         fault_at(w, op, lane, FAULT_MISALIGNED,
                  "%s %u bytes at shared address %u%s, which is no multiple of %u", verb, bytes, at,
                  of, bytes);
-    // Such reads by libraries are not reported: CUB's merges load an element past the end of a
-    // tile, which is still inside shared memory, and do not use it. CUTLASS's fragments have rows
-    // past the end of a matrix, and rows of tiles after the last one.
+    // A library's reads of unwritten bytes are not reported: CUB's merges load an element past the
+    // end of a tile, which is still inside shared memory, and do not use it. CUTLASS's fragments
+    // have rows past the end of a matrix, and rows of tiles after the last one.
     else if (!library_may(w, op)) {
         if (w->cta->film)
             film_party(w->cta->film, (uint32_t)(w->index * WARP + lane), at, bytes, false, false);

@@ -6,15 +6,15 @@
 
 #include "ops.h"
 
-// Binds a lane's copies that are not bound to an mbarrier yet to phase `phase` of this mbarrier.
+// Binds a lane's copies that are not bound to an mbarrier yet to phase `phase` of an mbarrier of
+// the CTA; meeting: the mbarrier's index in cta->meetings.
 void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase);
 // The phases of an mbarrier before phase `phases` are complete: writes the bytes of the copies that
 // are bound to them.
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
 // copies_open: how many copies a warp has under way. copies_spoil: spoils the copies from number
 // `first` on (struct ablation). copies_note: records that the copies from number `first` on are
-// execution `execution` of the ablation's log, which receives how long they were under way when
-// they arrive.
+// execution `execution` of the ablation's log; when they arrive, its under_way is set.
 size_t copies_open(const struct warp *w);
 void copies_spoil(struct warp *w, size_t first);
 void copies_note(struct warp *w, size_t first, size_t execution);
@@ -41,7 +41,8 @@ void bulk_spoil(struct warp *w, const size_t open[CLUSTER_MOST]);
 size_t wgmma_open(const struct warp *w);
 void wgmma_spoil(struct warp *w, size_t first);
 void wgmma_start(struct cta *cta);
-// Called when the CTA has ended: a fault if the warps of a warpgroup issued different products.
+// Called when the CTA has ended: a fault if the warps of a warpgroup have not executed equally many
+// wgmma and setmaxnreg, or if the CTA's warps end up with too many registers.
 void wgmma_finish(struct cta *cta);
 void wgmma_destroy(struct cta *cta);
 

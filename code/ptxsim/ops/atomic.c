@@ -20,8 +20,8 @@ static uint32_t half_atomic(uint32_t old, uint32_t b, enum atomic_number kind, e
     return result;
 }
 
-// The value that an operation stores. Sums of floats flush subnormals in global memory, and keep
-// them in shared memory.
+// The value that an operation stores. Sums of f32 flush subnormals in global memory, and keep them
+// in shared memory.
 static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uint64_t c,
                               bool shared)
 {

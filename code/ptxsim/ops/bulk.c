@@ -41,7 +41,8 @@ struct bulk { // a load or a store under way
     uint32_t group; // the store's group among the stores of its thread
     uint32_t at, bytes;
     uint64_t to;
-    // A copy made at the issue, since the kernel may overwrite the map; rank 0: no tensor, but bytes.
+    // A copy of the tensor's map, made at the issue, since the kernel may overwrite the map; rank
+    // 0: the store is of bytes, not of a tensor.
     struct tensor_map map;
     int32_t from[TENSOR_RANK];
 };
@@ -364,8 +365,8 @@ static void keep(struct cta *cta, const struct bulk *bulk)
     cta->bulk[cta->bulk_count++] = *bulk;
 }
 
-// Copies bytes from the CTA's own shared memory to a CTA of its cluster. They are read when they
-// arrive, the latest time that a GPU may choose; their race checks are made now as well.
+// Prepares a copy from the CTA's own shared memory to a CTA of its cluster. Its bytes are read when
+// they arrive, the latest time that a GPU may choose; the reads are checked now as well.
 static bool load_shared(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
                         int lane, struct cta *home, uint32_t to, struct bulk *bulk, uint32_t *bytes)
 {
@@ -457,7 +458,8 @@ static void load(struct warp *w, char *r, const struct op *op, const struct bulk
 
 // ---- Stores -------------------------------------------------------------------------------------
 
-// Reads the bytes of a store from shared memory, and checks the access; to: receives them, or NULL.
+// Reads bytes of a store, or of a copy to another CTA, from shared memory, and checks the access.
+// to: receives the bytes, unless NULL.
 static bool read_shared(const struct bulk *b, uint32_t at, uint32_t bytes, uint8_t *to)
 {
     struct warp *w = b->warp;
@@ -511,7 +513,7 @@ static struct op reduction_of(const struct op *op, const struct tensor_map *map)
     return one;
 }
 
-// Whether the instruction's reduction works on elements of the tensor's type.
+// Whether the instruction's reduction works on elements of the tensor's type; if not, a fault.
 static bool reduces(struct warp *w, const struct op *op, int lane, const struct tensor_map *map)
 {
     struct op one = reduction_of(op, map);
@@ -579,7 +581,8 @@ static void reduce_shared(struct warp *w, char *r, const struct op *op,
     free(bulk.pieces);
 }
 
-// Stores the box. moves: writes the bytes; otherwise only checks the reads.
+// Reads what a store stores, a box or bytes, with all checks; moves: writes it to global memory,
+// too.
 static void store(const struct bulk *b, bool moves)
 {
     const struct bulk_operands *o = b->op->operands;
@@ -717,8 +720,8 @@ void bulk_spoil(struct warp *w, const size_t open[CLUSTER_MOST])
     }
 }
 
-// From now on a lane's st.async counts as a load on the mbarrier: nothing shows yet that its bytes
-// have arrived.
+// Treats a lane's st.async, whose store has been made, like a bulk load: its bytes are under way
+// until a thread sees that the mbarrier's phase is complete.
 static void keep_stored(struct warp *w, const struct op *op, int lane, struct cta *home,
                         uint32_t at, struct bulk *bulk)
 {
@@ -736,8 +739,9 @@ static void keep_stored(struct warp *w, const struct op *op, int lane, struct ct
     keep(home, bulk);
 }
 
-// st.async and red.async: the store is made at once; a reader that does not wait for the mbarrier
-// has a race.
+// The second part of st.async and red.async, after the operation that makes the store or reduction:
+// tells the mbarrier. A thread that reads what st.async stored without waiting for the mbarrier has
+// a race.
 void told_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct told_operands *o = op->operands;

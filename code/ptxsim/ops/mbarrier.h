@@ -31,7 +31,7 @@ struct meeting { // what is known of an mbarrier beyond its object
     // For race checks, the sources of writes that complete on the mbarrier; 0: none yet. loads: of
     // bulk loads and st.async. copies: of cp.async, one for each parity of the phase, since a copy
     // of the current phase may arrive before those of the previous phase.
-    uint32_t loads, copies[2]; // copies: by the phase's parity
+    uint32_t loads, copies[2];
     // What the threads know that have arrived: in this phase, and in all earlier phases.
     struct clock *pending, *complete;
 };
@@ -39,12 +39,14 @@ struct meeting { // what is known of an mbarrier beyond its object
 // The meeting of the mbarrier at a shared address. The pointer is valid until the next call.
 struct meeting *meeting_at(struct cta *cta, uint32_t at);
 
-// The CTA whose shared memory holds a lane's mbarrier; *at: its address there. NULL after a fault.
+// The CTA whose shared memory holds a lane's mbarrier; *at: the mbarrier's address there. NULL
+// after a fault. starts: the operation initialises the mbarrier, whose bytes may be unwritten.
 struct cta *mbarrier_home(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
                           uint32_t *at);
 
-// Adds `more` to the bytes that the phase still lacks. Returns false after a fault: they would be
-// more than 2^20 - 1 (PTX ISA, "Tracking asynchronous operations by the mbarrier object").
+// Adds `more` to the bytes that the phase still lacks. Returns false after a fault: the sum, or its
+// negative, would be more than 2^20 - 1 (PTX ISA, "Tracking asynchronous operations by the mbarrier
+// object").
 bool mbarrier_expect(struct warp *w, const struct op *op, int lane, uint32_t at,
                      struct mbarrier_state *s, int64_t more);
 

@@ -88,9 +88,10 @@ struct tiles { // ldmatrix, stmatrix: 8x8 tiles of 16-bit elements
     bool store, transposed;
 };
 
-// operands: of wmma_move a struct matrix_memory; of tiles_move a struct tiles.
+// operands: of wmma_move a struct matrix_memory; of tiles_move a struct tiles; of OP_mma
+// (operations.def) a struct mma.
 op_fn wmma_move, tiles_move;
-op_fn movmatrix_op; // and OP_mma; operands: a struct mma
+op_fn movmatrix_op;
 
 // ---- Conversions --------------------------------------------------------------------------------
 
@@ -139,8 +140,8 @@ op_fn guarded_op; // runs `inner` for the lanes whose guard holds
 // the first lane's. If not, a fault.
 bool whole_warp(struct warp *w, const struct op *op, uint32_t mask);
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
-// For race checks of a shuffle: reports a lane that is missing in its own mask, and the first lane
-// that takes a value from a lane that has ended, or is missing in its mask. named: each lane's
+// For race checks of a shuffle: reports the first lane that its own mask leaves out, and the first
+// that takes a value from a lane that has ended, or that its mask leaves out. named: each lane's
 // mask; NULL: all lanes.
 void report_sources(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP],
                     const uint32_t *named);
@@ -222,7 +223,7 @@ op_fn alloca_op, stacksave_op, stackrestore_op;
 // are.
 void plain_masked(struct warp *w, char *r, const struct op *op, op_fn *run, uint32_t mask);
 
-// Threads in the warps of a CTA that have not ended; every warp counts whole.
+// Threads of those warps of a CTA that have not ended: 32 a warp, even if some lanes have ended.
 uint32_t living_threads(const struct cta *cta);
 // For race checks of lanes that run past a barrier at which others of their warp wait.
 // barrier_note_passing marks such lanes in a group that is about to run; barrier_report_passed
@@ -284,7 +285,7 @@ op_fn copy_group_op; // imm: how many groups a wait may leave, -1: commit; `open
 op_fn mbarrier_op;   // operands: a struct mbarrier_operands; `mbarrier`
 op_fn mbarrier_pending_op;
 op_fn fence_op, proxy_fence_op, nanosleep_op;
-// Bits of imm of the fence: for which memory it is.
+// Bits of imm of proxy_fence_op: the memory that the fence is for.
 enum { PROXY_FENCE_SHARED = 1, PROXY_FENCE_GLOBAL = 2 };
 
 struct copy_operands {
@@ -376,7 +377,7 @@ op_fn setmaxnreg_op; // imm: the count of registers; `takes`
 
 void sync_start(struct cta *cta);   // called before a CTA begins
 void sync_finish(struct cta *cta);  // called after its last warp has ended; may fault
-void sync_destroy(struct cta *cta); // frees the storage that the CTA keeps for them
+void sync_destroy(struct cta *cta); // frees the storage of copies, mbarriers and products
 // Writes the text "mbarrier at ADDRESS (name + offset), phase ...": which arrivals and bytes the
 // mbarrier at a shared address waits for.
 void mbarrier_describe(const struct cta *cta, uint32_t at, char *text, size_t size);

@@ -69,7 +69,8 @@ SCALAR uint32_t top_bit(uint64_t x) // position of the highest set bit; ~0: no b
     return x ? 63 - (uint32_t)__builtin_clzll(x) : ~0u;
 }
 
-// bfe: `length` bits from `position` on; bits beyond the width are copies of the sign.
+// bfe: `length` bits from `position` on, sign-extended if is_signed; bits past the register's width
+// are 0 or, if is_signed, copies of the sign.
 SCALAR uint64_t extract(uint64_t a, uint32_t position, uint32_t length, int width, bool is_signed)
 {
     position &= 0xff;
@@ -88,8 +89,8 @@ SCALAR uint64_t extract(uint64_t a, uint32_t position, uint32_t length, int widt
 
 SCALAR uint64_t insert(uint64_t from, uint64_t into, uint32_t position, uint32_t length, int width)
 {
-    // For 32 bits this is a machine instruction; for 64 bits ptxas makes a routine, which takes all
-    // bits.
+    // For 32 bits this is a machine instruction, which uses only the low 8 bits of position and
+    // length; for 64 bits ptxas makes a routine, which uses all of their bits.
     if (width == 32) {
         position &= 0xff;
         length &= 0xff;

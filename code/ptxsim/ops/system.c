@@ -118,7 +118,8 @@ static int digits(const char *format, size_t *at)
     return number;
 }
 
-// Prints one conversion specification, which begins at the '%' and has *length characters.
+// Prints one conversion specification, which begins at the '%'; *length gets its length in
+// characters. False after a fault.
 static bool print_one(struct warp *w, const struct op *op, int lane, const char *format,
                       size_t *length, uint64_t *arguments, int *converted)
 {

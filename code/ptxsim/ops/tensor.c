@@ -51,9 +51,10 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
     return (uint8_t *)(uintptr_t)at;
 }
 
-// Like locate_checked, for the usual access: to shared memory that has been written, within one
-// line of cells, and ordered (race_in_line). NULL for any other. A store is by `lanes`:
-// neighbouring lanes store equal parts of the bytes, of a power of two each.
+// Like locate_checked, but only for the usual access to shared memory: within one line of cells,
+// and ordered (race_in_line); a load's bytes must have been written. NULL for any other access.
+// lanes: of a store, the lanes that make it: neighbours, each with an equal part of `bytes`, a
+// power of two. A load counts as one by all lanes.
 static inline uint8_t *locate_quick(struct warp *w, const struct op *op, uint32_t lanes,
                                     uint64_t at, uint32_t bytes, bool store)
 {
@@ -93,8 +94,8 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     }
     count->shared_bytes += moved;
     uint32_t offset[WARP];
-    // A window begins at a multiple of the banks, so the low half of a generic address does as
-    // well.
+    // A window begins at a multiple of 2^32, so the low half of a generic address is the shared
+    // address.
     for (int i = 0; i < WARP; ++i)
         offset[i] = (uint32_t)at[i];
     if (w->cta->trace)

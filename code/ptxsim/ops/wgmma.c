@@ -51,7 +51,8 @@ struct products { // a warp's wgmma operations
         bool add, taken; // taken: operands have been read, at the wait of another warp
         bool spoiled;    // struct ablation asks for the sign of D to be inverted
         uint32_t a[4][WARP];
-        // Operands that were read at the issue: 16 rows of A, then B; or NULL.
+        // Operands that were read at the issue, or at another warp's wait: 16 rows of A, then B;
+        // or NULL.
         uint8_t (*early)[ROW_BYTES];
     } * list;
 };
@@ -105,8 +106,8 @@ void wgmma_destroy(struct cta *cta)
     }
 }
 
-// Reports a fault if a warp of the warpgroup of warp `i` has not issued the same products as the
-// others.
+// Reports a fault if a warp of the warpgroup of warp `i` is missing, or has executed fewer wgmma or
+// fewer setmaxnreg than warp `i`.
 static void compare_warps(struct cta *cta, int i)
 {
     static const struct products none;
@@ -135,8 +136,8 @@ static void compare_warps(struct cta *cta, int i)
     }
 }
 
-// Registers of a thread at the launch of a CTA: as in the machine code, at most .maxnreg; 0:
-// unknown.
+// Registers of a thread at the launch of a CTA: those of the machine code or, if these are not
+// known, .maxnreg; rounded up to a multiple of 8. 0: unknown.
 static uint32_t registers_at_launch(const struct cta *cta)
 {
     enum { UNIT = 8 };
@@ -221,7 +222,7 @@ static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k
     return swizzled(l, at);
 }
 
-// OTHERS_WAIT: at another warp's wait for a product of this one.
+// When an operand is read. OTHERS_WAIT: when another warp of the warpgroup waits for the product.
 enum stage { ISSUE, OTHERS_WAIT, WAIT };
 
 // Checks 16 bytes of an operand and, unless `to` is NULL, copies them there. *proxy: whether fences
@@ -407,8 +408,8 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
 }
 
-// The wait of warp `by` shows that this product of `w` has read its operands; the B of both is the
-// same.
+// Reads the operands of a product of `w` when warp `by` waits for the same product: they have been
+// read by then. As a read by `by`, only A is noted: its own product has the same B.
 static void take_for(struct warp *by, struct warp *w, struct pending *p)
 {
     bool early = p->early;

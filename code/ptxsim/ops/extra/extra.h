@@ -29,7 +29,7 @@ struct sparse_mma { // mma.sp, whose A stores half of its columns
     struct mma product;
     uint32_t metadata;  // the register that tells which columns of A are stored
     int metadata_lanes; // how many of each four lanes hold metadata
-    int selector;       // the first of those lanes
+    int selector;       // the first of those lanes, divided by metadata_lanes
     bool ordered;       // the columns within a block are in ascending order
 };
 op_fn mma_sparse_op; // operands: a struct sparse_mma

@@ -308,8 +308,8 @@ void gather_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 // ---- suld, sust ---------------------------------------------------------------------------------
 
-// The address that a lane accesses in a surface; NULL: outside of the surface, and the access has
-// no effect.
+// The address that a lane accesses in a surface; NULL: a fault, if *faulted; otherwise the lane is
+// outside of the surface, and the access has no effect.
 static uint8_t *surface_at(struct warp *w, char *r, const struct op *op, int lane,
                            const struct texture *t, bool *faulted)
 {

@@ -36,7 +36,8 @@ struct video {
     // a's.
     uint8_t a[4], b[4];
     uint8_t a_bits, b_bits; // 8, 16 or 32
-    // mask: results that are kept; d_at, d_bits: where a single result is merged into c.
+    // mask: results that are stored, where the others leave c as it is; d_at, d_bits: where a
+    // single result is merged into c.
     uint8_t mask, d_at, d_bits;
 };
 

@@ -194,9 +194,10 @@ FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t
     return true;
 }
 
-// Makes an access of a regular shape, unless shared_good, where the CTA is checked, finds that
-// there may be something to report: most accesses of most kernels. Takes the addresses directly
-// from their register. Returns false for any other access, with nothing done.
+// Makes an access like most accesses of most kernels: by all lanes, of a regular shape, within
+// bounds, with 32-bit addresses, one register for each lane and, if the CTA is checked or traced,
+// nothing to report (shared_good). Takes the addresses directly from their register. Returns false
+// for any other access, with nothing done.
 static inline __attribute__((always_inline)) bool
 FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t size,
                  const bool store)
@@ -384,7 +385,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             }
             global_touch(w, op, at[i], size, store);
             if (w->clock && !noted) {
-                // This also makes a plain store; the code below works where nothing is checked.
+                // This also makes a plain store; the code below makes all other stores.
                 race_global(w, op, 1u << i, at[i], size, store ? RACE_WRITE : RACE_READ, lane);
                 if (store && op->order)
                     race_publish(w, op, i, at[i], NULL);

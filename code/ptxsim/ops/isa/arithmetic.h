@@ -164,7 +164,7 @@ static void FN(bfi_b64)(ARGUMENTS)
     LANES d[i] = insert(a[i], b[i], c[i], e[i], 64);
 }
 
-// imm: the truth table, bit a << 2 | b << 1 | c.
+// imm: the truth table: its bit number a << 2 | b << 1 | c is the result for bits a, b and c.
 static void FN(lop3_b32)(ARGUMENTS)
 {
     const u32 *av = (const u32 *)(r + op->a), *bv = (const u32 *)(r + op->b);

@@ -27,7 +27,7 @@ static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_ty
         for (int i = 0; i < count; ++i)
             value[i] = f16_to_f32(e5m2_to_f16(raw[i]));
     } else {
-        uint16_t half[WGMMA_N * WGMMA_K]; // the codes as f16, whose exponents begin 2^8 lower
+        uint16_t half[WGMMA_N * WGMMA_K]; // the codes' bits, as f16: their values divided by 2^8
         for (int i = 0; i < count; ++i)
             half[i] = (uint16_t)((raw[i] & 0x80) << 8 | (raw[i] & 0x7f) << 7);
         FN(f16_load)(half, value, count);
