@@ -187,7 +187,8 @@ static uint32_t loading_lanes(const char *r, const struct op *op, const struct i
     return lanes;
 }
 
-// Notes sectors that are loaded by a warp without a product, and how many of them come together.
+// Notes sectors loaded by a warp before its first product, and with how many others such warps of
+// its CTA load them, with no product of the CTA in between (struct ablation, at_once).
 static void note_ahead(struct ablation *a, struct cta *cta, uint64_t sectors)
 {
     a->ahead += sectors;
@@ -229,8 +230,8 @@ static uint32_t asking_lanes(const struct op *op, uint32_t on)
 }
 
 // Logs a possible lookup: a load, also of matrices, a copy, an atomic operation, a shuffle, or a
-// choice of bytes, with the lanes' addresses, lanes or selectors. There are many, so they are logged
-// in one CTA of four only, which stands for the others.
+// choice of bytes, with what its lanes give: addresses, source lanes or selectors. There are many
+// lookups, so they are logged in one CTA of four only, which stands for the others.
 static void note_lookup(const struct cta *cta, const char *r, const struct op *op,
                         const struct insn_info *insn, uint32_t on)
 {
@@ -321,8 +322,8 @@ static void learn(struct known *k, const struct known *from)
         k->signals[i] = from->signals[i] > k->signals[i] ? from->signals[i] : k->signals[i];
 }
 
-// A warp signals, or asks, at an address. True: it asks, and learns of a signal that was made by
-// somebody who knew of its own last one.
+// A warp signals, or asks, at an address. True: it asks, and a warp that signalled there knew of
+// its own last signal; true once for each of its signals.
 static bool has_come_back(struct warp *w, uint64_t at, bool asks)
 {
     const size_t mine = known_of(w->cta, WARP_KNOWS | (uint64_t)w->index);
@@ -364,8 +365,8 @@ static void note_signal(struct ablation *a, struct warp *w, const char *r, const
     s->times = 0;
 }
 
-// Counts the sectors of K and V that a CTA loads by any instruction; for a fragment, everything in
-// its registers.
+// Counts the sectors of K and V that a CTA loads by ld, cp.async, atomic operations and wmma.load;
+// for a fragment, everything in its registers.
 static void note_parts(struct cta *cta, const char *r, const struct op *op,
                        const struct insn_info *insn, uint32_t on)
 {
@@ -453,7 +454,7 @@ static uint32_t matrix_of_names(struct warp *w, char *r, const struct op *op, bo
     run_op(w, r, op, mask);
     w->cta->shared = shared;
     for (int i = 0; i < distinct && !store; ++i)
-        for (size_t k = 0; k < bytes; k += 2) // the elements have 16 bits
+        for (size_t k = 0; k < bytes; k += 2) // by 16 bits, as most elements have
             passed += (uint8_t)r[regs[i] + k] == name_of(w, (int)(k / (bytes / WARP))) ? 0 : 2;
     for (int i = 0; i < count; ++i)
         memcpy(r + regs[i], before[i], bytes);
@@ -570,8 +571,8 @@ static uint64_t new_pieces(struct ablation *a, const char *r, const struct op *o
     return made;
 }
 
-// Counts the bytes that a load reads first of those that copies have brought. Fragments do not
-// count: no fragment of WMMA has elements of E4M3.
+// Counts the bytes brought by copies that a load is the first to read. Fragments do not count: K
+// and V have elements of E4M3, and no fragment of WMMA has.
 static uint64_t first_read(const struct cta *cta, const char *r, const struct op *op,
                            uint32_t lanes)
 {

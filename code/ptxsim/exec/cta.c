@@ -1,6 +1,6 @@
 // cta.c: runs a CTA or, with clusters, a cluster: its storage, and the turns of its warps, until
-// all of them wait at a barrier or have ended. A cluster is run as if it were one CTA: its CTA of
-// rank 0 stands for it, and the warps of all its CTAs take turns.
+// all have ended or are stuck, or another CTA has its turn. A cluster is run as if it were one CTA:
+// its CTA of rank 0 stands for it, and the warps of all its CTAs take turns.
 #include "exec.h"
 
 #include "ptxsim/ops/cluster.h"

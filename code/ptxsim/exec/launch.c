@@ -416,7 +416,8 @@ static int by_cta_and_order(const void *a, const void *b)
     return x->cta != y->cta ? (x->cta < y->cta ? -1 : 1) : x->order < y->order ? -1 : 1;
 }
 
-// Passes on the grids that this grid's threads have launched, unless this grid has a fault.
+// Passes on the grids and copies that this grid's threads have requested (struct child); drops them
+// if this grid has a fault.
 static void hand_on_children(const struct run *run)
 {
     struct child_entry *all = NULL;

@@ -113,7 +113,7 @@ bool all_stuck(struct cta *cta, uint64_t effects)
 }
 
 // Whether a loop waits by the load `op` rather than by `other`: preferably a load that is ordered
-// with accesses of other threads, such as a volatile one; of two such loads, the first in the text.
+// with accesses of other threads, such as a volatile one; if both or none is, the first in the PTX.
 static bool comes_first(const struct op *op, const struct op *other)
 {
     bool ordered = op->order, other_ordered = other->order;
