@@ -143,13 +143,14 @@ void *memory_alloc_at(uint64_t address, size_t bytes, enum memory_kind kind);
 static const uint64_t HOST_CODE_MEMORY = UINT64_C(0x280000000000);
 void memory_place(uint64_t address);
 void *memory_alloc_zeros(size_t bytes);            // zeroed; a page is allocated when it is touched
-bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
+bool memory_register(void *address, size_t bytes); // false: empty, or overlaps an allocation
 bool memory_free(void *address);                   // false: not the beginning of a live allocation
 
 // Whether an address is the program's own memory (a variable's or malloc's), far from every
 // allocation.
 bool memory_of_host(uint64_t address);
-// Starts noting which bytes of an allocation are written (PTXSIM_CHECK); so far none are.
+// Starts noting which bytes of an allocation are written (PTXSIM_CHECK); at first none counts as
+// written.
 void memory_track(void *address);
 // Notes that the host has written bytes of an allocation, or copied them there from `from`, which
 // may be device memory.
@@ -175,7 +176,7 @@ void memory_open(void);
 // them is passed to `touched`, with the address of the instruction that makes it; then the access is made, and the
 // program goes on.
 void memory_shut(uint64_t address, uint64_t bytes, bool reads);
-void memory_unshut(void); // opens these pages, and forgets them
+void memory_unshut(void); // opens the pages passed to memory_shut, and forgets them
 void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruction));
 
 // ---- Notes of what is accessed (notes.c) --------------------------------------------------------
@@ -202,7 +203,7 @@ bool notes_taken(void); // whether any allocation is noted
 // Passes each run of noted bytes to `take`, in the order of addresses, and forgets the notes.
 void notes_take(void (*take)(const struct note_run *run, void *data), void *data);
 // Like notes_take, for allocations without notes: the runs are whole 32-byte sectors, those in
-// which the last launch has read or written some byte.
+// which the last launch has read or written some byte. Passes nothing after notes_begin.
 void notes_take_sectors(void (*take)(const struct note_run *run, void *data), void *data);
 // For memory.c. notes_of: gives a new allocation its notes, if it is to have any. notes_drop: frees the notes of an
 // allocation.

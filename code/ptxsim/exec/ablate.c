@@ -401,9 +401,10 @@ static void note_parts(struct cta *cta, const char *r, const struct op *op,
 // ---- Bytes passed on through shared memory ------------------------------------------------------
 //
 // For each byte of shared memory it is known which thread has stored it. A byte that a thread loads
-// is passed on if another thread has stored it.
+// is passed on if another thread, or a bulk copy, has stored it.
 
-// A byte that names a thread; only threads 255 apart share one. 0: no thread, or several.
+// A byte that names a thread; only threads 255 apart share one. It is never 0, which is the name of
+// bytes that no thread has stored.
 static uint8_t name_of(const struct warp *w, int lane)
 {
     return (uint8_t)(1 + (w->index * WARP + lane) % 255);
@@ -454,7 +455,7 @@ static uint32_t matrix_of_names(struct warp *w, char *r, const struct op *op, bo
     run_op(w, r, op, mask);
     w->cta->shared = shared;
     for (int i = 0; i < distinct && !store; ++i)
-        for (size_t k = 0; k < bytes; k += 2) // by 16 bits, as most elements have
+        for (size_t k = 0; k < bytes; k += 2) // two bytes at a time: most elements have 16 bits
             passed += (uint8_t)r[regs[i] + k] == name_of(w, (int)(k / (bytes / WARP))) ? 0 : 2;
     for (int i = 0; i < count; ++i)
         memcpy(r + regs[i], before[i], bytes);

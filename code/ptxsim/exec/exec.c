@@ -3,7 +3,7 @@
 // Divergence: a warp is a list of groups of lanes, and each group is at one basic block. The group
 // that is furthest behind (the deepest call, then the lowest block) runs, one block at a time. So
 // groups meet again at the first block that both reach, and nvcc lays code out so that paths join
-// there. From time to time the order is reversed, so that lanes that wait in a loop for others
+// there. From time to time each group gets a turn, so that lanes that wait in a loop for others
 // cannot starve them. A group before an instruction with a member mask (shfl.sync, bar.warp.sync …)
 // waits for the lanes in the mask.
 //

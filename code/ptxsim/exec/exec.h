@@ -55,7 +55,7 @@ bool run_warp(struct warp *w);
 
 // ---- CTAs that are recorded (recorded.c) --------------------------------------------------------
 
-// Runs the operations of a basic block and records them for the trace.
+// Runs the operations of a basic block and records them for the CTA's trace and film.
 void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
 // Called when a CTA of a launch with an ablation begins (ablate.c). Returns whether the CTA's
 // operations are logged, or one of them is spoiled.

@@ -20,8 +20,8 @@
 struct film;
 struct trace;
 
-// film_start: the film of a CTA that begins, NULL if there is no memory for it. film_write: the
-// films of all launched kernels, as JSON.
+// film_start: the film of a CTA that begins, NULL if there is no memory for it. film_write: writes
+// one film as JSON.
 struct film *film_start(const struct cta *cta);
 void film_write(FILE *file, const struct film *film);
 // Adds JSON that describes an instruction, such as a matrix's layout, to the head of the film.
@@ -66,10 +66,11 @@ struct film_mbarrier {
 void film_mbarrier(struct film *film, uint32_t insn, const struct film_mbarrier *state);
 void film_ask(struct film *film, uint32_t insn, uint32_t at, uint32_t lanes, uint32_t passed,
               uint32_t phases);
-// cp.async.commit_group (left: -1), or a wait that leaves `left` groups under way. all: the wait
-// includes the group that is still open.
+// Commits a group of cp.async, bulk stores or wgmma (left: -1), or waits until `left` groups are
+// under way. all: the wait includes the group that is still open.
 void film_group(struct film *film, uint32_t insn, int64_t left, bool all);
-// A bulk copy of `bytes` to (or from) shared address `at`; its mbarrier and phase.
+// A bulk copy of `bytes` to shared address `at`, with its mbarrier and phase; or, if `store`, a bulk
+// store from there, with mbarrier 0 and its group as `phase`.
 void film_bulk(struct film *film, uint32_t insn, int lane, uint32_t at, uint32_t bytes,
                uint32_t mbarrier, uint32_t phase, bool store);
 // A wgmma reads two ranges of shared memory, A's and B's; A's range is empty if A is in registers.

@@ -110,7 +110,7 @@ struct cta {
     uint64_t number;
     struct cluster *cluster; // NULL: the CTA is in none
     int rank;                // the CTA's rank in its cluster
-    bool left;               // all of its threads have ended
+    bool left;               // in a cluster: all threads of the CTA have ended
     // Whether one of its threads has waited (griddepcontrol.wait) for the previous kernel.
     bool waited;
     int warps;
@@ -118,21 +118,23 @@ struct cta {
     uint8_t *shared, *written; // written: a bit for each byte of `shared`; NULL: not checked
     uint32_t shared_bytes;
     struct {
-        uint32_t arrived, expected; // how many threads, in whole warps; expected 0: all warps
+        // How many threads. arrived: a warp counts as 32 when its last living lanes have arrived;
+        // expected 0: all warps.
+        uint32_t arrived, expected;
         // bar.red: lanes that have arrived, and those whose predicate is true.
         uint32_t lanes, yes;
         struct clock *clock; // what the threads that have arrived have done
     } barrier[NAMED_BARRIERS];
     struct races *races;      // NULL: races are not checked
-    struct meeting *meetings; // mbarriers with a clock or with copies; NULL until the first
+    struct meeting *meetings; // the mbarriers used so far (ops/mbarrier.h); NULL until the first
     size_t meeting_count, meeting_capacity;
     struct bulk *bulk; // bulk copies and stores under way
     size_t bulk_count, bulk_capacity;
-    uint64_t progress; // arrivals at mbarriers, and phases seen complete
+    uint64_t progress; // counts arrivals and bytes at mbarriers, and phases ended or seen complete
     uint64_t idle;     // rounds in a row in which every warp only waited
     bool faulted;
     bool watched; // accesses to shared memory are checked or traced
-    bool singly;  // operations run one by one: traced, or some of them spoiled
+    bool singly;  // operations run one by one: traced, or logged or spoiled for an ablation
     // In a launch with an ablation: the CTA's number, and how many executions it has had.
     uint64_t place, executions;
     // In a launch with an ablation: sectors of K and V that the CTA has loaded; sectors that warps
@@ -202,7 +204,7 @@ struct worker { // the state of one host thread
     // Recently used pages of global memory, each at the index: its number % LAST_PAGES.
     struct page *pages[LAST_PAGES];
     struct series_log *series;  // its series of reads (races/cells.h)
-    struct global_place *place; // where the last atomic operation was, with what is released there
+    struct global_place *place; // the address of the last strong access, with what is released there
     struct snapshot *free_snapshots;
     struct child_entry *children; // what device code has launched (ops/extra/children.c)
     size_t child_count, child_capacity;

@@ -115,7 +115,7 @@ struct op {
         uint8_t rounding; // enum rounding
         bool relaxed;     // of an arrival: it releases nothing
         bool open_group;  // of a wait: it includes the group that is still open
-        bool of_inits;    // of a fence: it is for initialised mbarriers, and nothing else
+        bool of_inits;    // of a fence: the instruction is fence.mbarrier_init
         bool takes;       // setmaxnreg: takes registers, instead of giving them back
         uint32_t locals;  // bytes of local memory of a called function's frame
     };

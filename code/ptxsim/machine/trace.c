@@ -6,9 +6,10 @@
 //   PTXSIM_TRACE=FILE@x,y,z    another CTA
 //
 // A warp's place is the number of warp instructions that it has executed: a step is an instruction,
-// never a time. At a barrier, a waiting warp is moved up to the place of the last warp to arrive.
-// At an mbarrier it is moved up to the arrival that ended the phase, and the instructions of its
-// failed tests are dropped. Of each shared access, the first execution by each warp is kept.
+// never a time. At a barrier, the waiting warps are moved up to the place of the one that is
+// furthest ahead. At an mbarrier, a warp is moved up to the furthest place of the phase's arrivals,
+// and the instructions of its failed tests are dropped. Of each shared access, the first execution
+// by each warp is kept.
 #include "machine.h"
 
 #include "film.h"

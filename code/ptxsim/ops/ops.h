@@ -129,15 +129,14 @@ op_fn rounded_op; // rounds as `rounding` says; operands: an op_fn *, the operat
 // ---- Everything else ----------------------------------------------------------------------------
 
 // Uses `atomic`, `number`, `is_signed` and `bytes`; regs: destination or NO_REGISTER, operand,
-// second operand.
+// second operand or NO_REGISTER.
 op_fn atomic_op;
 // Applies an atomic operation to one value in memory; returns the value before. shared: the value
 // is in shared memory.
 uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_t b, uint64_t c,
                       bool shared);
 op_fn guarded_op; // runs `inner` for the lanes whose guard holds
-// Whether all 32 lanes take part, as they must in products and matrix accesses, whose addresses are
-// the first lane's. If not, a fault.
+// Whether all 32 lanes take part, as they must in products and matrix accesses. If not, a fault.
 bool whole_warp(struct warp *w, const struct op *op, uint32_t mask);
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
 // For race checks of a shuffle: reports the first lane that its own mask leaves out, and the first
@@ -305,7 +304,7 @@ struct mbarrier_operands {
 
 struct bulk_operands {
     bool tensor, store;
-    bool from_shared; // a copy from shared memory to another CTA, whose address is in `global`
+    bool from_shared; // a copy from the CTA's shared memory to another CTA: `global` is the source
     bool reduces; // cp.reduce: by `atomic` and `number` of the operation, in elements of its bytes
     bool multicast; // a copy to each CTA of the cluster whose bit is set in the register `ranks`
     uint32_t ranks;

@@ -304,7 +304,7 @@ static bool take_a(struct warp *w, const struct pending *p, int rows, enum stage
                      element_bytes(t), stage, a ? a[0] : NULL);
 }
 
-// Takes the operands that are in shared memory, checked, to a and b, which may be NULL.
+// Checks the operands that are in shared memory, and copies them to a and b, unless these are NULL.
 static bool take_operands(struct warp *w, const struct pending *p, enum stage stage,
                           uint8_t (*a)[ROW_BYTES], uint8_t (*b)[ROW_BYTES])
 {

@@ -424,7 +424,7 @@ struct series {
 // closes the page afterwards takes each log's lock, and so finds the read.
 struct series_log {
     int lock;
-    uint32_t count, capacity, round; // round: how often the log has been written out
+    uint32_t count, capacity, round; // round: 1 + how often the log has been written out
     struct series *of;
     const uint64_t *open; // the numbers of the launch's open pages, each in its slot (open_slot)
     struct series_log *next;

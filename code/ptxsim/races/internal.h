@@ -332,7 +332,7 @@ void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, u
 void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                         uint32_t thread, uint32_t insn);
 // These report an access by the asynchronous proxy that no proxy fence separates from an earlier access by a thread:
-// report_proxy to the shared memory of `home`, the other one a read of global memory.
+// report_proxy an access to the shared memory of `home`, report_proxy_global a read of global memory.
 void report_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home,
                   uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
                   bool wrote);
