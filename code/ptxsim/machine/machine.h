@@ -191,7 +191,7 @@ struct worker { // the state of one host thread
     _Atomic uint64_t effects; // how often its warps have done what other warps can see
     uint64_t stuck_at;        // all its CTAs are stuck as long as the run's effects have this sum
     uint64_t instructions;    // run, and not yet added to the launch's
-    unsigned rounds;          // turns that the warps of its CTAs have had
+    unsigned rounds;          // rounds in which the warps of one of its CTAs have had their turns
     bool finished;
     struct insn_counts *insns;
     struct block_counts *blocks;
@@ -204,7 +204,7 @@ struct worker { // the state of one host thread
     // Recently used pages of global memory, each at the index: its number % LAST_PAGES.
     struct page *pages[LAST_PAGES];
     struct series_log *series;  // its series of reads (races/cells.h)
-    struct global_place *place; // the address of the last strong access, with what is released there
+    struct global_place *place; // where the last strong access was, with what is released there
     struct snapshot *free_snapshots;
     struct child_entry *children; // what device code has launched (ops/extra/children.c)
     size_t child_count, child_capacity;
@@ -275,7 +275,7 @@ int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, in
 // Wavefronts of one shared store: no two parts go together.
 int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
 // Wavefronts of an atomic operation on shared memory, 4 or 8 bytes a lane: lanes with the same
-// address take turns. swaps: a compare-and-swap, which takes each turn twice.
+// bank, or the same address, take turns. swaps: a compare-and-swap, which takes each turn twice.
 int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool swaps,
                              int *least);
 

@@ -116,7 +116,7 @@ struct function {
     size_t insn_count, insn_capacity;
     struct label *labels;
     size_t label_count, label_capacity;
-    struct variable **variables; // parameters first, then the body's
+    struct variable **variables; // returned values, parameters, then the body's
     size_t variable_count, variable_capacity;
     int *outer; // for each scope, the enclosing one; -1: the scope is the body
     size_t scope_count, scope_capacity;

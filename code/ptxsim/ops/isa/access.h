@@ -217,7 +217,7 @@ FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, co
     count->wavefronts += shape == SHAPE_SAME && parts > 1 && !store ? parts / 2 : parts;
     uint8_t *shared = cta->shared + at, *lanes = (uint8_t *)r + op->d;
     if (store) {
-        // All lanes store to one address: the last lane's value stays.
+        // If all lanes store to one address, the last lane's value stays.
         if (shape == SHAPE_SAME)
             memcpy(shared, lanes + (WARP - 1) * size, size);
         else
@@ -324,7 +324,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         if (cta->races && !FN(race_regular)(w, op, at[0], size, shape == SHAPE_SAME, store))
             FN(race_lanes)(w, op, at[0], size, shape == SHAPE_SAME, store, lanes);
         if (store) {
-            // All lanes store to one address: the last lane's value stays.
+            // If all lanes store to one address, the last lane's value stays.
             if (shape == SHAPE_SAME)
                 memcpy(shared, lanes + (WARP - 1) * size, size);
             else
