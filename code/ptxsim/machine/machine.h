@@ -206,7 +206,7 @@ struct worker { // the state of one host thread
     struct series_log *series;  // its series of reads (races/cells.h)
     struct global_place *place; // where the last strong access was, with what is released there
     struct snapshot *free_snapshots;
-    struct child_entry *children; // what device code has launched (ops/extra/children.c)
+    struct child_entry *children; // requests of device code (ops/extra/children.c)
     size_t child_count, child_capacity;
 };
 

@@ -363,8 +363,8 @@ SCALAR uint32_t e4m3_to_f16(uint32_t code)
     return mag == 0x7f ? 0x7fff : half | (code & 0x80) << 8;
 }
 
-// e4m3 codes below 8 are multiples of e4m3's least number, 2^-9, which f16 stores with different
-// exponents.
+// Converts an e4m3 code below 8 to a half. The code is a number of units of 2^-9, e4m3's least
+// number; in f16 such values have different exponents.
 SCALAR uint32_t e4m3_tiny(uint32_t code)
 {
     int half = (int)(bits_of((float)(int)code) >> 13) - (121 << 10);

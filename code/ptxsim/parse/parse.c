@@ -55,7 +55,7 @@ struct parser {
     jmp_buf failed;
     char *why;
     size_t why_size;
-    struct register_parameter *reg_params; // those of the current function
+    struct register_parameter *reg_params; // of the current function
     size_t reg_param_count, reg_param_capacity;
     struct scope_register *registers;
     size_t register_count, register_capacity;

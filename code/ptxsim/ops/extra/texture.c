@@ -2,7 +2,8 @@
 // "Texture Fetching").
 //
 // The coordinates for a linear filter are fixed-point numbers with 8 fraction bits, as on a GPU.
-// Reads of linear memory, or of an array that surfaces may write, are checked as any other access.
+// Accesses are checked as any other; but for races only where a kernel may write, in linear memory
+// and in arrays that surfaces may write.
 #include "texture.h"
 #include "extra.h"
 #include "ptxsim/ops/address.h"
