@@ -253,8 +253,9 @@ void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
 // A new snapshot with the contents of `shown`, whose references in shown.of it takes over.
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
 // For a lane that releases again at an address that has only the lane's own snapshot `own`: whether `shown` has all
-// that the lane released with `own`. If so, shown.of becomes own.of, and the new snapshot is to replace `own`: were it
-// added instead, a lane that takes and returns a lock again and again would leave a chain of snapshots.
+// that the lane released with `own`. If so, shown.of becomes own.of, and the new snapshot is to
+// replace `own`: were it added instead, a lane that takes and returns a lock again and again would
+// leave a chain of snapshots.
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
 // Frees all snapshots of a launch, even those that are still referred to.
 void snapshots_forget(struct snapshots *g);
@@ -332,7 +333,8 @@ void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, u
 void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                         uint32_t thread, uint32_t insn);
 // These report an access by the asynchronous proxy that no proxy fence separates from an earlier access by a thread:
-// report_proxy an access to the shared memory of `home`, report_proxy_global a read of global memory.
+// report_proxy an access to the shared memory of `home`, report_proxy_global a read of global
+// memory.
 void report_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home,
                   uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
                   bool wrote);
