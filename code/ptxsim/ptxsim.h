@@ -307,7 +307,7 @@ struct launch {
     unsigned cluster[3]; // CTAs of a cluster, a divisor of the grid; 0: the kernel's own
     size_t dynamic_shared_bytes;
     const void *params; // param_bytes, laid out as kernel_info says
-    // The barrier's memory of a cooperative launch, zeroed; 0: the launch is not cooperative.
+    // Memory for a cooperative launch's grid barrier, zeroed; 0: the launch is not cooperative.
     uint64_t grid_memory;
     const struct gpu *gpu; // the GPU that special registers describe (image/gpus.h); NULL: an L4
     size_t stack_bytes;    // a thread's stack, for recursion and alloca; 0: a default

@@ -302,7 +302,7 @@ bool stream_next(cudaStream_t handle)
     return true;
 }
 
-// The host now knows that all work of a stream so far is done.
+// Runs a stream's deferred work; the host now knows that all the stream's work so far is done.
 static void stream_waited(cudaStream_t handle)
 {
     struct CUstream_st *stream = stream_find(handle);

@@ -66,7 +66,7 @@ template <bool WRONG> __global__ void copy_groups(int *out, const int *in)
     out[t] = sum;
 }
 
-// A tile is copied again: in the wrong version before all threads have read the last one.
+// A tile is copied again: in the wrong version before all threads have read the previous one.
 template <bool WRONG> __global__ void copy_reuse(int *out, const int *in)
 {
     __shared__ int tile[N];

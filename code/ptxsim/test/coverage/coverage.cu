@@ -398,7 +398,7 @@ template <class T, class C> static void run_shapes(const char *type)
 
 // ---- Lanes of a warp ----------------------------------------------------------------------------
 
-// Inputs: each lane's value, a lane number, and a clamp with segments. Outputs: both results.
+// Inputs: each lane's value, a lane number, and a clamp with segments. Outputs: d and e.
 enum { WARP_CASES = 22 };
 static const char *const warp_names[WARP_CASES] = {
     "shfl.sync.up", "shfl.sync.down", "shfl.sync.bfly", "shfl.sync.idx", "shfl.sync of half warps",
