@@ -7,17 +7,19 @@
 //   parse/    module.h   PTX text -> struct module: kernels, functions, variables, instructions
 //   machine/  machine.h  what operations run on: programs (program.h), warps, CTAs, host threads;
 //                        faults, names, traces, wavefronts, the lower bounds on an L4's time
-//   races/    races.h    which accesses to memory nothing orders
+//   races/    races.h    finds accesses to memory that nothing orders
 //   ops/      ops.h      the operations on 32 lanes: arithmetic, memory, control, copies, matrices;
 //                        isa/ has those that are compiled for each instruction set of the host
 //   decode/   decode.h   struct module -> struct program: operations, places of operands
 //   exec/     exec.h     runs a grid: CTAs over the host's cores, the warps of a CTA in turns, the
 //                        lanes of a warp together; deadlocks; what the counters add up to
-//   capi/     capi.h     libptxsim.so: the same for programs in other languages, without a CUDA runtime
+//   capi/     capi.h     libptxsim.so: loads and runs kernels for programs in other languages,
+//                        without a CUDA runtime
 //   cudart/   runtime.h  the replacement of libcudart.so.13
 //   cudart12/            libcudart.so.12: passes calls on to libcudart.so.13
-//   ops/extra/, decode/extra/, cudart/extra/  what only other people's programs need: textures, sparse matrices,
-//                        launches by the device, the driver's library. The book's programs run without.
+//   ops/extra/, decode/extra/, cudart/extra/  what only other people's programs need: textures,
+//                        sparse matrices, launches by the device, the driver's library. The book's
+//                        programs do not need it
 //
 // tool/ has programs that read what the simulator reports, test/ the tests. Fat binaries are read by
 // code/image, which the workbench uses, too.
@@ -64,15 +66,15 @@ struct kernel_info {
     const size_t *param_sizes;
     size_t param_bytes;
     size_t static_shared_bytes;
-    size_t local_bytes;  // bytes of the PTX's .local depot
-    int max_threads;     // the product of .maxntid, or 1024
-    bool bounded;        // the kernel has a .maxntid
+    size_t local_bytes;  // bytes of a thread's .local variables
+    int max_threads;     // the product of .maxntid or .reqntid; without them 1024
+    bool bounded;        // the kernel has a .maxntid or .reqntid
     int most_registers;  // .maxnreg; 0: the kernel has none
     unsigned cluster[3]; // .reqnctapercluster: CTAs of a cluster; 0: the launch sets it
 };
 const struct kernel_info *kernel_info(const struct kernel *kernel);
-// Estimated registers of a thread: the most that are live at one point of the PTX. 0: the kernel
-// cannot be launched.
+// Estimated registers of a thread, 8 to 255: the most that are live at one point of the kernel,
+// plus those of the called function that has most. 0: the kernel cannot be launched.
 int kernel_registers(struct kernel *kernel);
 // Whether a kernel lets dependent kernels begin (griddepcontrol.launch_dependents).
 bool kernel_starts_dependents(struct kernel *kernel);
@@ -116,13 +118,14 @@ struct counts {
 #undef COUNTER
 #undef CLASS_COUNTER
     uint64_t classes[CLASSES]; // warp instructions of each class
-    // Estimates that stand for what is not counted; no report shows them. mufu_substitutes: for each thread, quotients,
-    // remainders and roots, whose machine code uses the special function unit, and operations on doubles.
+    // The members from here on stand for work that has no counter; no report shows them.
+    // mufu_substitutes: quotients, remainders and roots, whose machine code uses the special
+    // function unit, and operations on doubles; by thread.
     uint64_t mufu_substitutes;
     // Warp instructions that signal progress to others: barriers, mbarriers, strong stores, atomics.
     uint64_t signals;
-    // Warp instructions of arithmetic that the classes do not have: products of two integers in
-    // registers, and the second value of a packed pair.
+    // Arithmetic that `classes` does not show, by warp: products of two integers in registers (up
+    // to four for one instruction), and the second value of a packed pair.
     uint64_t further_arithmetic;
     // Wavefronts of shared memory, each times the share of the warp's lanes that took no part.
     uint64_t loaded_in_turns, stored_in_turns;
@@ -151,7 +154,7 @@ enum fault_kind {
     FAULT_TRAP,
     FAULT_ASSERT,
     FAULT_INTERNAL,
-    FAULT_COPY, // the host (cudart/) makes this kind and the next two
+    FAULT_COPY, // this kind and the next two are faults of the host, found by cudart/
     FAULT_FREE,
     FAULT_ORDER
 };
@@ -216,7 +219,7 @@ struct touched {                // the accesses of a launch
 // An experiment: some executions are spoiled, and a comparison of the outputs shows whether their
 // results were used. An execution is one operation run by a warp; for SPOIL_STORES it is a CTA with
 // all its stores. A CTA's executions are numbered from 0 in the order in which they run. CTAs are
-// numbered through all launches that get the same struct ablation.
+// numbered on from launch to launch, if the launches get the same struct ablation.
 enum spoils {
     // mma, wmma, wgmma: the result's sign is changed (integers: each bit is inverted).
     SPOIL_PRODUCTS,
@@ -225,23 +228,25 @@ enum spoils {
     SPOIL_ATOMICS,
     SPOIL_STORES, // a CTA's stores to global memory are left out
     SPOIL_LOADS,  // loads from shared memory: the highest bit of each loaded byte is inverted
-    // Nothing is spoiled: loads that may look something up are logged, with their addresses.
+    // Nothing is spoiled: operations that may look something up (loads, atomics, shuffles, prmt)
+    // are logged, with their addresses, lanes or selectors.
     SPOIL_LOOKUPS,
     SPOILS
 };
 enum { SPOILED_MOST = 16 };
-// What a CTA does while copies are on their way (SPOIL_COPIES): pieces of products that are new;
-// bytes that it reads first of those that other copies have brought. A loop that only counts is
-// neither.
+// What a CTA gets done while copies are under way (SPOIL_COPIES): pieces of products that no
+// product had before; or bytes of arrived copies that are read for the first time. A loop that only
+// counts gets neither done.
 enum progress { PROGRESS_PRODUCTS, PROGRESS_READS, PROGRESSES };
 // What an execution works on.
-//   of    two hashes. A product: of its two operands. A cp.async or a load: both of the bytes
-//         that it brings. An atomic operation: of its address, and of the address with the old
-//         value. A possible lookup: both of its instruction and its lanes' addresses.
-//         A product is logged in pieces, one for each two registers of its operands that meet.
-//   work  a piece's flops (0 for integers, which no attention uses); a copy's bytes; an atomic
-//         operation's 1; a load's bytes that other threads stored, each byte counted once; the
-//         number of lanes of a lookup
+//   of    two hashes. For a product: of A and of B. For a cp.async or a load: of the bytes that it
+//         brings, in both. For an atomic operation: of its address, and of the address with the old
+//         value. For a possible lookup: of its instruction and its lanes' addresses, in both.
+//         A product is logged in pieces, one for each register of A and register of B that meet.
+//   work  for a piece its flops (0 for integers, which no attention uses, and if A or B is all
+//         zeros); for a copy its bytes; for an atomic operation 1; for a load the bytes that other
+//         threads stored, each counted once; for a lookup four times its lanes, since one CTA of
+//         four is logged
 struct execution {
     uint64_t of[2], cta;
     uint32_t work;
@@ -266,11 +271,11 @@ struct ablation {
     uint64_t watched;
     size_t writers_count;
     uint64_t *writers;
-    // If `logs`: signals (counts.signals) of warps that afterwards read the address they signalled
-    // at, and so meet other warps there, as at a barrier. A warp that only passes something on
-    // reads at other addresses. `signalled` lists the signals without such a read so far; the
-    // caller frees it. If a warp reads elsewhere what another has signalled that knew of its last
-    // signal, that is a meeting, too, with a go-between.
+    // If `logs`: signals (counts.signals) by which a warp meets other warps, as at a barrier: it
+    // later waits or reads at the address where it signalled. (A warp that only passes something on
+    // reads at other addresses.) `signalled` lists the signals without such a read so far; the
+    // caller frees it. A warp's last signal also counts if the warp reads, at another address, a
+    // signal by a warp that knew of it: a meeting with a go-between.
     uint64_t meets;
     struct signalled {
         const void *warp;
@@ -288,10 +293,11 @@ struct ablation {
     } parts[2];
     uint64_t distinct, busiest;
     // SPOIL_PRODUCTS, if `logs`: sectors loaded from global memory by all warps, and by those warps
-    // that also make products. at_once: each sector that warps load before their first product,
-    // times those that such warps of its CTA load with it, with no product of the CTA in between.
+    // that also make products.
     uint64_t loaded, loaded_beside;
     uint64_t ahead; // sectors loaded by warps before their first product
+    // The sectors of `ahead` in groups: those that a CTA loads with no product of the CTA in
+    // between. at_once: the squares of the groups' sizes, summed.
     double at_once;
 };
 
@@ -301,15 +307,15 @@ struct launch {
     unsigned cluster[3]; // CTAs of a cluster, a divisor of the grid; 0: the kernel's own
     size_t dynamic_shared_bytes;
     const void *params; // param_bytes, laid out as kernel_info says
-    // The barrier's memory of a cooperative launch, zeroed; 0: the launch is not cooperative.
+    // Memory for a cooperative launch's grid barrier, zeroed; 0: the launch is not cooperative.
     uint64_t grid_memory;
     const struct gpu *gpu; // the GPU that special registers describe (image/gpus.h); NULL: an L4
     size_t stack_bytes;    // a thread's stack, for recursion and alloca; 0: a default
     int registers;         // registers of a thread in the machine code; 0: unknown
     int threads;           // threads of the host; 0: one for each core
     unsigned schedule;     // seed of the order in which warps take turns; 0: round robin
-    // Of every other group of cp.async the bytes appear when it is issued, the earliest that a GPU may
-    // let them, not when they are awaited.
+    // The bytes of every other group of cp.async appear when the copies are issued, the earliest
+    // moment that a GPU may choose, not when the group is awaited.
     bool hasty;
     // Basic blocks without an effect after which a warp's loop is taken for endless; 0: a default.
     unsigned spin;

@@ -52,8 +52,9 @@ const char *ptxsim_tensor_map(void *map, unsigned kind, unsigned rank, uint64_t 
 struct ptxsim_launch {
     unsigned grid[3], block[3], cluster[3]; // cluster 0: the kernel's own
     uint32_t dynamic_shared_bytes;
-    // 0: bounds only; 1: also reads of memory never written; 2: also races; 3: also races within
-    // the toolkit's headers; 4: atomic operations order nothing without a fence.
+    // 0: bounds only; 1: also reads of memory never written; 2: also races; 3: like 2, without
+    // races within the toolkit's headers; 4: like 2, and atomic operations order nothing without a
+    // fence.
     uint32_t check;
     uint32_t schedule, threads; // the same as PTXSIM_SCHEDULE and PTXSIM_THREADS
     uint64_t budget;            // warp instructions; 0: no limit
@@ -62,7 +63,7 @@ struct ptxsim_launch {
     // (ptxsim.h) writes.
     void (*report)(const char *record);
     // Read while the grid runs; may be NULL. When the value there is not 0, the launch is stopped,
-    // with that as its fault.
+    // and FAULT_INTERRUPTED is reported.
     const volatile uint8_t *stop;
 };
 // Runs a grid to its end, and returns its number of faults. `counts` receives one number for each

@@ -34,7 +34,7 @@ bool pool_owns(const void *address)
     return false;
 }
 
-// Frees memory of a pool; cudaFree may do so, too. Returns false if the address is in no pool.
+// Takes an allocation that is being freed off its pool's account. Returns false if it is no pool's.
 static bool pool_returned(const void *address)
 {
     for (struct loan **l = &loans; *l; l = &(*l)->next)
@@ -103,7 +103,8 @@ static const struct allocation *allocation_at(const void *address)
     return memory_find((uint64_t)(uintptr_t)address, 1, NULL);
 }
 
-// Reports why an address cannot be freed, since few programs look at cudaFree's error.
+// Reports why an address cannot be freed, since few programs look at the error; only the first
+// time, for cudaFree and for cudaFreeHost.
 static void explain_free(const void *address, bool host, const struct allocation *inside)
 {
     static bool explained[2];
@@ -180,7 +181,8 @@ cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
     return api_result(allocate(address, bytes, MEMORY_MANAGED));
 }
 
-// Pinned memory with other flags than the usual ones, the newest first. The flags have no effect.
+// Pinned memory that was allocated with flags, the newest first. The flags have no effect; programs
+// can ask for them.
 static struct pinned {
     uint64_t base;
     unsigned flags;

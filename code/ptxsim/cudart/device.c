@@ -19,8 +19,8 @@ static const struct gpu *gpu_for(int arch)
     return found;
 }
 
-// The device is chosen when it is first asked for, by the fat binaries that the program has
-// registered before main.
+// Chooses the device when a function first needs it: the choice depends on the fat binaries, which
+// the program has registered before main.
 const struct gpu *device_now(void)
 {
     if (!device)
@@ -81,8 +81,8 @@ const struct cudaDeviceProp *device_properties(void)
     return &properties;
 }
 
-// If a program loads PTX for another GPU at run time, and has launched nothing yet, the device
-// becomes that GPU.
+// If a program that has launched nothing yet loads PTX for a newer GPU, the device becomes that
+// GPU.
 bool device_becomes(int arch)
 {
     const struct gpu *other = gpu_for(arch);

@@ -42,7 +42,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
 }
 ALSO(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz);
 
-#pragma GCC diagnostic push // older programs call it
+#pragma GCC diagnostic push // older programs call this deprecated function
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
                                     enum cudaDriverEntryPointQueryResult *found)

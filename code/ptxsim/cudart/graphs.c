@@ -1,8 +1,8 @@
 // graphs.c: graphs that were captured from streams (streams.c): copied, instantiated, launched.
 // extra/nodes.c has functions for graphs that are built node by node.
 //
-// A launch runs the nodes one after another: in the order in which they were added, as in a
-// capture, but each node after all nodes that it depends on.
+// A launch runs the nodes one after another, in the order in which they were added or captured,
+// except that each node comes after all nodes that it depends on.
 #include "runtime.h"
 
 #include <stdlib.h>

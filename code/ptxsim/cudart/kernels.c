@@ -8,9 +8,9 @@
 
 // ---- Modules ------------------------------------------------------------------------------------
 
-// The PTX texts of a program that was compiled separately (-rdc=true), one for each source file;
-// the linker keeps them in a section. Only texts for the highest arch not above the device's are
-// taken.
+// The PTX texts of a fat binary; or of a program that was compiled separately (-rdc=true), one for
+// each source file, which the linker keeps in a section of the executable. Only texts for the
+// highest arch not above the device's are taken.
 struct texts {
     char **text;
     size_t count, capacity;
@@ -170,8 +170,8 @@ static cudaError_t kernel_use(const void *function, struct CUkern_st **kernel)
     return error == cudaSuccess ? kernel_load(*kernel) : error;
 }
 
-// How many threads of one CTA an SM has registers for: registers are allocated to a warp in units
-// of 256, and to warps in units of four, one for each quarter of the SM.
+// How many threads of one CTA an SM has registers for: a warp gets registers in units of 256, and
+// the warps are a multiple of four, as many for each quarter of the SM. At most a CTA's limit.
 static int threads_for_registers(int registers)
 {
     if (registers <= 0)
@@ -215,7 +215,7 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
 }
 
 // The number of registers that a program is told for a kernel without machine code: an estimate,
-// limited by the kernel's bounds.
+// limited by the kernel's launch bounds.
 int estimated_registers(struct CUkern_st *kernel)
 {
     static bool told;

@@ -120,7 +120,8 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
     return cudaSuccess;
 }
 
-// If *cluster is 0, sets it to the CTAs of a cluster that the kernel asks for; checks it.
+// Checks the CTAs of a cluster. If cluster[0] is 0, first sets `cluster` to what the kernel asks
+// for.
 static cudaError_t check_cluster(struct CUkern_st *kernel, dim3 grid, unsigned cluster[3])
 {
     const unsigned *fixed = kernel_info(kernel->kernel)->cluster;

@@ -39,7 +39,7 @@ static cudaError_t ask(struct CUkern_st *kernel, bool estimate, struct question 
             },
         .function =
             {
-                .maxThreadsPerBlock = GPU_THREADS_CTA, // launch bounds do not limit it
+                .maxThreadsPerBlock = GPU_THREADS_CTA, // launch bounds do not limit occupancy
                 .numRegs = attributes.numRegs,
                 .sharedSizeBytes = attributes.sharedSizeBytes,
                 .partitionedGCConfig = PARTITIONED_GC_OFF,
@@ -125,7 +125,7 @@ static size_t cluster_size(const cudaLaunchConfig_t *config)
     return size;
 }
 
-// How many clusters are resident at once, if any SMs can form one.
+// How many clusters are resident at once, if the CTAs of a cluster may be on any SMs.
 cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *function,
                                            const cudaLaunchConfig_t *config)
 {

@@ -26,7 +26,7 @@ enum {
     STRONG = STRONG_READS | STRONG_WRITES,
     EARLY_READS = 1 << NOTE_EARLY_READ,
     EARLY_WRITES = 1 << NOTE_EARLY_WRITE,
-    COARSE = 1 << NOTE_KINDS, // the run is of sectors: only some byte of each was accessed
+    COARSE = 1 << NOTE_KINDS, // the run is of sectors: some byte of each was accessed
     SECTOR = 32,
     ANY_READ = READS | STRONG_READS,
     ANY_WRITE = WRITES | STRONG_WRITES,
@@ -55,8 +55,8 @@ struct operation {
 
 static struct operation *operations;
 static size_t operation_count;
-// host: what the host knows to be done; fence: work before an allocation is ordered before work
-// after it.
+// host: what the host knows to be done; fence: the work before the last allocation, which comes
+// before all work after it.
 static struct order_clock host, fence;
 static struct timeline *now;
 static bool watched; // accesses to device memory are noted, since kernels may run beside other work
@@ -197,9 +197,10 @@ static void drop(struct operation *o)
     --operation_count;
 }
 
-// Closes the pages that the host may not touch until it knows that the operation is done. Of pinned
-// memory larger than a page, only pages that the operation uses entirely are closed. A system call
-// that accesses a closed page fails, while the program's own access goes on.
+// Closes the pages that the host may not touch until it knows that the operation is done. Of
+// registered memory, and of pinned memory larger than a page, only pages that the operation uses
+// entirely are closed: a system call that accesses a closed page fails, while the program's own
+// access goes on.
 static void shut(const struct operation *o)
 {
     for (size_t i = 0; o->for_host && i < o->run_count; ++i) {
@@ -347,7 +348,7 @@ static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char 
              (unsigned long long)callers);
 }
 
-// Whether a pair of such texts has not been reported yet.
+// Notes a pair of such texts as reported. Returns whether it is new and among the first MOST_TOLD.
 static bool is_new(const char *one, const char *other)
 {
     static char *told[MOST_TOLD];
@@ -403,7 +404,7 @@ static bool message(unsigned a, unsigned b)
     return a & STRONG && b & STRONG && (a | b) & STRONG_WRITES;
 }
 
-// The kinds of accesses that a kernel makes before it waits, as kinds of a separate operation.
+// Of a kernel's kinds of accesses those before griddepcontrol.wait, as plain reads and writes.
 static unsigned early_kinds(unsigned kinds)
 {
     return (kinds & EARLY_READS ? READS : 0) | (kinds & EARLY_WRITES ? WRITES : 0);
@@ -428,7 +429,8 @@ static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t
 }
 
 // Compares what two operations have touched, in the order of addresses. early: of the later
-// operation, only what it touched before it waited. Returns whether a conflict was reported.
+// operation, only what it touched before it waited. Reports the first conflict, unless it was
+// reported before; returns whether there is one.
 static bool compare(const struct operation *later, const struct operation *earlier, bool early)
 {
     const struct note_run *found[2] = {NULL};

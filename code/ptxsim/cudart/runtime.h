@@ -54,9 +54,9 @@ const char *ptxsim_version(void) __attribute__((visibility("default")));
 
 // ---- Calls --------------------------------------------------------------------------------------
 
-// Every API function begins with API_ENTER(): it holds the one lock until the function returns, and
-// returns at once with the error of a kernel that has faulted. API_LOCK() is for the few functions
-// that work on a faulted device.
+// Most API functions begin with API_ENTER(): it holds the one lock until the function returns, and
+// makes it return at once, with the error, if a kernel has faulted. API_LOCK() is for the few
+// functions that work on a faulted device.
 void api_leave(const int *entered);
 int api_enter(void);
 cudaError_t sticky_error(void);
@@ -95,9 +95,9 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Reports a fault: as complain() does or, if PTXSIM_FAULTS names a socket, by sending its record
 // (fault_write) to ptxsim run, which counts and prints faults itself.
 void complain_of(const struct fault *fault);
-// Tells ptxsim run that a kernel is launched: a record without a fault, {}.
+// At the first launch, tells ptxsim run that a kernel is launched: a record without a fault, {}.
 void tell_launched(void);
-// The last line that complain or complain_of printed.
+// The last line that complain or complain_of printed in this thread.
 const char *complained(void);
 
 // Makes `other` an alias of `name`: programs compiled with --default-stream per-thread call it by
@@ -110,10 +110,10 @@ const char *complained(void);
 struct binary { // a fat binary: usually one source file
     const void *fatbin;
     const char *text;      // a PTX text that the program loads itself, instead of a fat binary
-    bool separate;         // compiled separately (-rdc=true), and linked to machine code only
+    bool separate;         // compiled separately (-rdc=true): it contains machine code only
     bool loaded, unloaded; // loaded at run time by the program itself (extra/libraries.c)
     struct module *module; // NULL until the module is first needed
-    // Machine code for the arch closest below the device's; data NULL: there is none.
+    // Machine code for the highest arch that the device can run; data NULL: there is none.
     struct image cubin;
     cudaError_t error; // why there is no module
     struct binary *next;
@@ -156,10 +156,10 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
 // only by its handle.
 struct CUkern_st *kernel_register(struct binary *binary, const void *host, const char *name);
 // kernel_launched: the list of the kernels that were launched, in the order of their first launches.
-// kernel_was_launched: adds one, at its first launch.
+// kernel_was_launched: adds a kernel, at its first launch.
 struct CUkern_st *kernel_launched(void);
-void kernel_was_launched(struct CUkern_st *kernel); // called at its first launch
-// Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
+void kernel_was_launched(struct CUkern_st *kernel);
+// Attributes as cudaFuncGetAttributes gives them; registers 0: there is no machine code.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
 // Registers of a kernel without machine code, estimated from its PTX; the user is told once.
 int estimated_registers(struct CUkern_st *kernel);
@@ -167,8 +167,8 @@ int estimated_registers(struct CUkern_st *kernel);
 struct CUkern_st *kernel_named(const char *name);
 // A kernel by the host code's name for it: the stub's address, or a handle.
 cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
-// A kernel of a fat binary by its mangled name, registered or found in the binary's module. NULL:
-// there is no such kernel.
+// A kernel of a fat binary by its mangled name; NULL: there is no such kernel. kernel_registered:
+// if it is registered; kernel_of: otherwise looks for it in the binary's module, and registers it.
 struct CUkern_st *kernel_registered(const struct binary *binary, const char *name);
 struct CUkern_st *kernel_of(struct binary *binary, const char *name);
 // The fat binary in nvcc's wrapper; NULL: not a wrapper.
@@ -333,8 +333,8 @@ bool order_kept(void);
 bool order_strict(void);
 // Whether the work of streams is deferred (PTXSIM_SCHEDULE=late): then order is not checked.
 bool order_late(void);
-// From now on device memory is watched: accesses of kernels are compared with copies and, with
-// kernels, with those of other kernels.
+// From now on kernels' accesses to device memory are noted and compared with copies and fills.
+// kernels: also with accesses by other kernels, so every byte is noted, not only sectors.
 void order_watch(bool kernels);
 // Sets the timeline to which the following operations belong; they come after all operations that the host knows to be
 // done.
@@ -346,10 +346,11 @@ void order_knows(struct order_clock *clock);
 // order_kernel_done: it has run.
 struct touched *order_kernel(struct kernel *kernel);
 void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
-// Notes that a copy or a fill is done; that memory of a pool exists from now on, or no longer; that
-// memory of a pool is freed by cudaFree, which does not wait.
+// order_copy: a copy or a fill is done. order_waits: whether the host waits for the next copy.
+// order_allocation: memory of a pool exists from now on, or no longer (frees). order_free: memory
+// of a pool is freed by cudaFree, which does not wait, or pinned memory.
 void order_copy(const struct task *task);
-void order_waits(bool waits); // whether the host waits for the next copy
+void order_waits(bool waits);
 void order_allocation(const void *address, bool frees);
 void order_free(const void *address, bool pinned_memory);
 // Notes that the host has waited: for all operations in a clock; for all work (order_host_knows_all).
@@ -400,7 +401,7 @@ struct CUgraphNode_st {
     const struct CUgraphNode_st *source;
     struct CUgraphNode_st **after; // the nodes that this one depends on
     size_t after_count;
-    size_t chain; // number of its chain of nodes that follow each other
+    size_t chain; // its chain (nodes that follow each other): an index in the graph's `chains`
     // While the graph is launched: all operations that are done when this node is.
     struct order_clock done;
     struct CUgraphNode_st *copy; // this node's copy, while the graph is copied

@@ -20,8 +20,8 @@ struct CUstream_st {
     struct CUgraph_st *capture; // NULL: not capturing; shared by all streams of the capture
     bool into;                  // in the origin: whether the program gave a graph to capture into
     unsigned long long capture_id;
-    struct tips tips;                // nodes after which its next work comes
-    struct tips late;                // nodes of deferred work after which its next comes
+    struct tips tips;                // nodes of `capture` after which its next work comes
+    struct tips late;                // not while capturing: deferred nodes, in the same role
     struct CUstream_st *origin;      // the stream that began the capture
     bool unjoined;                   // the stream has work that the origin does not depend on yet
     bool invalid;                    // in the origin: whether a forbidden call has been made
@@ -139,11 +139,11 @@ cudaError_t capture_broken(cudaStream_t handle, cudaError_t error)
 // ---- Deferred work ------------------------------------------------------------------------------
 
 // Deferred work: under PTXSIM_SCHEDULE=late, work goes into a graph. When the host waits for nodes
-// of it, these are run, with all nodes that they come after: those submitted last come first, as
-// far as the order allows.
+// of this graph, they are run, and with them all nodes on which they depend. Of the nodes that may
+// be run next, the one submitted last is taken.
 static struct CUgraph_st *late; // the graph; NULL: no work is deferred
 static bool *late_done;         // for each node of `late`, whether it has been run
-// The number of the graph, since an event may belong to a node of an earlier one.
+// The number of the graph, since an event may belong to a node of an earlier graph.
 static unsigned late_round = 1;
 enum { MOST_LATE = 1024 }; // most nodes: a GPU's queues are finite, too
 
@@ -302,7 +302,7 @@ bool stream_next(cudaStream_t handle)
     return true;
 }
 
-// The host now knows that all work of a stream so far is done.
+// Runs a stream's deferred work; the host now knows that all the stream's work so far is done.
 static void stream_waited(cudaStream_t handle)
 {
     struct CUstream_st *stream = stream_find(handle);
@@ -324,8 +324,8 @@ cudaError_t stream_waited_after(cudaError_t error)
     return error;
 }
 
-// Whether a copy returns only when it is done: one to pageable memory does, and one from host to
-// host.
+// Whether a copy returns only when it is done: one to pageable memory does, and one from pageable
+// memory to any other than device memory.
 static bool returns_done(const struct task *task)
 {
     const struct allocation *to, *from;
@@ -616,7 +616,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
     return api_result(error);
 }
 ALSO(cudaStreamSynchronize, cudaStreamSynchronize_ptsz);
-ALSO(cudaStreamSynchronize, cudaStreamQuery); // all work has been done already
+ALSO(cudaStreamSynchronize, cudaStreamQuery); // does deferred work, so never cudaErrorNotReady
 ALSO(cudaStreamSynchronize, cudaStreamQuery_ptsz);
 
 cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned *flags)

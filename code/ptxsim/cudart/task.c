@@ -86,8 +86,8 @@ static bool stops(const struct fault *fault)
            fault->kind != FAULT_DIVERGENT_BARRIER;
 }
 
-// The memory of the barrier of a cooperative grid, which counts in it. Kernels find its address in
-// %envreg1 and %envreg2.
+// The memory in which the barrier of a cooperative grid counts arrivals, set to 0. Kernels find its
+// address in %envreg1 and %envreg2.
 static uint64_t grid_memory(void)
 {
     enum { BYTES = 64 };
@@ -160,7 +160,7 @@ cudaError_t launch_now(const struct launch_order *order)
     order_kernel_done(kernel, launch.touched, order->early);
     if (fault.kind == FAULT_INTERRUPTED) {
         complain("%s", fault.text);
-        raise(SIGINT); // ends the program: terminal_begin has set the handler for that
+        raise(SIGINT); // ends the program: terminal_end has restored the default action
     }
     kernel->dram_bytes += memory_touched_bytes();
     instructions += kernel->counts.warp_instructions - before;
@@ -216,9 +216,9 @@ static void tell_unwritten(const char *to, const char *from, size_t bytes)
 
 static int graphs_under_way; // depth of graphs inside graphs
 
-// Whether the bytes of one side of a copy still exist; reports a side that was freed after its
-// graph was made. For the program's own memory this takes a system call, longer than a copy: so
-// only copies in graphs are checked.
+// Whether the bytes of one side of a copy exist; if not, reports the copy: the memory may have been
+// freed after the copy's graph was made. For the program's own memory that takes a system call,
+// longer than a copy: it is checked only in graphs.
 static bool side_is_there(const struct task *task, const char *first, bool reads)
 {
     size_t pitch = reads ? task->copy.from_pitch : task->copy.to_pitch, rows = task->copy.height;

@@ -110,7 +110,8 @@ static void write_shared(void)
     }
 }
 
-// Writes "write" or "fill" and the target; false if the address is not one of the device.
+// Writes "write" or "fill", the target and the offset; writes nothing, and returns false, if the
+// bytes are not in one variable or allocation of the device.
 static bool write_target(const char *verb, const char *to, size_t bytes)
 {
     struct module *module;

@@ -153,8 +153,8 @@ static void bulk_kind(struct decoder *d, struct bulk_operands *o)
         unsupported(d);
 }
 
-// Sets what cp.reduce.async.bulk does to each element, and for bytes the elements' type; for a
-// tensor, its map has the type.
+// Sets what cp.reduce.async.bulk does to each element, and the elements' type, except for a tensor,
+// whose map has the type.
 static void set_reduction(struct decoder *d, struct op *op, const struct bulk_operands *o)
 {
     if (o->tensor) {
@@ -169,7 +169,8 @@ static void set_reduction(struct decoder *d, struct op *op, const struct bulk_op
         unsupported(d);
 }
 
-// cp.async.bulk{.tensor.Nd}.to.from …  [to]{, with the map's coordinates}, [from]{, size}{, [mbarrier]}
+// cp.async.bulk{.tensor.Nd}.to.from …  [to], [from]{, size}{, [mbarrier]}{, CTAs}{, policy}
+// A tensor is [map, {coordinates}].
 void decode_bulk(struct decoder *d)
 {
     needs_arch(d, 90);
@@ -202,7 +203,7 @@ void decode_bulk(struct decoder *d)
 
 // ---- st.async, red.async ------------------------------------------------------------------------
 
-// [to], value, [mbarrier]: a store or an atomic operation, whose bytes complete on the mbarrier.
+// Makes the bytes of a st.async or red.async complete on its mbarrier: [to], value, [mbarrier].
 static void tell_mbarrier(struct decoder *d, int bytes, bool stores)
 {
     struct told_operands *o = arena_alloc(&d->program->arena, sizeof *o);

@@ -34,8 +34,8 @@ static bool divides(const struct decoder *d)
     return false;
 }
 
-// How many products of two integers in registers an instruction makes of a lane; a product with an
-// immediate is mostly part of an address.
+// How many products of two integers in registers an instruction makes for a lane. A product with an
+// immediate does not count: it is mostly part of an address.
 static uint8_t integer_products(const struct decoder *d)
 {
     static const struct {
@@ -187,7 +187,7 @@ static void decode_block(struct decoder *d, const struct flow_block *block)
     this_block(d)->count = (uint32_t)(p->op_count - this_block(d)->first);
 }
 
-// Adds a return at the end of a function, which control may reach, or a jump to a label there.
+// Adds a return at the end of a function: control may run on to there, or jump to a label there.
 static void decode_end(struct decoder *d)
 {
     d->call_end = NULL;

@@ -97,7 +97,7 @@ enum modifier {
 extern const char *const modifier_names[MODIFIER_COUNT];
 
 enum { NUMBER_NONE = -1, MATRIX_NONE = -1 };
-struct type { // a modifier as a type; if it is no type, bytes is -1, and the others are NONE
+struct type { // a modifier as a type; bytes -1: it is no type, or one without registers, as s4
     int8_t bytes;
     uint8_t op_class;
     int8_t number, pair, matrix; // enum number; enum number of a pair's halves; enum matrix_type
@@ -224,7 +224,7 @@ uint32_t take(struct decoder *d, size_t bytes, size_t align);
 uint32_t constant(struct decoder *d, uint64_t value, int bytes);
 uint32_t scratch(struct decoder *d);
 // These add an operation: emit by its function, emit_id by its enum op_id. It runs under the
-// instruction's guard, unless it is `plain`. The pointer is valid until the next operation is
+// instruction's guard. plain: as in struct op. The pointer is valid until the next operation is
 // added.
 struct op *emit(struct decoder *d, op_fn *run, int plain);
 struct op *emit_id(struct decoder *d, int id);
@@ -245,8 +245,8 @@ uint32_t wide_source(struct decoder *d, const struct operand *o, int least, uint
 // The place of the mask of lanes that an instruction waits for, which is also stored with its
 // block.
 uint32_t members_source(struct decoder *d, const struct operand *o);
-// The value of an operand that must be a literal and not negative: how many groups a wait may
-// leave.
+// The value of an operand that must be a literal and not negative: how many groups a wait may leave
+// pending.
 int64_t count_operand(struct decoder *d, int index);
 
 struct address { // an address: [register + offset]
@@ -301,8 +301,8 @@ struct shape {
 };
 // The shape that the opcode names, for example m16n8k16; *at: the index of that modifier.
 struct shape need_shape(struct decoder *d, int *at);
-// Reads the types of D, A, B and C, which follow the shape. Products of f16 give only those of D
-// and C.
+// Reads the types of D, A, B and C, which follow the shape. The opcode of a product of f16 may have
+// only those of D and C.
 void product_types(struct decoder *d, int shape_at, enum matrix_type types[4]);
 // Whether PTX has a product with these types of D, A, B and C.
 bool types_agree(const enum matrix_type types[4]);

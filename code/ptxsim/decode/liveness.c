@@ -42,7 +42,7 @@ static enum control control_of(const struct decoder *d, const struct insn *insn)
 }
 
 // Marks the instructions that begin a block: those with a label, those that wait for other lanes,
-// and those after an instruction that may jump.
+// and those after an instruction that may jump or wait for other warps.
 static bool *find_leaders(struct decoder *d)
 {
     const struct function *f = d->function;
@@ -269,7 +269,7 @@ static struct interval *find_intervals(struct decoder *d, struct flow_block *blo
             visit_registers(d, &f->insns[i], note_interval, &l);
         }
     }
-    // A product may write it until a later wait: it keeps its place for the whole function.
+    // wgmma may write an accumulator until a later wait: it keeps its place for the whole function.
     for (size_t i = 0; i < f->reg_count && d->watched; ++i)
         if (d->accumulates[i])
             intervals[i] = (struct interval){(int)i, 0, f->insn_count};

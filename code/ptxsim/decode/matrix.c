@@ -26,8 +26,9 @@ struct shape need_shape(struct decoder *d, int *at)
     unsupported(d);
 }
 
-// Sets the elements that `count` registers of a warp hold of a matrix ('a', 'b' or 'c'). The tiles
-// of A go down its 16 rows and then along k; those of B go along k and then to the next columns.
+// Sets which elements of a matrix ('a', 'b' or 'c') the `count` registers of each lane hold. The
+// 8-row tiles of A and C go down 16 rows and then to the next columns; the tiles of B, of 8
+// columns, go along k and then to the next columns.
 static void place_matrix(struct decoder *d, struct matrix *f, enum matrix_type type, char which,
                          struct shape s, int count)
 {

@@ -677,7 +677,8 @@ __device__ __forceinline__ void store_box(const CUtensorMap *map, const void *fr
         : "memory");
 }
 
-// A box lies half outside of the tensor: the half inside has to arrive there.
+// A box lies half outside of the tensor: only the half inside is stored, and must have been
+// written.
 template <bool WRONG> __global__ void store_outside(int *, const CUtensorMap *map)
 {
     __shared__ tiles t;

@@ -196,7 +196,7 @@ LOAD_4(matrix4t, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", AT_SHARED)
     X(kind, mask_even, lane *bytes, lane % 2 == 0)                                                 \
     X(kind, random_1, mix(lane, 1) % (SHARED_BYTES / bytes) * bytes, true)                         \
     X(kind, random_3, mix(lane, 3) % 64 * bytes, true)
-// Rows of 16 bytes, `row` bytes apart; lanes 8 to 31 point to the tiles that follow.
+// rows_N: rows of 16 bytes, N bytes apart; lanes 8 to 31 point to the tiles that follow.
 #define MATRICES(X, kind)                                                                          \
     X(kind, rows_16, lane * 16, true)                                                              \
     X(kind, rows_32, lane * 32, true)                                                              \

@@ -263,7 +263,7 @@ static bool takes_part(const step &s, int actor)
     return s.kind < KINDS && s.actor == actor;
 }
 
-static bool reaches(const step &fence, int a, int b) // whether its scope has actors a and b
+static bool reaches(const step &fence, int a, int b) // whether its scope includes actors a and b
 {
     return !fence.cta || block_of(a) == block_of(b);
 }

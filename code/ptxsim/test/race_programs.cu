@@ -181,7 +181,8 @@ enum verdict { NONE, PERHAPS, TOLD };
 // What has been done so far, by all threads.
 struct past {
     int threads;
-    // [thread]: its vector clock: for each other thread, the time up to which it is ordered before.
+    // [thread]: its vector clock: for each other thread, the time up to which that thread's
+    // accesses are ordered before this one's next.
     int known[BLOCKS * THREADS][BLOCKS * THREADS];
     std::vector<accessed> bytes[BLOCKS * BYTES];
 
@@ -228,7 +229,8 @@ struct past {
     }
 
     // Whether a step would be a race, among its own warps or with earlier steps. A shadow cell
-    // keeps only one strong store: races with others not ordered with it may go unreported.
+    // keeps one of several strong stores that nothing orders: a race with another may go
+    // unreported.
     verdict races(const step &s)
     {
         verdict is = NONE;

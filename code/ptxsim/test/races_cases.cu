@@ -66,7 +66,7 @@ template <bool WRONG> __global__ void copy_groups(int *out, const int *in)
     out[t] = sum;
 }
 
-// Each thread reads what it copied itself, after a wait and no barrier: right.
+// A tile is copied again: in the wrong version before all threads have read the previous one.
 template <bool WRONG> __global__ void copy_reuse(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -98,7 +98,7 @@ template <bool WRONG> __global__ void copy_source(int *out, const int *)
     out[4 * t] = tile[4 * t];
 }
 
-// Other warps overwrite the words that these warps have copied from.
+// Warps overwrite words that other warps have copied from.
 template <bool WRONG> __global__ void copy_source_again(int *out, const int *in)
 {
     __shared__ alignas(16) int tile[4 * N];
@@ -510,7 +510,7 @@ template <bool WRONG> __global__ void flag(int *out, const int *in)
     __syncthreads();
 }
 
-// As before, but the wait counts its rounds, so that the warp's state never repeats.
+// As in flag, but the wait counts its rounds, so that the warp's state never repeats.
 template <bool WRONG> __global__ void flag_counted(int *out, const int *in)
 {
     __shared__ volatile int ready;
@@ -699,8 +699,8 @@ template <bool WRONG> __global__ void uninitialised(int *out, const int *in)
     out[t] = tile[t + 1]; // <- uninitialised
 }
 
-// A race in a kernel with the name of a library's; borrowed_line, at the end of this file, has one
-// in a line of a library's.
+// A read of a word never written, in a kernel with the name of a library's; borrowed_line, at the
+// end of this file, has one in a line of a library's.
 namespace cub
 {
 template <bool WRONG> __global__ void borrowed(int *out, const int *in)
@@ -948,8 +948,8 @@ template <bool WRONG> __global__ void outside(int *out, const int *in)
     out[threadIdx.x] = __popc(votes & below);
 }
 
-// A __syncwarp() of half a warp and a shuffle of some of its lanes, whose masks leave out the upper half; and a shuffle
-// whose mask leaves out only lanes that are read from.
+// Masks that leave out lanes: some that call __syncwarp(), some that shuffle, and some that a
+// shuffle only reads from.
 template <bool WRONG> __global__ void outside_sync(int *out, const int *in)
 {
     if (threadIdx.x % 32 < 16)

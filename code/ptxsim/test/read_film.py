@@ -180,7 +180,7 @@ def lessons(said, table):
 
 
 def buffers(said, _):
-    """The rings whose buffers a page lists: those of chapters 4, 13 and 17."""
+    """The rings whose buffers a page lists: those of chapters 4, 13 and 18."""
     want = {"chapter4.html": ["t.codes[0]", "t.codes[1]"], "chapter13.html": ["t.ring[0]", "t.ring[1]"],
             "chapter18.html": [f"{name}[{i}]" for name in ("k", "v", "vt") for i in range(4)]}
     page = said["page"].split("/")[-1]

@@ -1,9 +1,9 @@
 // Planted bugs in the order between streams, and between the device and the host, with a right
 // version of each:
 //   cases NAME right|wrong
-// Both lines of a bug that a report can name are marked "// <- NAME", or by NAME in a list after "<-"
-// (test_streams.bats). "After" names a public report of such a bug: OWNER/REPOSITORY#NUMBER of GitHub's
-// issues.
+// The two lines that the report of a bug names are marked "// <- NAME", or by NAME in a list after
+// "<-" (test_streams.bats). "After" names a public report of such a bug: OWNER/REPOSITORY#NUMBER of
+// GitHub's issues.
 #include <cstdio>
 #include <cstring>
 
@@ -49,7 +49,7 @@ __global__ void starts_dependent(int *to)
     to[threadIdx.x] = 1; // <- dependent
 }
 
-// Lane 1 reads what lane 0 of another warp writes.
+// Each thread reads what a thread of the other warp writes.
 __global__ void race(int *to)
 {
     __shared__ int value[COUNT];
@@ -57,7 +57,7 @@ __global__ void race(int *to)
     to[threadIdx.x] = value[COUNT - 1 - threadIdx.x]; // <- race
 }
 
-// Whether both clocks rise, for every warp.
+// Whether both clocks rise, for every thread.
 __global__ void clocks_rise(int *to)
 {
     long long before = clock64(), now;

@@ -84,8 +84,8 @@ enum need {
     CLEAN,   // any result is right; only the sanitizers look
 };
 
-// Windows: s shared, l local, p parameters, g the buffer, b the mbarrier, by their own addresses; S L P the
-// same three as generic addresses; r R the shared memory of the cluster's other CTA; x a surface's row.
+// Windows: s shared, l local, p parameters, g the buffer, b the mbarrier, each by its own address; S L P B by a
+// generic address; r R likewise the shared memory of the cluster's two CTAs; m a tensor's map; x a surface's row.
 //
 // In a body, ^ is the opcode, ~ the address; a ? stands before an instruction that only some lanes execute.
 // %b is the mbarrier's address, %s and %g valid addresses in shared and global memory, %m that of a tensor's map.
@@ -247,8 +247,8 @@ struct params {
     uint64_t good, map, texture, surface;
 };
 
-// A kernel of one form; NULL: the simulator has no such instruction. wide: the address register has 64 bits;
-// offset: added to the register by the instruction.
+// A module with a kernel of one form; a launch shows whether the simulator has the instruction.
+// wide: the address register has 64 bits; offset: added to the register by the instruction.
 static struct module *kernel_of(const struct form *form, const char *opcode, bool wide, int offset)
 {
     static char text[16384];

@@ -48,7 +48,8 @@ setup() {
     cd "$BATS_FILE_TMPDIR"
 }
 
-# refused STATUS LINE: the last run printed this line on stderr and nothing else.
+# refused STATUS LINE: the last run ended with STATUS and printed this line on stderr, and nothing
+# else.
 refused() {
     echo "$output" "$stderr"
     [ "$status" -eq "$1" ]

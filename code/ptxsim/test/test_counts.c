@@ -110,8 +110,8 @@ static const json_t *counts_of(const json_t *report, const char *name)
     return NULL;
 }
 
-// Whether a kernel is among the exceptions: by its whole name, or by its kind, the part before the last "_…" (the
-// pattern).
+// Whether a kernel is among the exceptions: by its whole name or, unless the exception ends in
+// _same, by its kind, the name before the pattern's.
 static bool is_exception(const char *name)
 {
     for (int i = 0; i < EXCEPTIONS; ++i) {
@@ -193,7 +193,7 @@ static double evidence(const json_t *lab, const char *by, const char *chapter, c
     return json_number_value(value);
 }
 
-// One launch at mission: 16384 pairs of a warp and a key tile, 1024 warps.
+// One launch at the shape mission: 16384 pairs of a warp and a key tile, 1024 warps.
 static void chapters(void **state)
 {
     (void)state;
@@ -224,7 +224,7 @@ static void chapters(void **state)
 
 // ---- The list of counters -----------------------------------------------------------------------
 
-// struct counts has the rows of counts.def, the classes, three counters that are in no report, and
+// struct counts has the rows of counts.def, the classes, five counters that are in no report, and
 // nothing else.
 static void counters_are_found_by_their_names(void **state)
 {

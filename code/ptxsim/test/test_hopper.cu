@@ -227,7 +227,8 @@ static double value_of(enum type type, uint32_t code)
     return table[type][code];
 }
 
-static uint32_t small_number(enum type type) // the code of -3 … 3
+// The code of a random whole number from -3 to 3.
+static uint32_t small_number(enum type type)
 {
     static const uint32_t codes[][4] = {{0, 0x38, 0x40, 0x44},
                                         {0, 0x3c, 0x40, 0x42},
@@ -284,7 +285,7 @@ static uint32_t accumulator(int n, int row, int column) // index in the threads'
     return (uint32_t)(i * WARPGROUP + thread);
 }
 
-struct operands { // codes and numbers: A [64][k], B [n][k], C and D [64][n]
+struct operands { // codes of A [64][k] and B [n][k]; numbers of C and D [64][n]
     uint32_t a[M * ROW], b[256 * ROW];
     float c[M * 256], d[M * 256];
 };
@@ -437,7 +438,8 @@ static void sums(void **)
         const struct product *p = &products[i];
         if (p->n != 64 || p->shared || p->sign < 0 || p->a_type == E5M2)
             continue;
-        // By type: the least exponent's code; bfloat16 and tf32 have more, for sums that pass the ends of float's range.
+        // By type and kind: the lowest exponent's code; bfloat16 and tf32 have more kinds, for sums
+        // that pass the ends of float's range.
         static const uint32_t lows[][6] = {{0, 6}, {}, {7, 14}, {119, 126, 62, 120, 120, 188}};
         static const int fractions[] = {3, 2, 10, 7, 23}, leasts[] = {-6, -14, -14, -126, -126};
         bool wide = p->a_type != E4M3;

@@ -96,7 +96,7 @@ static uint32_t *words_of(const char *name, size_t count, struct setup s)
     return copy;
 }
 
-// Expects each word i to be wanted[i].
+// Expects each word i to be `wanted`, an expression of i.
 #define EACH(name, count, wanted, ...)                                                             \
     do {                                                                                           \
         uint32_t *got = words(name, count, __VA_ARGS__);                                           \
@@ -872,7 +872,7 @@ static void packing_and_carry(void **state)
     (void)state;
     uint32_t *out = words("arithmetic.packing", 4, .block = 1);
     assert_int_equal(out[0], 0x22114433);
-    assert_int_equal(out[1], 0x4433); // the third half of {r1, r2}
+    assert_int_equal(out[1], 0x4433); // the third 16 bits of {r1, r2}
     assert_int_equal(out[2], 1);
     assert_int_equal(out[3], 0);
     free(out);
@@ -1326,7 +1326,8 @@ static void wavefronts_in_turn(void **state)
     }
 }
 
-// The same strides in kernels: the fast paths' counts equal the helpers' results.
+// Lanes access words `stride` words apart: the fast paths count what shared_wavefronts() and
+// global_sectors() return.
 static void counted_accesses(void **state)
 {
     (void)state;

@@ -15,8 +15,8 @@ setup() {
     cd "$BATS_TEST_DIRNAME/../../.."
 }
 
-# expect NAME TEXT: the right version prints nothing. The wrong version continues, and prints once one line with TEXT
-# and with every marked source line.
+# expect NAME TEXT: the right version has no report. The wrong version runs to its end, and has one
+# report: a line with TEXT and with every marked source line.
 expect() {
     local line
     run "$BATS_FILE_TMPDIR/cases" "$1" right

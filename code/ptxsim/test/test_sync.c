@@ -392,8 +392,8 @@ static void a_flag_tells_of_a_warp(void **state)
 
 // ---- Ablation -----------------------------------------------------------------------------------
 
-// Runs a text and spoils execution `at` of CTA `cta`; or, with count 0, notes all executions and
-// returns their number.
+// Runs PTX instructions and spoils execution `at` of CTA `cta`; or, with count 0, notes all
+// executions and returns their number.
 static uint64_t spoil_in(unsigned grid, unsigned block, enum spoils what, int count, uint64_t cta,
                          uint64_t at, const char *text)
 {
@@ -531,8 +531,9 @@ static struct ablation note(unsigned grid, enum spoils what, const char *text)
     return a;
 }
 
-// A product is noted in pieces: its registers of A, by those of B whose rows they meet. Equal operands of two products
-// have equal hashes. Pieces of zeros and integer products count as no work.
+// A product is noted in pieces: one for each register of A and register of B that meet. Equal
+// operands of two products have equal hashes. Pieces of zeros and integer products count as no
+// work.
 static void products_are_noted(void **state)
 {
     (void)state;
@@ -586,7 +587,7 @@ static void half_of_the_copies_are_early(void **state)
 }
 
 // Logs a copy's bytes; and for each byte what the CTA did until the copy had arrived: new products, whose pieces count
-// once, and first reads of what another copy has brought. Counting is nothing.
+// once, and first reads of what another copy has brought. Other instructions count as nothing.
 static void copies_are_noted(void **state)
 {
     (void)state;
@@ -676,8 +677,8 @@ static void meetings_are_noted(void **state)
     free(a.signalled);
 }
 
-// Warp 0 signals at one word and asks at another, where warp 1 signals: before it has asked at the first, or after.
-// Only then has warp 0 met somebody.
+// Warp 0 signals at one word and asks at another, where warp 1 signals. Only if warp 1 has asked at
+// the first word before has warp 0 met somebody.
 static void go_betweens_are_noted(void **state)
 {
     (void)state;

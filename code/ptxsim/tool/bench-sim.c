@@ -1,9 +1,10 @@
 // bench-sim.c: measures how long the chapters' programs take in the simulator, and how much memory
 // they use.
 //
-// code/tools/bench-sim runs build/bench-sim: each program three times on two cores, with the checks
-// on and off, of which the best time is shown. A time is that of the whole program: making inputs,
-// the kernel in the simulator, and the comparison with the double-precision reference.
+// code/tools/bench-sim runs build/bench-sim. It runs each program on two cores, three times with
+// the checks on and three times with them off, and shows the best times. A time is that of the
+// whole program: making inputs, the kernel in the simulator, and the comparison with the
+// double-precision reference.
 #include "tool.h"
 
 #include <errno.h>

@@ -60,8 +60,9 @@ static bool has_lines(const json_t *kernel, const char *file, int *last)
     return *last > 0;
 }
 
-// The file that the compiler read. A chapter's or a mutant's contains #line, so its text is in the
-// program's order, and each line's place in the chapter is known. NULL: there is no such file.
+// The text that the compiler read, of a chapter's program or a mutant: its lines are in the
+// program's order, and #line directives name their places in the chapter. NULL: it is another
+// program.
 static char *compiled_text(const char *program)
 {
     static const char *const folders[] = {"build/tangled", "build/mutants"};
@@ -216,7 +217,7 @@ static bool not_after(const char *a, const char *b)
            atoi(colon + 1) <= atoi(other + 1);
 }
 
-// Whether an instruction is one that writes to global memory.
+// Whether an instruction, one that accesses global memory, writes there.
 static bool stores_global(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
@@ -241,7 +242,7 @@ static bool has_mbarriers(const json_t *kernel)
     return false;
 }
 
-// Number i of an event's row.
+// Element i of an event's row.
 static long number_of(const json_t *row, size_t i)
 {
     return (long)json_integer_value(json_array_get(row, i));
@@ -327,9 +328,9 @@ static bool same_line(const json_t *kernel, const json_t *fault, const struct ch
                          : !has_mbarriers(kernel) && first.barriers == second.barriers;
 }
 
-// Whether the second access of a race repeats an access that its warp had made before the first
-// access, in the same round. Then it is the second access that is late, and the first should have
-// waited for it. Compares how often both instructions had run before the fault.
+// Whether the warp of a race's first access had already executed the instruction of the second
+// access in the same round. Then it is the second access that is late, and the first should have
+// waited for it. Compares how often each of the two warps had executed that instruction.
 static bool comes_late(const json_t *kernel, const json_t *fault)
 {
     const json_t *blocks = json_object_get(kernel, "blocks"), *row;
@@ -951,7 +952,7 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *sou
                  number_or(fault, "lane", 0), string_or(fault, "what", ""));
 }
 
-// Whether two faults are one mistake: whether their texts name the same places.
+// Whether two faults are one mistake: of the same kind, with the same lines and callers.
 static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
 {
     static const char *const keys[] = {"insn", "other"};
@@ -966,7 +967,7 @@ static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
     return same;
 }
 
-// Whether a race is between two warps, which makes a better example than a race within one.
+// Whether a race is between two warps or two CTAs: a better example than a race within one warp.
 static bool between_warps(const json_t *kernel, const json_t *fault)
 {
     return json_object_get(fault, "thread") &&

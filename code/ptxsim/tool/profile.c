@@ -1,5 +1,5 @@
-// profile.c: prints the lines of a chapter's program with the simulator's counts, most expensive
-// lines first; writes the tables for its pictures (plots/render picture).
+// profile.c: prints the lines of a program with the simulator's counts, most expensive lines first;
+// or writes tables for pictures of its memory banks and of its warps (plots/render picture).
 //
 //   ptxsim profile [OPTION...] PROGRAM [ARGUMENT...]   runs the program in the simulator
 //   ptxsim profile [OPTION...] REPORT.json             reads a report of PTXSIM_REPORT
@@ -21,7 +21,7 @@ enum { BANKS = 32, LABELS = 9, BINS = 440, DRAW_SECONDS = 60 };
 
 struct source {
     char *name;
-    char **lines; // NULL-terminated; NULL if the file cannot be read
+    char **lines; // NULL if the file cannot be read
     size_t count;
     char **labels; // for each line, the title of its chunk; or NULL
     struct source *next;
@@ -99,8 +99,8 @@ static const char *source_label(const char *name, int line)
     return slash ? slash + 1 : name;
 }
 
-// Bytes of the first `most` characters of a UTF-8 text, or of all if it has fewer; *shown gets
-// their number.
+// Bytes of the first `most` characters of a UTF-8 text, or of all if it has fewer; *shown gets the
+// number of these characters.
 static int start_of(const char *text, int most, int *shown)
 {
     int bytes = 0;
@@ -125,7 +125,7 @@ static const char *short_name(const char *name)
 
 // ---- The table ----------------------------------------------------------------------------------
 
-// Writes a number with at most four digits: "1.23M" for 1234567.
+// Writes a number with at most four digits: "1235k" for 1234567.
 static const char *short_number(double x)
 {
     static char texts[8][16];

@@ -347,8 +347,7 @@ static void read_constants(struct program *p)
 
 // ---- Arguments of templates ---------------------------------------------------------------------
 
-// Reads whole numbers from `at` on, as in "Li2ELi8E". Returns how many; *end is the text after
-// them.
+// Reads whole numbers from `at` on, as in "Li2ELi8E". Returns how many.
 static int mangled_numbers(const char *at, long *numbers, int most)
 {
     int count = 0;
@@ -523,7 +522,7 @@ static bool place_field(const struct program *p, struct field *f, bool is_union,
     return true;
 }
 
-// Reads the fields between the braces at `body`. False: one of them is of no known kind.
+// Reads the fields between the braces at `body`. False: one cannot be read, or its type is unknown.
 static bool lay_out(const struct program *p, size_t body, bool is_union, struct field **fields,
                     size_t *count, struct layout *layout, int depth)
 {
@@ -619,7 +618,8 @@ static bool add_tiles(const struct program *p, const struct field *f, const char
     return good;
 }
 
-// The type in the cast of `extern __shared__ ... name[]`: "(tiles<T> *)name".
+// The index of the word for the type in the cast of `extern __shared__ ... name[]`: "(tiles<T>
+// *)name". 0: there is no such cast.
 static size_t cast_type(const struct program *p, const char *name)
 {
     for (size_t i = 2; i < p->count; ++i) {

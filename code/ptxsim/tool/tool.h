@@ -28,7 +28,8 @@ static inline long whole_at(const json_t *json, const char *path)
 // ---- Names in shared memory (tiles.c) -----------------------------------------------------------
 
 // The tiles of a kernel, [{name, at, element, type, dims: [...]}], from its source text and its
-// shared variables ([name, offset, bytes]). A variable whose tiles cannot be found is left out.
+// shared variables ([name, offset, bytes]). A variable whose tiles cannot be found is a tile of
+// words; it is left out if it has no bytes.
 json_t *tiles_of(const char *text, const json_t *variables, const char *mangled);
 // Writes a name for a shared address, such as "t.k[3][5]"; "shared address 4711" if it is in no
 // tile.
@@ -38,8 +39,8 @@ const char *tile_name(const json_t *tiles, unsigned address, char *name, size_t 
 
 extern char *viewer; // the folder of the parts of a page
 
-// The kernel of a recording that is shown: the one with this name; for NULL, the first with a fault
-// or, without faults, the first. NULL: there is none.
+// The kernel of a recording that is shown: of those with this name (NULL: of all), the first with a
+// fault or, without faults, the first. NULL: there is none.
 json_t *film_kernel(json_t *recording, const char *name);
 // Marks faults that repeat a mistake. If the other access of the first fault is by another CTA,
 // returns that CTA, as PTXSIM_FILM takes it; otherwise NULL.

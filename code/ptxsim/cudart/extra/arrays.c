@@ -123,7 +123,7 @@ cudaError_t cudaFreeArray(cudaArray_t handle)
     for (struct cudaArray **a = &arrays; *a; a = &(*a)->next)
         if (*a == handle) {
             *a = handle->next;
-            // A texture of the array that is read later finds its memory freed.
+            // A later read of the array through a texture finds its memory freed.
             memory_free(handle->texels.data);
             free(handle);
             return cudaSuccess;
@@ -173,7 +173,7 @@ cudaError_t array_side(cudaArray_const_t handle, const struct cudaPos *at,
     return cudaSuccess;
 }
 
-// Copies rows of `width` bytes between memory and an array, from byte x of row y on.
+// Copies rows of `width` bytes between memory and an array, from byte x of the array's row y on.
 static cudaError_t copy_rows(cudaArray_const_t array, size_t x, size_t y, char *memory,
                              size_t pitch, size_t width, size_t height, bool to_array,
                              enum cudaMemcpyKind kind, cudaStream_t stream)
@@ -251,8 +251,8 @@ cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y,
 }
 ALSO(cudaMemcpy2DArrayToArray, cudaMemcpy2DArrayToArray_ptds);
 
-// Copies bytes from the beginning of an array on: part of a row, or whole rows. Other copies have
-// to use cudaMemcpy2DToArray and the like.
+// Copies bytes to (into) or from the beginning of an array: part of the first row, or whole rows.
+// Other copies have to use cudaMemcpy2DToArray and the like.
 static cudaError_t copy_first(cudaArray_const_t array, size_t x, size_t y, char *memory,
                               size_t bytes, bool into, enum cudaMemcpyKind kind)
 {

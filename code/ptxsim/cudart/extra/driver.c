@@ -1,7 +1,8 @@
 // driver.c: the driver's library, libcuda.so.1, as far as ordinary programs call it: contexts,
-// modules, memory, launches, streams, events. Each function does the same as the runtime's. The
-// simulator's library is found under the names of both, so a program may use both, as on a GPU. The
-// loader reports the name of a function that is missing here.
+// modules, memory, launches, streams, events. Most functions call the runtime's function for the
+// same task. The simulator's library is found as libcuda.so.1 and as libcudart.so.13, so a program
+// may use the driver and the runtime, as on a GPU. The loader reports the name of a function that
+// is missing here.
 //
 // As on a GPU, a program that calls no function of the runtime must call cuInit and make a context.
 #include "extra.h"
@@ -132,8 +133,8 @@ static CUresult has_context(void)
     return begun != CUDA_SUCCESS ? begun : current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-// Takes the lock, like the runtime's functions, and checks what nearly every function of the driver
-// requires.
+// Takes the lock, like the runtime's functions, and returns the error of a condition: nearly every
+// function of the driver requires has_begun() or has_context().
 #define ENTER(condition)                                                                           \
     __attribute__((cleanup(api_leave), unused)) int entered = driver_enter();                      \
     NEEDS(condition)

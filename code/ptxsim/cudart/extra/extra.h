@@ -8,7 +8,8 @@
 //   children.c      kernels that kernels launch
 //   nodes.c         graphs that are built node by node
 //   driver.c        libcuda.so.1, the driver's library, as far as ordinary programs call it
-//   unsupported.c   (unsupported.def) fails with its name for any other function of the real library
+//   unsupported.c   (unsupported.def) all other functions of the real library: each fails and
+//                   reports its name
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef CUDART_EXTRA_H

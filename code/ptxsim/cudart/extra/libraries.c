@@ -38,8 +38,8 @@ static void log_error(const char *text, const enum cudaJitOption *options, void 
         snprintf(buffer, size, "%s", text);
 }
 
-// Loads `code`: a fat binary, nvcc's wrapper of one, machine code or a text, as its first bytes
-// show. A text is copied, since the program may free it after loading.
+// Takes `code`: a fat binary, nvcc's wrapper of one, or a PTX text, as its first bytes show;
+// machine code is refused. A text is copied, since the program may free it after loading.
 static cudaError_t take(struct CUlib_st *library, const char *code)
 {
     if (!strncmp(code, "\x50\xed\x55\xba", 4)) {
@@ -100,7 +100,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
     return api_result(load(library, code, NULL, options, values, count));
 }
 
-// Reads a file's bytes, and a NUL after them, into memory that the caller frees.
+// Reads a file into memory that the caller frees, and appends a NUL.
 static cudaError_t read_file(const char *path, char **data)
 {
     FILE *file = fopen(path, "rb");

@@ -188,8 +188,8 @@ cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle,
     return cudaSuccess;
 }
 
-// Makes the task of a conditional node. The caller fills in the graphs of its cases; the node frees
-// them.
+// Makes the task of a conditional node. The graphs of its cases are empty, for the program to fill
+// in; the node frees them.
 static cudaError_t conditional_task(struct cudaConditionalNodeParams *params, struct task *task)
 {
     const struct condition *value = (const struct condition *)(uintptr_t)params->handle;
@@ -364,7 +364,7 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *t
 
 // ---- Changes ------------------------------------------------------------------------------------
 
-// Gives a kernel node other arguments.
+// Gives a kernel node another launch: kernel, grid, block, arguments.
 static cudaError_t set_kernel(struct CUgraphNode_st *node,
                               const struct cudaKernelNodeParams *params)
 {

@@ -101,7 +101,7 @@ cudaError_t cudaFreeAsync(void *address, cudaStream_t stream)
     struct task task = {.kind = TASK_FREE};
     if (stream_captures(stream) && graph_keeps(address))
         return api_result(stream_submit(stream, &task));
-    if (!pool_owns(address)) // memory of no pool is not freed in stream order
+    if (!pool_owns(address)) // only memory of a pool is freed in stream order
         return cudaFree(address);
     if (stream_next(stream))
         order_allocation(address, true);

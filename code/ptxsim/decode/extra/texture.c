@@ -15,8 +15,8 @@ static void geometry(struct decoder *d, struct texture_operands *o)
         unsupported(d);
 }
 
-// [handle, {layer, x, y, z}]; coordinates that the texture's dimensions do not need only fill the
-// vector.
+// [handle, {layer, x, y, z}]; there may be more coordinates than the texture has dimensions: they
+// are ignored.
 static void place_operand(struct decoder *d, const struct operand *place,
                           struct texture_operands *o)
 {
@@ -79,8 +79,8 @@ void decode_tld4(struct decoder *d)
     emit(d, gather_op, 0)->operands = o;
 }
 
-// suld.b.geometry{.v2}.b32.outside {values}, [handle, {byte, y}]; sust.b has its operands in the
-// other order.
+// suld.b.geometry{.v2}.b32.outside {values}, [handle, {byte, y}], where outside is trap, clamp or
+// zero; sust.b has its operands in the other order.
 static void decode_surface(struct decoder *d, bool store)
 {
     int vector = has(d, MOD_v2) ? 2 : has(d, MOD_v4) ? 4 : 1;

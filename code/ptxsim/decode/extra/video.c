@@ -15,11 +15,11 @@ static const struct {
              {"vabsdiff", VIDEO_ABSDIFF}, {"vmin", VIDEO_MIN},
              {"vmax", VIDEO_MAX},         {"vavrg", VIDEO_AVERAGE},
              {"vshl", VIDEO_SHL},         {"vshr", VIDEO_SHR},
-             {"vmad", VIDEO_MAD},         {"vset", VIDEO_EQ /* or what it compares by */}};
+             {"vmad", VIDEO_MAD},         {"vset", VIDEO_EQ /* until its .cmp is read */}};
 
 static const char *const comparisons[] = {"eq", "ne", "lt", "le", "gt", "ge"};
 
-// Reads one word of the opcode that is no type; false: no video instruction has this word.
+// Reads one word of the opcode that is no type; false: the instruction does not take this word.
 static bool video_word(struct video *v, const char *word, bool compares)
 {
     bool adds = !strcmp(word, "add");
@@ -98,7 +98,7 @@ static void many_parts(struct decoder *d, const struct video *v, const struct op
     }
 }
 
-// ".b20": which bytes the result replaces; the others come from c.
+// ".b20": which parts of the result are computed, as a mask; the others come from c.
 static uint8_t result_mask(struct decoder *d, const struct video *v, const struct operand *o)
 {
     uint8_t mask = 0;

@@ -12,7 +12,7 @@ extern "C" __global__ void apply(float *out, const float *x, line line, int n)
         out[i] = line.slope * x[i + line.shift] + (float)line.offset;
 }
 
-// Stores numbers of all kinds, as they are passed.
+// Stores its arguments, of several types, as they are passed.
 extern "C" __global__ void keep(unsigned char *out, bool a, short b, unsigned c, long long d,
                                 float e, double f)
 {

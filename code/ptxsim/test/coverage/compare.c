@@ -1,8 +1,9 @@
 // compare.c: compares two files of coverage.cu, or makes a record of one.
 //
 //   compare HERE THERE        every case with its worst difference; fails beyond a case's bound
-//   compare record FILE       the record, which may be THERE in the form above: a line for each case,
-//                             tab-separated: name, words, and the words' hash, or "~" and the words
+//   compare record FILE       makes the record of FILE, which may stand for THERE above: a line for
+//                             each case, tab-separated: name, number of words, and their hash, or
+//                             "~" and the words
 //
 // Exact operations must have the same bits. Approximate ones (MUFU) are within the error that the
 // PTX manual allows the two together. For sums of a matrix product the GPU's own rule is known (see
@@ -252,7 +253,8 @@ static bool is_sum(const char *name)
     return parse_product(name, &k, of);
 }
 
-struct term { // value * 2^exponent; top: the exponent that the format stores; in a product, the sum
+// value * 2^exponent; top: the exponent that the format stores, or the sum of a product's two.
+struct term {
     int64_t value;
     int exponent, top;
 };
@@ -287,7 +289,7 @@ static float cut(int64_t value, int exponent)
 }
 
 // An H200's sum of c and products, in one step: every term is cut 25 bits below the leading bit that
-// the largest of the terms could have, the rest is added exactly, and the sum is cut to an f32.
+// the largest of the terms could have, what remains is added exactly, and the sum is cut to an f32.
 static float fused_sum(uint32_t c, const struct term *term, int count)
 {
     enum { KEPT = 25 };

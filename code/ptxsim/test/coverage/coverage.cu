@@ -398,7 +398,7 @@ template <class T, class C> static void run_shapes(const char *type)
 
 // ---- Lanes of a warp ----------------------------------------------------------------------------
 
-// Inputs: each lane's value, a lane number, and a clamp with segments. Outputs: both results.
+// Inputs: each lane's value, a lane number, and a clamp with segments. Outputs: d and e.
 enum { WARP_CASES = 22 };
 static const char *const warp_names[WARP_CASES] = {
     "shfl.sync.up", "shfl.sync.down", "shfl.sync.bfly", "shfl.sync.idx", "shfl.sync of half warps",
@@ -539,7 +539,8 @@ enum { MEET = 16 };
     asm volatile("red.global." opcode " [%0], %1;" :: "l"(far), constraint(m) : "memory"); \
     asm volatile("red.shared." opcode " [%0], %1;" :: "r"(ours), constraint(m) : "memory");
 
-// kernel, opcode, type, constraint, operands of the 16 threads: numbers of the type, or one for all
+// kernel, opcode, type and constraint of the registers, what the 16 threads' operands are: random
+// values of a kind, or ONE for all
 #define ATOMICS(X) \
     X(add_u32, "add.u32", uint32_t, "r", WHOLE_NUMBERS) X(add_s32, "add.s32", uint32_t, "r", WHOLE_NUMBERS) \
     X(add_u64, "add.u64", uint64_t, "l", WHOLE_NUMBERS) X(inc_u32, "inc.u32", uint32_t, "r", ONE) \

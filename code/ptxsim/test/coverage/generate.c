@@ -1,6 +1,6 @@
 // generate.c: writes the CUDA source that coverage.cu includes: a kernel for every opcode (decode/
 // opcodes.def) and type (ops/operations.def) and for every legal cvt, and random programs of the
-// exact ones.
+// exact opcodes.
 //
 //   generate table      the table of opcodes, tab-separated: opcodes.tsv
 //   generate kernels    the kernels of the table and the random programs
@@ -50,7 +50,7 @@ static const struct {
 #undef OPCODE
 };
 
-// The row of an opcode without its modifiers; "" if PTX, or the simulator, does not have the
+// The decoder of an opcode without its modifiers; "" if PTX, or the simulator, does not have the
 // opcode.
 static const char *decoder_of(const char *base)
 {

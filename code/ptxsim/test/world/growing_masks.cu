@@ -1,6 +1,6 @@
-// Lanes of a warp that join a loop one after another: those of later rounds are at the same instruction
-// already, with a larger mask, and wait there for those of earlier rounds. Four rounds are unrolled, so that
-// nvcc puts the way back before them, and lanes that have nothing to do yet run ahead.
+// Lanes of a warp join a loop one after another. Lanes of later rounds already wait, with a larger
+// mask, at the same instruction as lanes of earlier rounds. Four rounds are unrolled: nvcc then
+// puts the loop's jump before them, so that lanes that have nothing to do yet run ahead.
 #include "check.h"
 
 __global__ void matches(unsigned *out)
@@ -26,7 +26,8 @@ __global__ void shuffles(unsigned *out)
     out[threadIdx.x] = sum;
 }
 
-// The halves of a warp meet at the same instruction, each as often as it likes.
+// The halves of a warp meet at the same instruction: each half by itself, and another number of
+// times.
 __global__ void halves(unsigned *out)
 {
     __shared__ unsigned steps[32];

@@ -14,7 +14,7 @@ __global__ void fetch(cudaTextureObject_t words, cudaTextureObject_t bytes,
 __global__ void rows(cudaTextureObject_t image, int *out)
 {
     int x = threadIdx.x, y = threadIdx.y;
-    // Points are sampled at their centres; those outside are clamped to the edge.
+    // Texels are sampled at their centres; coordinates outside are clamped to the edge.
     out[y * 16 + x] = (int)tex2D<float>(image, x - 2 + 0.5f, y - 1 + 0.5f);
 }
 
