@@ -242,9 +242,9 @@ function touchesGlobal(film, e, byte) {
   return e[0] === GLOBAL && decode(film, e).lanes.some((l) => byte >= l.at && byte < l.at + decode(film, e).bytes);
 }
 
-// The step of a race's earlier access: the last one in which the other party is at its instruction
-// (and address). If the other party is in another CTA, its last step of all, since steps of two
-// CTAs are not ordered.
+// The step of a race's earlier access: the last one, up to step `last`, in which the other party is
+// at its instruction (and address); -1: none. If the other party is in another CTA, `last` is the
+// end of that CTA's film, since steps of two CTAs are not ordered.
 function firstAccess(film, f, last = f.step) {
   if (f.thread === undefined || f.other < 0) return -1;
   const mine = film.ofWarp[f.thread >> 5] || [];
@@ -1091,7 +1091,8 @@ function wavesAt(step) {
   return sum;
 }
 
-// The step that last read the bytes that this step writes or copies to.
+// The step that last read the bytes that this step writes or copies to; for an atomic operation on
+// global memory, the first step of the same instruction. null: there is none before this step.
 function readBefore(step, done) {
   if (done.counter) return film.insn.indexOf(film.insn[step]) < step ? { step: film.insn.indexOf(film.insn[step]) } : null;
   return done.at.length ? whoTouches(film, step - 1, -1, done.at[0], reads) : null;
