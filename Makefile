@@ -50,8 +50,8 @@ elsewhere:
 	@echo "in $(BUILD):"
 	@$(MAKE) --no-print-directory -C '$(BUILD)' BUILD= $(goals)
 else
-# Everything is made in build/, except the links ./labN and ./talk, a student's copies in labs/work/,
-# and committed files, such as the tangled code and the charts.
+# Everything is made in build/, except the links ./labN and ./talk, a student's copies in
+# labs/work/, and committed files, such as the tangled code and the charts.
 ifneq ($(filter-out $(helps),$(MAKECMDGOALS)),)
 ifneq ($(shell mkdir -p build 2>/dev/null && [ -w build ] && echo yes),yes)
 $(error $(CURDIR)/build cannot be written: make BUILD=~/attention $(MAKECMDGOALS) works in a copy there)

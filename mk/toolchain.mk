@@ -40,8 +40,8 @@ NVCC_FLAGS := $(strip $(NVCC_COMMON) $(lean) $(call gencode,sm_89 sm_90))
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 
-# An image for this machine's GPU, if its compute capability is neither 89 nor 90, and at least $(1);
-# if $(1) is -, none.
+# An image for this machine's GPU, if its compute capability is neither 89 nor 90, and at least
+# $(1); if $(1) is -, none.
 native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu)); \
     if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && [ $$gpu -ge $(1) ]; then \
         native="-gencode arch=compute_$$gpu,code=sm_$$gpu"; fi;

@@ -15,8 +15,9 @@ setup() {
     PATH=$PWD/bin:$PATH
 }
 
-# Stand-ins: fast_exp does not change the machine code, block_n = 128 is a syntax error, block_m = 128
-# needs too much shared memory, a single stage is wrong; the times of the rest follow from their knobs.
+# Stand-ins: fast_exp does not change the machine code, block_n = 128 is a syntax error, block_m =
+# 128 needs too much shared memory, a single stage is wrong; the times of the rest follow from their
+# knobs.
 fake_candidates() {
     cat >labs/candidates <<'SH'
 #!/bin/bash

@@ -300,12 +300,12 @@ bool gate_sources(const struct error_metrics *metrics);
 
 // In a problem of kind INPUT_NEEDLE: what the covered queries find of the keys that they copy. The needle is the value of
 // that key. It is found if, of all values of its head and sequence, it makes the smallest angle with the query's output,
-// when the mean of these values is subtracted from both.
+// when the mean of these values is subtracted from both. `share`: of the needle in the output, on average: the output's
+// projection on the needle, both less the mean, is `share` times the needle. If no other value resembles the needle, it
+// is the weight of its key.
 struct needles {
     int of, found; // queries
-    double
-        share; // of the needle in the output, on average: the output's projection on the needle, both less the mean,
-               // is `share` times the needle. If no other value resembles the needle, it is the weight of its key
+    double share;
 };
 // out: laid out like Q. False: memory ran out.
 bool needles_find(const struct problem *problem, struct rows rows, const float *out,
