@@ -198,8 +198,7 @@ function findBuffers(film) {
   film.buffers = all.filter(codes).sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
-// ---- Searching
-// ------------------------------------------------------------------------------------
+// ---- Searching ------------------------------------------------------------------------------------
 
 // The last index in a sorted list whose value is at most x; -1: there is none.
 function lastAtMost(list, x) {
@@ -822,8 +821,7 @@ function valueParts(events, step) {
   return [element("h2", { textContent: "What " + (stores ? "is stored" : "was written") + ", lane by lane" }), list];
 }
 
-// ---- Barriers, and copies under way
-// ----------------------------------------------------------------
+// ---- Barriers, and copies under way ---------------------------------------------------------------
 
 // The copies under way at a step; copies of one group to one tile are shown together.
 function copiesAt(at) {
@@ -1174,8 +1172,7 @@ function goTo(hash) {
   return true;
 }
 
-// ---- Bookmarks and faults
-// ---------------------------------------------------------------------------------
+// ---- Bookmarks and faults -------------------------------------------------------------------------
 
 function marks() {
   const list = [], once = new Set();
