@@ -39,7 +39,7 @@ $(error the path $(CURDIR) has a $(firstword $(unfit)), which compiler and loade
 endif
 
 # make BUILD=dir works in a copy of the sources in dir, for a shared checkout that cannot be
-# written. Files in dir that are newer remain.
+# written. Files in dir that are newer than the checkout's remain.
 ifneq ($(if $(filter command,$(firstword $(origin BUILD))),$(BUILD)),)
 goals := $(or $(MAKECMDGOALS),help)
 $(goals): elsewhere
@@ -50,7 +50,8 @@ elsewhere:
 	@echo "in $(BUILD):"
 	@$(MAKE) --no-print-directory -C '$(BUILD)' BUILD= $(goals)
 else
-# Everything is made in build/, except the links ./labN and what make tangle and make plots write.
+# Everything is made in build/, except the links ./labN and ./talk, a student's copies in
+# labs/work/, and committed files, such as the tangled code and the charts.
 ifneq ($(filter-out $(helps),$(MAKECMDGOALS)),)
 ifneq ($(shell mkdir -p build 2>/dev/null && [ -w build ] && echo yes),yes)
 $(error $(CURDIR)/build cannot be written: make BUILD=~/attention $(MAKECMDGOALS) works in a copy there)

@@ -6,7 +6,7 @@ build/probes: labs/tools/probes.cu build/flags build/cuda build/gpu
 	$(Q)mkdir -p build/obj/labs/tools; $(call native,80) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native -c $< -o build/obj/labs/tools/probes.o
 	$(Q)$(CXX) build/obj/labs/tools/probes.o $(CUDA_LIBS) -o $@
 
-# Parts of the driver that the labs' tools use.
+# Programs of the labs' tools, which share parts of the driver.
 build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/%.o $(call objects,labs/driver/say.c labs/driver/clocks.c labs/driver/ncu.c) build/libhost.a build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@

@@ -46,7 +46,7 @@ build/ptxsim/libptxsim.so: $(call objects,$(capi)) code/ptxsim/capi/libptxsim.ma
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=code/ptxsim/capi/libptxsim.map \
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
 
-# The command.
+# The command ptxsim.
 command := $(filter-out code/ptxsim/tool/bench-sim.c,$(wildcard code/ptxsim/tool/*.c))
 build/ptxsim/ptxsim: $(call objects,$(command)) build/libhost.a build/libworkbench.a
 	$(say) LD $@
@@ -82,7 +82,7 @@ $(foreach p,$(model_judged),$(eval $(call film,$(p:ch%_talk=%),$p,--kernel _Z9at
 .PHONY: films
 films: $(films) ##1 pages to watch the kernels in: build/films/chapter4.html
 
-# The picture in code/ptxsim/README.md: the page in Chromium.
+# The picture in code/ptxsim/README.md: a film of its example, in Chromium.
 .PHONY: film-picture
 film-picture: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 ##5 the film's picture in code/ptxsim/README.md
 	$(Q)mkdir -p build/picture && cd build/picture && cp ../../code/ptxsim/example.cu . && \

@@ -79,7 +79,8 @@ $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(test_flags) -MMD -MP -MF $@.d -MT $@ -c $< -o $@.o
 	$(Q)$(CXX) $@.o $(filter %.o,$^) build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../../ptxsim:$$ORIGIN/../../../ptxsim' $(CUDA_LIBS) -o $@
 
-# The PyTorch operators: their C side in the simulator, and everything in a fresh environment.
+# The PyTorch operators. Their C side is tested in the simulator, like other CUDA tests; test-torch
+# tests all of it in a fresh environment of Python.
 $(filter build/tests/code/torch/%,$(cuda_tests)): build/obj/code/torch/cpu.o
 .PHONY: test-torch
 test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
@@ -87,7 +88,7 @@ test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
 	$(Q)build/torch/venv/bin/pip install -q code/torch[test]
 	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test ../../labs/test/test_exchange.py
 
-# Triton's kernels, from Python. The wheels are installed once for each list of them; compiled
+# Triton's kernels, from Python. The wheels are installed once for each version of Triton; compiled
 # kernels are kept.
 triton := build/triton/3.9.0
 $(triton)/bin/pytest:

@@ -40,15 +40,16 @@ NVCC_FLAGS := $(strip $(NVCC_COMMON) $(lean) $(call gencode,sm_89 sm_90))
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 
-# An image for this machine's GPU, if that is neither an L4 nor a Hopper, and at least $(1).
+# An image for this machine's GPU, if its compute capability is neither 89 nor 90, and at least
+# $(1); if $(1) is -, none.
 native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu)); \
     if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && [ $$gpu -ge $(1) ]; then \
         native="-gencode arch=compute_$$gpu,code=sm_$$gpu"; fi;
 
 # ---- Setting up ----------------------------------------------------------------------------------
 
-# code/tools/deps installs missing tools before anything is compiled: for a chapter; for the grader,
-# too; for bats, too; for the book (no compiler); for the tests and everything else.
+# code/tools/deps installs missing tools before anything is compiled; which ones, the goals decide:
+# those for a chapter; also for the grader; also for bats; for the book (no compiler); or all.
 wants_all := $(filter test tests site,$(MAKECMDGOALS))
 wants_grader := $(filter all runs mutants checklist grade check-labs check-grader build/judge,$(MAKECMDGOALS))
 wants_book := $(filter book book-% handout%,$(MAKECMDGOALS))

@@ -198,8 +198,7 @@ function findBuffers(film) {
   film.buffers = all.filter(codes).sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
-// ---- Searching
-// ------------------------------------------------------------------------------------
+// ---- Searching ------------------------------------------------------------------------------------
 
 // The last index in a sorted list whose value is at most x; -1: there is none.
 function lastAtMost(list, x) {
@@ -242,9 +241,9 @@ function touchesGlobal(film, e, byte) {
   return e[0] === GLOBAL && decode(film, e).lanes.some((l) => byte >= l.at && byte < l.at + decode(film, e).bytes);
 }
 
-// The step of a race's earlier access: the last one in which the other party is at its instruction
-// (and address). If the other party is in another CTA, its last step of all, since steps of two
-// CTAs are not ordered.
+// The step of a race's earlier access: the last one, up to step `last`, in which the other party is
+// at its instruction (and address); -1: none. If the other party is in another CTA, `last` is the
+// end of that CTA's film, since steps of two CTAs are not ordered.
 function firstAccess(film, f, last = f.step) {
   if (f.thread === undefined || f.other < 0) return -1;
   const mine = film.ofWarp[f.thread >> 5] || [];
@@ -822,8 +821,7 @@ function valueParts(events, step) {
   return [element("h2", { textContent: "What " + (stores ? "is stored" : "was written") + ", lane by lane" }), list];
 }
 
-// ---- Barriers, and copies under way
-// ----------------------------------------------------------------
+// ---- Barriers, and copies under way ---------------------------------------------------------------
 
 // The copies under way at a step; copies of one group to one tile are shown together.
 function copiesAt(at) {
@@ -1091,7 +1089,8 @@ function wavesAt(step) {
   return sum;
 }
 
-// The step that last read the bytes that this step writes or copies to.
+// The step that last read the bytes that this step writes or copies to; for an atomic operation on
+// global memory, the first step of the same instruction. null: there is none before this step.
 function readBefore(step, done) {
   if (done.counter) return film.insn.indexOf(film.insn[step]) < step ? { step: film.insn.indexOf(film.insn[step]) } : null;
   return done.at.length ? whoTouches(film, step - 1, -1, done.at[0], reads) : null;
@@ -1173,8 +1172,7 @@ function goTo(hash) {
   return true;
 }
 
-// ---- Bookmarks and faults
-// ---------------------------------------------------------------------------------
+// ---- Bookmarks and faults -------------------------------------------------------------------------
 
 function marks() {
   const list = [], once = new Set();

@@ -52,7 +52,7 @@ char *text(const char *format, ...)
 }
 
 static char under_way[128]; // what is being done; "": no line is shown
-static int told;            // the seconds that the line shows; 0: none
+static int told;            // the seconds that the line shows; 0: none; -1: no line yet
 
 void doing(const char *format, ...)
 {

@@ -697,8 +697,8 @@ local function points_left(sheet, lost)
     return left, total
 end
 
--- The most that a mutant can cost in the lab: all points of the items that it loses. In fact, cases that pass are
--- still paid.
+-- The most that a mutant can cost in the lab, by the rule of points: as if the items that it loses reached nothing. In
+-- fact, cases that pass are still paid.
 local function most_lost(sheet, variant)
     local left, total = points_left(sheet, variant.loses)
     return total - left

@@ -134,7 +134,7 @@ local function read_block(block, line, note)
 end
 
 ---------------------------------------------------------------------------------------------------
--- The elements of rows and columns: lists of { name → value }, where fmt is a format
+-- The elements of rows and columns: lists of { name → value }; the value of `fmt` is a number's format
 
 -- The stages named by "stages 3-14" or "stages 3 4 8"; nil after a complaint.
 local function stages_of(setting, note)

@@ -155,7 +155,7 @@ void reference_run(struct reference *reference, const int *tokens, int count, in
                    double *logits);
 // To be called before the first token: queries are then kept as well as keys and values.
 void reference_keep_queries(struct reference *reference);
-// The query, key or value [64] of the first token in one head of a layer; each next token's is *stride numbers further
+// The query, key or value [64] of the first token in one head of a layer; each next token's is *stride doubles further
 // on. Queries and keys are rotated by their positions (RoPE).
 enum of_head { OF_QUERIES, OF_KEYS, OF_VALUES };
 const double *reference_head(const struct reference *reference, int layer, enum of_head of,
@@ -180,8 +180,9 @@ struct sampling sampling_read(const char *temperature, const char *top_p, int se
 // Philox2x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011): 64 random bits of a counter and a key.
 uint64_t philox(uint32_t counter, uint32_t key);
 
-// What is drawn from: exp((logit - largest) / temperature) for each token of the smallest set of likeliest tokens whose
-// probabilities sum up to top_p or more, and 0 for the others. Tokens that are as likely as the set's last are in it.
+// The weights by which a token is drawn: exp((logit - largest) / temperature) for each token of the smallest set of
+// likeliest tokens whose probabilities sum up to top_p or more, and 0 for all other tokens. A token that is as likely as
+// the least likely one of the set is in it, too.
 struct lottery {
     double *weights;  // [words]; for the caller to free
     int words, count; // count: tokens of the set

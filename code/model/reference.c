@@ -130,7 +130,7 @@ static void round_kept(double *head)
         head[d] = (double)scale * e4m3_to_float(e4m3_from_float(halves[d] / scale));
 }
 
-// Attention of one query head of one token over the keys and values of `length` tokens, which are `stride` numbers
+// Attention of one query head of one token over the keys and values of `length` tokens, which are `stride` doubles
 // apart.
 static void attend(const double *query, const double *keys, const double *values, int stride,
                    int length, double *scores, double *to)

@@ -704,7 +704,7 @@ static bool refused(const char *what, const char *words)
     return right;
 }
 
-// The offset `skip` bytes after the end of a text, where that first stands in the file.
+// The offset in the file that is `skip` bytes after the end of the first occurrence of a text.
 static size_t place_of(const char *of, size_t skip)
 {
     const char *at = memmem(tiny, tiny_bytes, of, strlen(of));

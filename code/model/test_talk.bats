@@ -198,7 +198,7 @@ drawn() {
     [ "${lines[1]}" = "$(bytes "$said")$(bytes "$(next "$before $said")")" ]
 }
 
-# together PROGRAM SEQUENCES OPTION...: answers five questions, so many at a time.
+# together PROGRAM SEQUENCES OPTION...: answers five questions, SEQUENCES at a time.
 together() {
     printf '%s\n' the "is it blue" "Why is the sky of you" a "ass of the sky" |
         "build/$1" "$LONGER" --sequences "$2" --numbers "${@:3}" 2>"$BATS_TEST_TMPDIR/err"

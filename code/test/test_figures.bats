@@ -20,8 +20,8 @@ expression() { # BEFORE AFTER
         { print substr(rest, 1, end - 1); n++ } END { exit n != 1 }' "$program"
 }
 
-# For each of four matrices, one below the other: its first key, its chunk, and the lanes that point at
-# its rows.
+# For each of the four matrices that an ldmatrix loads: its number, its first key, its chunk, and
+# the lanes that point at its rows.
 matrices() { # KEY_EXPRESSION CHUNK_EXPRESSION
     local lane first last
     for first in 0 8 16 24; do

@@ -1,6 +1,6 @@
 # Adding a resource takes a row of labs/sheet/resources.def, and a chapter whose sheet gives points
-# for it; nothing else. The resource here is the warps of a CTA, which no sheet and no lab uses, in
-# a copy of the tree.
+# for it; nothing else. The test adds, in a copy of the tree, the warps of a CTA, which no sheet and
+# no lab uses yet.
 
 bats_require_minimum_version 1.5.0
 

@@ -1,5 +1,5 @@
-# Chapter 14's search: with a compiler and programs that are shell scripts, so that every verdict
-# occurs and nothing takes long; and once unchanged, in the simulator.
+# Chapter 14's search: with shell scripts in place of the compiler and the programs, so that every
+# verdict occurs and nothing takes long; the last tests have the real ones, in the simulator.
 
 bats_require_minimum_version 1.5.0
 
@@ -15,8 +15,9 @@ setup() {
     PATH=$PWD/bin:$PATH
 }
 
-# Stand-ins: fast_exp never reaches the compiler, block_n = 128 is a syntax error, block_m = 128
-# needs too much shared memory, a single stage is wrong, and each of the rest has a time of its own.
+# Stand-ins: fast_exp does not change the machine code, block_n = 128 is a syntax error, block_m =
+# 128 needs too much shared memory, a single stage is wrong; the times of the rest follow from their
+# knobs.
 fake_candidates() {
     cat >labs/candidates <<'SH'
 #!/bin/bash

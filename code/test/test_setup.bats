@@ -108,7 +108,7 @@ deps() { # MODE: runs deps; its standard output is left in out, its standard err
     [ "$status" -eq 1 ]
     [ "$(cat err)" = "apt-get cannot load the lists of packages: no network" ]
     run -1 grep -nE install "$SAID"
-    # If the packages are there but the compiler is missing, pip brings it.
+    # If the packages are there and only the CUDA compiler is missing, pip has to bring it, and cannot.
     fake g++ :
     fake cc :
     fake pandoc :

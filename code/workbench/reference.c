@@ -169,7 +169,7 @@ static double raised(struct p_rounding p, double maximum, double highest, double
 }
 
 // Whether the highest weight of a tile is heavy (p.heavy): then the maximum rises to it, without
-// room.
+// room. False if P of the first tile's mean has become 2^-7 or less.
 static bool carries(struct p_rounding p, const double *weights, int keys, double maximum,
                     double highest, double mean)
 {

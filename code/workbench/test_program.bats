@@ -61,7 +61,7 @@ of() {
     sed -nE "s/^ *\"$1\": ([^{[]*[^{[,]),?\$/\1/p" "${2:-record.json}" | tr -d '"' | xargs
 }
 
-# within LEAST MOST VALUES: checks that there are values, all from LEAST to MOST.
+# within LEAST MOST VALUES: checks that there are values, all greater than LEAST and less than MOST.
 within() {
     [ -n "$3" ] && tr ' ' '\n' <<<"$3" | awk -v least="$1" -v most="$2" '
         !($1 > least && $1 < most) { print $1 " is not between"; bad = 1 } END { exit bad }'

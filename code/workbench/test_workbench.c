@@ -689,7 +689,7 @@ static double as_half(const float *values, size_t i)
     return half_to_float(half_from_float(values[i]));
 }
 
-// K of a head as numbers, [seq_len][HEAD_DIM]: from its codes, or rounded to half. For the caller
+// K of a head as doubles, [seq_len][HEAD_DIM]: from its codes, or rounded to half. For the caller
 // to free.
 static double *keys_of_head(const struct problem *p, int head, bool fp16)
 {
@@ -703,7 +703,7 @@ static double *keys_of_head(const struct problem *p, int head, bool fp16)
     return keys;
 }
 
-// V of a head, transposed: [HEAD_DIM][seq_len] numbers. For the caller to free.
+// V of a head, transposed: [HEAD_DIM][seq_len] doubles. For the caller to free.
 static double *values_of_head(const struct problem *p, int head)
 {
     int seq_len = p->shape.seq_len;
@@ -1287,7 +1287,7 @@ static const char *const mistake_names[] = {
 };
 
 // Computes a row with each mistake, in one pass over the head's keys and values; `weights` has room
-// for 3 * seq_len numbers.
+// for 3 * seq_len doubles.
 static void wrong_rows(const struct problem *p, int head, int row, const double *keys,
                        const double *values, double *weights, double out[MISTAKES][HEAD_DIM])
 {

@@ -110,7 +110,7 @@ float e4m3_to_float(uint8_t code);
 
 // E8M0 (OCP Microscaling Formats, 2023) is the exponent of a float: 2^(code - 127). Returns the
 // code of the smallest power of two with which `largest` becomes at most E4M3_MAX, but no less than
-// 2^-32's, which the smallest half needs: so scales of 0 to 65504 are within 2^41 of each other.
+// 2^-32's, which the smallest half needs: so the codes for 0 to 65504 are 40 apart at most.
 uint8_t e8m0_for(float largest);
 float e8m0_to_float(uint8_t code); // for codes 1 to 254
 
@@ -121,13 +121,13 @@ enum input_kind {
     INPUT_MEAN,   // N(0, 1) plus a mean per tensor and channel: a mistake in 1/l shows
     INPUT_PEAKY,  // Q times 8: a few keys have most of each row's weight; a mistake in the running
                   // max shows. In a cache, V's tokens are also multiplied by 2^-6 to 2^6
-    INPUT_KINDS,  // each program is checked on those above; the others are asked for by name
+    INPUT_KINDS,  // each program is checked on the kinds above; the others are asked for by name
     // A time may depend on where the large scores are among the keys. In these kinds a key's position adds to its
     // score, as an exponent of 2 (exp's argument divided by ln 2), before K is rounded to E4M3:
     INPUT_SINK = INPUT_KINDS, // 12 for key 0, as in language models
     INPUT_RISING,  // from 0 for key 0, linearly, to 40 for the last: each tile has a new maximum
     INPUT_FALLING, // from 40 for key 0, linearly, to 0 for the last: the first tile has the maximum
-    INPUT_KINDS_DRAWN, // labs and the scoreboard take those above
+    INPUT_KINDS_DRAWN, // labs and the scoreboard take the kinds above
     // Each query is a copy of one key, drawn for it (needle_place()), and V has a mean per channel.
     INPUT_NEEDLE = INPUT_KINDS_DRAWN,
     // Q, K and V of a language model, read from a file; the seed is the number of the layer.
@@ -241,10 +241,11 @@ struct p_rounding {
     // the tile's weights, so that P is at most 1 where a score is the tile's mean. With room: in the
     // first tile only.
     bool mean;
-    // A tile that raises the maximum leaves `room` powers of two before the next rise; but P of the
-    // first tile's mean stays at 2^kept or more, unless it is below 2^lost already. While that P is
-    // above 2^-7, the smallest in the kernel, a score of more than 2^heavy times its tile's mean
-    // raises the maximum to itself. room = 0: every rise does.
+    // room = 0: a rise sets the maximum to the tile's own. Otherwise it leaves `room` powers of two
+    // before the next rise; or fewer, as far as the tile's highest P fits, so that P of the first
+    // tile's mean stays at 2^kept or more, unless it was at 2^lost or less already. But while P of
+    // the first tile's mean is above 2^-7 (smaller P count as 2^-7), a tile whose highest P is more
+    // than 2^heavy times the geometric mean of its P sets the maximum to its own.
     double room, kept, lost, heavy;
 };
 
@@ -299,12 +300,12 @@ bool gate_sources(const struct error_metrics *metrics);
 
 // In a problem of kind INPUT_NEEDLE: what the covered queries find of the keys that they copy. The needle is the value of
 // that key. It is found if, of all values of its head and sequence, it makes the smallest angle with the query's output,
-// when the mean of these values is subtracted from both.
+// when the mean of these values is subtracted from both. `share`: of the needle in the output, on average: the output's
+// projection on the needle, both less the mean, is `share` times the needle. If no other value resembles the needle, it
+// is the weight of its key.
 struct needles {
     int of, found; // queries
-    double
-        share; // of the needle in the output, on average: it times the needle, again less the mean, is the output's
-               // projection on the needle. The weight of its key, if no other value resembles it
+    double share;
 };
 // out: laid out like Q. False: memory ran out.
 bool needles_find(const struct problem *problem, struct rows rows, const float *out,

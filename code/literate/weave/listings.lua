@@ -201,8 +201,8 @@ local function list_words(words)
     return table.concat(words, ", ", 1, #words - 1) .. " and " .. words[#words]
 end
 
--- The small line below a chunk: used in, continued, replaces, replaced by. On paper it leads to other chapters only,
--- and names one place that uses the chunk: the index names them all.
+-- The small line below a chunk: used in, continued, replaces, replaced by. On paper "continued" is left out, and
+-- "used in" names one place, in another chapter, and counts the rest: the index names them all.
 local MOST_USERS = LATEX and 1 or 3
 local function footer(part)
     local owner, out = part.owner, {}

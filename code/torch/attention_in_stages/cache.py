@@ -80,7 +80,8 @@ def _views(codes, scales):
     pages, heads, _ = codes.shape
     head_dim = _head_dim(codes, scales)
     granules = codes.view(pages, heads, -1, 2, GRANULE * head_dim)
-    # Of K 64 columns of all tokens, then the other 64.
+    # K has columns 0 to 63 of all tokens and then, in heads of 128, columns 64
+    # to 127 of all tokens.
     k = granules[:, :, :, 0].unflatten(3, (head_dim // 64, 4, 4, 2, 4, 8))
     k = k.permute(0, 1, 2, 4, 5, 3, 6, 7, 8)
     # V in the order in which a lane of mma.sync needs it: four tokens of a

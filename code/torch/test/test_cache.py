@@ -15,7 +15,9 @@ TYPES = [torch.float16, torch.bfloat16, torch.float32]
 PAGES = [16, 32, 64, 128, 256]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 LIMIT = {"cpu": 6e-4, "cuda": 2e-3}  # largest errors: the output is rounded to half; on a GPU, P is, too
-QUANTISED = 0.2  # largest error of a row, since keys and values are rounded to E4M3; 0.04 if they are normal
+# Largest error of a head, since keys and values are rounded to E4M3; of standard normal numbers
+# it would be 0.04.
+QUANTISED = 0.2
 
 
 @pytest.fixture(params=DEVICES)
