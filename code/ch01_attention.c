@@ -503,8 +503,8 @@ static struct error tiled_error(const struct coded_head *coded,
 
 // ---- Causes of error ----
 
-// What errors are listed of: for each format, K's values and the output; for
-// E4M3 alone also tiled()'s output, as float and rounded to half.
+// Results whose errors are listed: for each format, K's values and the output;
+// for E4M3 alone also tiled()'s output, as float and rounded to half.
 enum { VALUE, OUTPUT = VALUE + FORMATS, TILED = OUTPUT + FORMATS, HALF };
 enum { CAUSES = HALF + 1 };
 

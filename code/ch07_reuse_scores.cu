@@ -222,7 +222,7 @@ __device__ void accumulate(tiles &t, int warp)
             wmma::load_matrix_sync(v, &t.v[key][d], HEAD_DIM);
             wmma::mma_sync(sum, p, v, sum);
         }
-        __syncwarp(); // to be safe: WMMA's load and store join the lanes, too
+        __syncwarp(); // to be safe: WMMA's load and store synchronise the lanes, too
         wmma::store_matrix_sync(&t.accum[row][d], sum, HEAD_DIM,
                                 wmma::mem_row_major);
     }

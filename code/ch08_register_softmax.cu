@@ -5,8 +5,8 @@
 //   make chapter8 && ./lab8
 //
 // Scores and output live in WMMA accumulators from the first key tile to the
-// last. A row lies in four lanes of two warps: two shuffles and one exchange
-// through shared memory give its maximum. Only P is stored, for WMMA to load.
+// last. A row lies in four lanes of each of two warps: two shuffles and one
+// exchange through shared memory give its maximum. Only P is stored for WMMA.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>

@@ -390,13 +390,13 @@ __device__ unsigned next_item; // 0 before and after each launch
 // The next query tile of this CTA; `items` or more when there is none.
 __device__ unsigned take_item(unsigned &item, unsigned items)
 {
-    __syncthreads(); // all threads have read the last item
+    __syncthreads(); // all threads have read the previous item
 
     // Ask the queue, one thread for all
     if (threadIdx.x == 0) // next_item is 0 again after items + gridDim.x requests
         item = atomicInc(&next_item, items + gridDim.x - 1);
 
-    __syncthreads(); // the number is there, and all are done with the last tile
+    __syncthreads(); // the number is there; all are done with the previous tile
     return item;
 }
 

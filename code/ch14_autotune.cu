@@ -26,7 +26,7 @@ struct knobs {
     bool swizzle;    // tiles swizzled as in chapter 10
 };
 
-#ifndef KNOBS // the search includes a header that defines them
+#ifndef KNOBS // the search compiles with a header that defines KNOBS
 // Set them to what the search found
 #define KNOBS 64, 64, 2, 2, 0, false, false, true
 
@@ -544,11 +544,11 @@ __device__ unsigned next_item; // 0 before and after each launch
 // The next query tile of this CTA; `items` or more when there is none.
 __device__ unsigned take_item(unsigned &item, unsigned items)
 {
-    __syncthreads(); // all threads have read the last item
+    __syncthreads(); // all threads have read the previous item
     // next_item is 0 again after items + gridDim.x requests.
     if (threadIdx.x == THREADS - 1)
         item = atomicInc(&next_item, items + gridDim.x - 1);
-    __syncthreads(); // the number is there, and all are done with the last tile
+    __syncthreads(); // the number is there; all are done with the previous tile
     return item;
 }
 
@@ -558,7 +558,8 @@ constexpr int WANTED = (48 * OCCUPANCY + 99) / 100 * 32; // threads on an SM
 constexpr int CTAS = (WANTED + THREADS - 1) / THREADS;
 #define LIMITS __launch_bounds__(THREADS, CTAS)
 #else
-// Registers a thread may have so that a CTA fits on an SM; 120 at most.
+// Registers that a thread may have so that a CTA fits on an SM. A gate of the
+// book allows 120.
 constexpr int FITTING = 512 / ((THREADS + 127) / 128) / 8 * 8;
 #define LIMITS __maxnreg__(FITTING < 120 ? FITTING : 120)
 #endif

@@ -37,7 +37,7 @@ enum {
 };
 
 static const struct {
-    const char *name, *head; // the knob's name, and its column's in a report
+    const char *name, *head; // the knob's name, and its heading in a report
     int count, values[4];
 } space[KNOBS] = {
     {"block_m", "  m", 3, {32, 64, 128}},
@@ -56,7 +56,7 @@ enum verdict { UNTRIED, UNBUILT, SAME, REFUSED, WRONG, TIMED, VERDICTS };
 static const char *const verdicts[] = {"untried", "not built", "same",
                                        "refused", "wrong", "timed"};
 
-enum { LINE = 160, NAME = 64, PATH = 256 }; // bytes of texts
+enum { LINE = 160, NAME = 64, PATH = 256 }; // sizes of buffers, in bytes
 
 struct candidate {
     int knob[KNOBS];
@@ -64,11 +64,11 @@ struct candidate {
     enum verdict verdict;
     double score;    // in us, if timed: p50, or the simulator's floor
     char code[20];   // hash of the machine code
-    char said[LINE]; // why it was refused, or which one it equals
+    char said[LINE]; // why it has no time, or which candidate it equals
 };
 
 enum { ELITE = 3, LITTER = 8, NEIGHBOURS = 24, MOST = 1000 };
-enum { LAST = 9999 }; // generation number of the best one's neighbours
+enum { LAST = 9999 }; // generation number of the best candidate's neighbours
 
 static struct candidate tried[MOST];
 static int tried_count;
@@ -98,7 +98,7 @@ static void fail(int status, const char *format, ...)
     exit(status);
 }
 
-// Whether the kernel's static assertions hold, and the launch limit of 1024
+// Whether the kernel's static assertions hold, and a CTA has no more than 1024
 // threads.
 static bool valid(const int k[KNOBS])
 {
@@ -145,7 +145,7 @@ static struct candidate *find(const int k[KNOBS])
 // ---- Draw random numbers ----
 
 // splitmix64 (Steele, Lea and Flood 2014). Each generation has a stream of
-// its own, so that a resumed search draws what it would have drawn unbroken.
+// its own, so that a resumed search draws what an uninterrupted one would.
 static uint64_t state;
 
 static int draw(int below)
@@ -156,7 +156,8 @@ static int draw(int below)
     return (int)((z ^ z >> 31) % (uint64_t)below);
 }
 
-// Runs a shell command; returns its exit status, its last line in `line`.
+// Runs a shell command, for ten minutes at most; returns its exit status, and
+// in `line` the last line that it printed.
 static int run(char line[LINE], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static int run(char line[LINE], const char *format, ...)
@@ -231,7 +232,8 @@ static bool read_candidate(json_t *line, struct candidate *c)
     return v < VERDICTS && !find(k);
 }
 
-// `head` says which search this is: kernel, machine, shape and seed.
+// Opens the journal, and reads the candidates in it. `head`, its first line,
+// says which search it is of: kernel, machine, shape, seed and occupancy.
 static void journal_open(const char *head)
 {
     char path[PATH + 16], *text = NULL;
@@ -287,7 +289,8 @@ static void ask(const char *knobs, struct candidate *answer)
     free(text);
 }
 
-// Takes what the journal says of a candidate, instead of judging it.
+// Takes what the journal or the other program says of a candidate, instead of
+// judging it.
 static void look_up(struct candidate *c)
 {
     struct candidate answer = {.verdict = UNTRIED,
@@ -304,7 +307,8 @@ static void look_up(struct candidate *c)
     memcpy(c->said, answer.said, sizeof c->said);
 }
 
-// The best of the generations before this one, best first.
+// The best candidates of all generations before this one, the best first;
+// returns how many.
 static int find_elite(int generation, struct candidate *elite[ELITE])
 {
     int count = 0;
@@ -604,7 +608,7 @@ static int try_all(struct candidate *litter, int count, int most)
 }
 
 // Tries every single change of the best candidate; if one is better, then every
-// single change of that one; and so on, until none of the best's is untried.
+// single change of that one; and so on, until the best has no untried change.
 static void search_around_best(void)
 {
     struct candidate *elite[ELITE], litter[NEIGHBOURS];
@@ -629,7 +633,7 @@ static void final_run(const struct candidate *c, json_t *said)
     file_of(c, "", program);
     file_of(c, ".json", path);
     bool listed = strstr(" small mission long ", options.shape);
-    if (access(program, X_OK)) // not built here, but in somebody else's search
+    if (access(program, X_OK)) // it is in the journal, but was not built here
         compile(c, 1);
     if (run(line, "%s --shapes small,mission,long%s%s --seeds 0,1,2 "
             "--iters %d --record %s", program, listed ? "" : ",",
@@ -902,7 +906,8 @@ static void find_machine(void)
     }
 }
 
-// Opens the journal; returns the kernel's hash, and in `elite` the file's name.
+// Opens the journal; returns the kernel's hash, and in `elite` the name of the
+// file that the elite is written to.
 static const char *start(char elite[PATH])
 {
     static char hash[LINE];

@@ -39,7 +39,7 @@ struct form {
     int loads = block_n * PER_ROW / threads;   // by a lane for a tile of K or V
     int blocks = HEAD_DIM / MMA_N / warps_n;   // 8-column blocks a warp stores
 };
-constexpr form WIDE = {2, 8, 1, 64};  // many rows: 2 fragments an ldmatrix
+constexpr form WIDE = {2, 8, 1, 64};  // many rows: 2 fragments per ldmatrix
 constexpr form SPLIT = {1, 4, 2, 32}; // few rows: two warps share each
 
 constexpr bool possible(form f)
@@ -51,7 +51,7 @@ static_assert(possible(WIDE) && possible(SPLIT), "whole matrices and loads");
 
 // ---- Lay out shared memory ----
 template <form F> struct half_tiles {
-    __half k[F.block_n][HEAD_DIM]; // swizzled
+    __half k[F.block_n][HEAD_DIM]; // both are swizzled
     __half v[F.block_n][HEAD_DIM];
 };
 
@@ -161,7 +161,7 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// Codes 2 i and 2 i + 1 of a word of four, as two halves.
+// Codes 2 I and 2 I + 1 of a word of four, as two halves.
 template <int I> __device__ uint32_t two_halves(uint32_t codes)
 {
     uint32_t halves;
@@ -518,7 +518,7 @@ attention(const __grid_constant__ attention_args args)
             pass_turn(group, F.threads);
 
         // Convert two steps ahead, load three ahead
-        barrier_wait(&t.done, (tile + 1) % 2); // all lanes have ended the last step
+        barrier_wait(&t.done, (tile + 1) % 2); // all lanes ended the previous step
         convert<F>(t.tiles[(tile + 2) % RING].k, k_codes);
         convert<F>(t.tiles[(tile + 1) % RING].v, v_codes);
         k += TILE, v += TILE, bytes_left -= TILE;

@@ -7,7 +7,7 @@
 // K and V stay the bytes they are, and P becomes bytes: mma.sync m16n8k32
 // multiplies E4M3 by E4M3. P is packed where it lies, its keys permuted as V's
 // are; V is transposed on its way into registers. Needs sm_89; for sm_90 the
-// compiler makes products of halves of these products.
+// compiler makes each FP8 product of products of halves.
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>

@@ -96,8 +96,8 @@ static int leading(double x) // exponent of the leading bit
     return frexp(x, &exponent) == 0 ? -1000 : exponent - 1;
 }
 
-// One mma.sync as SageAttention2 and DeepSeek found it: all terms are shifted
-// to the largest exponent and cut off `bits` bits below its leading bit.
+// One mma.sync as SageAttention2 and DeepSeek found it: all terms are aligned
+// with the largest and cut off `bits` bits below its leading bit.
 static double short_step(double sum, const double *p, const double *v,
                          int count, int bits)
 {

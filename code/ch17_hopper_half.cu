@@ -27,7 +27,7 @@ constexpr int HALF_ROW = HEAD_DIM * (int)sizeof(__half); // bytes of V's row
 static_assert(HALF_ROW == 128, "a row of V is the swizzle's");
 
 typedef float scores[BLOCK_N / 2];            // a lane's part of [64][BLOCK_N]
-typedef uint32_t halves[BLOCK_N / HALF_K][4]; // as many, as operand A
+typedef uint32_t halves[BLOCK_N / HALF_K][4]; // the lane's P, as operands A
 
 // The sizes that the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
@@ -60,7 +60,7 @@ template <class T> struct alignas(1024) tiles {
     uint64_t q_empty[2];          // all scores of this Q are computed
     uint64_t k_full[T::STAGES];   // the TMA has brought K
     uint64_t v_full[T::STAGES];   // the TMA has brought V
-    uint64_t empty[T::STAGES];    // K's scores are P, V is in vh: load again
+    uint64_t empty[T::STAGES];    // P is computed, V is in vh: load again
     uint64_t vh_full[T::STAGES];  // V is converted, in vh
     uint64_t vh_empty[T::STAGES]; // the half V has been multiplied
 };
@@ -121,7 +121,8 @@ __device__ void release(uint64_t *barrier)
         barrier_arrive(barrier);
 }
 
-// The parity of the phase in which a stage's n-th tile passes a barrier.
+// The parity of the phase in which the CTA's key tile n passes a barrier of its
+// stage.
 template <class T> __device__ int parity(int n) { return n / T::STAGES & 1; }
 
 // Has the TMA copy a box of a head's rows, with zeros for rows past the end,
@@ -148,8 +149,8 @@ __device__ void proxy_fence()
 #define SIXTEEN(d, i)                                                          \
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
-// D (+)= A B: A [64][32], B [64][32], codes of E4M3 in shared memory; D
-// [64][64] float. Only queues it: see wgmma_wait().
+// D = A B, or D += A B if `add`: A [64][32], B [64][32], codes of E4M3 in
+// shared memory; D [64][64] float. Only queues it: see wgmma_wait().
 __device__ void multiply(float *d, uint64_t a, uint64_t b, bool add)
 {
     asm volatile("{\n"
@@ -262,7 +263,7 @@ __device__ void load_q(tiles<T> &t, const CUtensorMap *q_map, int i, int item,
              item % tiles_m * T::BLOCK_M, item / tiles_m);
 }
 
-// Codes 2 i and 2 i + 1 of a word of four, as two halves.
+// Codes 2 I and 2 I + 1 of a word of four, as two halves.
 template <int I> __device__ uint32_t two_halves(uint32_t codes)
 {
     uint32_t halves;
@@ -274,9 +275,9 @@ template <int I> __device__ uint32_t two_halves(uint32_t codes)
     return halves;
 }
 
-// A lane converts 16 columns of a row. Of each four the first two go to one
-// chunk of 16 bytes and the others to the next, so that a lane of the output
-// has columns 4 i ... 4 i + 3. THREADS lanes convert a tile.
+// A lane converts 16 columns of a row. Of each four columns the first two go to
+// one chunk of 16 bytes and the last two to the next chunk, so that a lane has
+// columns 4 i ... 4 i + 3 of the output. THREADS lanes convert a tile.
 template <int THREADS> __device__ void make_half(const uint8_t *v, __half *vh)
 {
     int thread = threadIdx.x, c = thread % 4;
@@ -484,7 +485,7 @@ __device__ void raise(float (&factor)[2], const scores &s, row_state &rows,
 
 // ---- Queue the products of a tile ----
 
-// Queues Q K for a tile: s = [64][BLOCK_N].
+// Queues Q K for a tile: s becomes this lane's part of [64][BLOCK_N].
 __device__ void queue_scores(scores &s, uint64_t q, uint64_t k)
 {
     pin(s);
@@ -586,7 +587,7 @@ template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int i, int tiles_m, int tiles_n, int n)
 {
-    // The shuffle tells the compiler that the number is the same in all lanes.
+    // The shuffle tells the compiler that `group` is the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -596,7 +597,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
               lane / 4;
     int seq_len = args.shape.seq_len;
     size_t head_at = (size_t)pair * seq_len * HEAD_DIM;
-    // Turns scores into exponents of 2. Never 0, or masked keys would count.
+    // Turns scores into exponents of 2. Not 0: a masked key's would be NaN.
     float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
                             args.k_scales[head] * LOG2_E,
                         1e-30f);
@@ -809,7 +810,7 @@ attention_short(const __grid_constant__ attention_args args,
     int seq_len = args.shape.seq_len;
     int tiles_m = (seq_len + T::BLOCK_M - 1) / T::BLOCK_M;
     int items = tiles_m * args.shape.batch * args.shape.heads;
-    // The shuffle tells the compiler that the number is the same in all lanes.
+    // The shuffle tells the compiler that `group` is the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0);
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 

@@ -111,7 +111,8 @@ __device__ void release(uint64_t *barrier)
         barrier_arrive(barrier);
 }
 
-// The parity of the phase in which a stage's n-th tile passes a barrier.
+// The parity of the phase in which the CTA's key tile n passes a barrier of its
+// stage.
 template <class T> __device__ int parity(int n) { return n / T::STAGES & 1; }
 
 // Has the TMA copy a box of a head's rows, with zeros for rows past the end,
@@ -158,8 +159,8 @@ __device__ void store_matrices(uint32_t row, uint32_t a, uint32_t b,
 #define SIXTEEN(d, i)                                                          \
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
-// D (+)= A B: A [64][32] in registers, B [128][32] in shared memory, codes of
-// E4M3; D [64][128] float. Only queues it: see wgmma_wait().
+// D = A B, or D += A B if `add`: A [64][32] in registers, B [128][32] in shared
+// memory, codes of E4M3; D [64][128] float. Only queues it: see wgmma_wait().
 __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
 {
@@ -360,14 +361,14 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
 
 // ---- Know E4M3's codes ----
 constexpr float LOG2_E = 1.44269504f;
-constexpr float TOP = 8; // no score is past 2^TOP when a reference is chosen
+constexpr float TOP = 8; // no P is past 2^TOP when a reference is chosen
 // E4M3's code of 2^y is 8 (y + 7) where y is whole. For other y the code is up
 // to 0.7 lower, since the mantissa is linear: 0.4 less centres that error.
 constexpr float BIAS = 8 * 7 - 0.4f;
-// How many powers of two past 2^TOP a later score may be: from there on its
-// code would be rounded to more than 126.
+// How many powers of two past 2^TOP a later P may be: from there on its code
+// would be rounded to more than 126.
 constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
-// The smallest half. A half up to 2^-13 is a whole multiple of UNIT, and the
+// The smallest positive half. A half up to 2^-13 is a multiple of UNIT, and the
 // bits of the half are that multiple.
 constexpr float UNIT = 1.0f / (1 << 24);
 
@@ -375,9 +376,9 @@ constexpr float UNIT = 1.0f / (1 << 24);
 // the row's highest score so far before the reference rises again.
 constexpr float ROOM = 5;
 // After a rise the first tile's mean has code LEAST or more, if the highest
-// score allows that. A mean whose code is below LOST does not count.
+// score allows that. A mean whose code is LOST or lower does not count.
 constexpr float LEAST = 16, LOST = -24;
-// A score carries its row if it is this many codes above its tile's mean.
+// A score carries its row if its code is this much above its tile's mean code.
 constexpr float HEAVY = 64;
 
 // ---- Compute two to the power of x ----
@@ -460,7 +461,7 @@ __device__ __half2 highest(const uint32_t (&codes)[BLOCK_N / 4])
                    __highs2half2(high[0], high[1]));
 }
 
-// The highest of what the four lanes have that share two rows.
+// The highest code in each of two rows, of the four lanes that share them.
 __device__ float2 of_rows(__half2 high)
 {
     high = __hmax2(high, __shfl_xor_sync(0xffffffff, high, 1));
@@ -505,8 +506,9 @@ __device__ float mean_code(const row_state &rows, int h, float scale)
 }
 
 // Whether row h's highest code, `high`, is too high to be lowered, because the
-// score carries its row: the first tile's mean has a code, and `high` is HEAVY
-// above this tile's mean. sum: of the row's sample.
+// score carries its row: the first tile's mean has a code above 0, and `high`
+// is past 126 and more than HEAVY above this tile's mean. sum: of the row's
+// sample.
 __device__ bool carries(float high, float sum, const row_state &rows, int h,
                         float scale)
 {
@@ -623,7 +625,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
     return rose;
 }
 
-// Queues Q K for a tile: s = [64][128].
+// Queues Q K for a tile: s becomes this lane's part of [64][128].
 __device__ void queue_scores(float (&s)[BLOCK_N / 2],
                              const uint32_t (&q)[HEAD_DIM / MMA_K][4],
                              uint64_t k)
@@ -635,7 +637,7 @@ __device__ void queue_scores(float (&s)[BLOCK_N / 2],
     wgmma_commit();
 }
 
-// Queues P V for a tile: part (+)= [64][72].
+// Queues P V [64][72] for a tile: part = P V, or part += P V if `add`.
 __device__ void queue_output(float (&part)[OUT_COLS / 2],
                              uint32_t (&p)[BLOCK_N / MMA_K][4], uint64_t vt,
                              bool add)
@@ -733,7 +735,7 @@ template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int tiles_m, int tiles_n, int n)
 {
-    // The shuffle tells the compiler that the number is the same in all lanes.
+    // The shuffle tells the compiler that `group` is the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -745,7 +747,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
     uint32_t q[HEAD_DIM / MMA_K][4];
     load_q(q, args, row, head_at);
     float v_scale = args.v_scales[head]; // early, for the load takes a while
-    // Turns scores into exponents of 2. Never 0, or masked keys would count.
+    // Turns scores into exponents of 2. Not 0: a masked key's would be NaN.
     float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
                             args.k_scales[head] * LOG2_E,
                         1e-30f);

@@ -215,7 +215,8 @@ static bool check(const unit *u, const float *out, int count, int rounds)
 // ---- Measure a unit ----
 constexpr int FEW = 64, MANY = 4096; // rounds to check, and to time
 
-// Runs a kernel, copies its results to the host; returns us for MANY rounds.
+// Runs a kernel, copies its results to the host; returns the time in us, or 0
+// if `rounds` is not MANY.
 static double run(const unit *u, int ctas, int rounds, float *results)
 {
     size_t bytes = (size_t)ctas * u->threads * sizeof *results;

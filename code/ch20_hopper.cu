@@ -5,8 +5,8 @@
 //   make chapter20 && ./lab20
 //
 // Chapter 18's kernel, for rows that see different numbers of keys. CTAs get
-// the heaviest items first, in every other round in reverse order, so that all
-// get as much; and the next item's first product runs beside an item's end.
+// the heaviest items first, in reverse order in every other round, so that all
+// get about as much work; an item's end overlaps the next one's first product.
 
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -117,7 +117,8 @@ __device__ void release(uint64_t *barrier)
         barrier_arrive(barrier);
 }
 
-// The parity of the phase in which a stage's n-th tile passes a barrier.
+// The parity of the phase in which the CTA's key tile n passes a barrier of its
+// stage.
 template <class T> __device__ int parity(int n) { return n / T::STAGES & 1; }
 
 // Has the TMA copy a box of a head's rows, with zeros for rows past the end,
@@ -164,8 +165,8 @@ __device__ void store_matrices(uint32_t row, uint32_t a, uint32_t b,
 #define SIXTEEN(d, i)                                                          \
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
-// D (+)= A B: A [64][32] in registers, B [128][32] in shared memory, codes of
-// E4M3; D [64][128] float. Only queues it: see wgmma_wait().
+// D = A B, or D += A B if `add`: A [64][32] in registers, B [128][32] in shared
+// memory, codes of E4M3; D [64][128] float. Only queues it: see wgmma_wait().
 __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
 {
@@ -318,9 +319,9 @@ __device__ void write_ones(uint8_t *vt, int warp, int lane)
 
 // ---- Say how items are handed out ----
 
-// Made by the launch. A section is as many heads as have K and V in the L2
-// cache together; the last may have fewer. Divisions take long, so the launch
-// also hands on the reciprocals to multiply with.
+// Made by the launch. A section is as many heads as have room for their K and V
+// in the L2 cache; the last section may have fewer. Divisions take long, so the
+// launch passes reciprocals to multiply by.
 struct schedule {
     int tiles_m;                       // row tiles of a sequence
     int section, sections, last; // heads a section, sections, heads of the last
@@ -395,7 +396,7 @@ __device__ void tabulate(tiles<T> &t, const schedule &plan,
     __syncthreads(); // all levels are counted
 }
 
-// This CTA's item of this round or, if there is none, of the next with one.
+// This CTA's item of this round or, if it has none, of its next round with one.
 template <class T>
 __device__ work find(const tiles<T> &t, const schedule &plan,
                      const attention_args &args, int round)
@@ -511,14 +512,14 @@ __device__ void produce(tiles<T> &t, const schedule &plan,
 
 // ---- Know E4M3's codes ----
 constexpr float LOG2_E = 1.44269504f;
-constexpr float TOP = 8; // no score is past 2^TOP when a reference is chosen
+constexpr float TOP = 8; // no P is past 2^TOP when a reference is chosen
 // E4M3's code of 2^y is 8 (y + 7) where y is whole. For other y the code is up
 // to 0.7 lower, since the mantissa is linear: 0.4 less centres that error.
 constexpr float BIAS = 8 * 7 - 0.4f;
-// How many powers of two past 2^TOP a later score may be: from there on its
-// code would be rounded to more than 126.
+// How many powers of two past 2^TOP a later P may be: from there on its code
+// would be rounded to more than 126.
 constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
-// The smallest half. A half up to 2^-13 is a whole multiple of UNIT, and the
+// The smallest positive half. A half up to 2^-13 is a multiple of UNIT, and the
 // bits of the half are that multiple.
 constexpr float UNIT = 1.0f / (1 << 24);
 
@@ -587,8 +588,8 @@ struct row_state {
     float factor[2]; // scales the output so far, when ref has risen
 };
 
-// Masks registers FROM and on. last: the last key of the tile that the lane's
-// first row sees; its second row sees 8 keys more.
+// Masks scores from register FROM on. last: the last key of the tile that the
+// lane's first row sees; its second row sees 8 keys more.
 template <int FROM> __device__ void mask(float (&s)[BLOCK_N / 2], int last)
 {
     int limit = last - (int)(threadIdx.x % 4 * 2);
@@ -608,7 +609,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
     if (masked) {
         // Mask half of the keys, or all
         if (__shfl_sync(0xffffffff, last, 0) >= BLOCK_N / 2)
-            mask<BLOCK_N / 4>(s, last); // all of the warp's rows see the other half
+            mask<BLOCK_N / 4>(s, last); // all of the warp's rows see the first half
         else
             mask<0>(s, last);
     }
@@ -658,7 +659,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
     return true;
 }
 
-// Queues Q K for a tile: s = [64][128].
+// Queues Q K for a tile: s becomes this lane's part of [64][128].
 __device__ void queue_scores(float (&s)[BLOCK_N / 2],
                              const uint32_t (&q)[HEAD_DIM / MMA_K][4],
                              uint64_t k)
@@ -670,7 +671,7 @@ __device__ void queue_scores(float (&s)[BLOCK_N / 2],
     wgmma_commit();
 }
 
-// Queues P V for a tile: part (+)= [64][72].
+// Queues P V [64][72] for a tile: part = P V, or part += P V if `add`.
 __device__ void queue_output(float (&part)[OUT_COLS / 2],
                              uint32_t (&p)[BLOCK_N / MMA_K][4], uint64_t vt,
                              bool add)
@@ -700,7 +701,7 @@ __device__ void load_q(uint32_t (&q)[HEAD_DIM / MMA_K][4],
 
 // Normalises and stores 16 BLOCKS columns. In the order of vt's rows, a lane
 // has four neighbouring columns of two rows, from 16 b + 4 (lane % 4) on.
-// sums: those of the two rows, valid in the first lane of four.
+// sums: of each row's P, valid in the first lane of four.
 template <int BLOCKS>
 __device__ void store(const float (&out)[8 * BLOCKS], const float (&sums)[2],
                       __half *to, int row, int length, float v_scale)
@@ -788,7 +789,7 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
                        uint32_t (&q)[HEAD_DIM / MMA_K][4],
                        head_scales &scales, float (&s)[BLOCK_N / 2])
 {
-    // The shuffle tells the compiler that the number is the same in all lanes.
+    // The shuffle tells the compiler that `group` is the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -797,7 +798,7 @@ __device__ work attend(tiles<T> &t, const schedule &plan,
     size_t head_size = (size_t)args.shape.seq_len * HEAD_DIM;
     size_t head_at = w.pair * head_size;
     float v_scale = scales.v;
-    // Turns scores into exponents of 2. Never 0, or masked keys would count.
+    // Turns scores into exponents of 2. Not 0: a masked key's would be NaN.
     float scale =
         fmaxf(args.softmax_scale * scales.q * scales.k * LOG2_E, 1e-30f);
 

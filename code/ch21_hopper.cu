@@ -84,7 +84,7 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Codes 2 i and 2 i + 1 of a word of four, as two halves.
+// Codes 2 I and 2 I + 1 of a word of four, as two halves.
 template <int I> __device__ uint32_t two_halves(uint32_t codes)
 {
     uint32_t halves;
@@ -228,7 +228,7 @@ struct walk {
     int ids, next_ids; // pages of 32 of them, one in each lane
 };
 
-// The page of the warp's granule from + lane; 0 past the table.
+// The page of the warp's granule number from + lane; 0 past the table.
 __device__ int page_of(const walk &w, const cache_args &args, int from)
 {
     int lane = threadIdx.x % 32;
@@ -744,7 +744,7 @@ attention(const __grid_constant__ cache_args args)
 }
 
 // How many CTAs share a pair: the largest power of two with no more CTAs in all
-// than SMs, and with a granule for each warp.
+// than SMs or MOST_PARTS, and with a granule for each warp.
 static int splits_of(const struct cache_args *args, int pairs, int sms)
 {
     int granules = (args->shape.seq_len + GRANULE - 1) / GRANULE;

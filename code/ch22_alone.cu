@@ -19,11 +19,11 @@ constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // its log2; past that references rise
+constexpr float LARGEST_P = 8;        // as a log2; past it references rise
 
 // ---- Lay out a granule ----
 template <int D> struct alignas(16) granule { // as it lies in the cache
-    uint8_t k[D / 64][GRANULE][64]; // 64 columns of a token, then the others
+    uint8_t k[D / 64][GRANULE][64]; // all tokens' columns 0-63, then the rest
     uint8_t v[D / 32][32][16];      // [][lane]: 4 columns 8 apart, of 4 tokens
 };
 struct alignas(16) granule_scales {
@@ -57,7 +57,7 @@ template <int D> struct stage { // a tile of keys
 template <int D> union shared {
     stage<D> ring[STAGES];
     struct {
-        float2 out[SLOTS][D / 2 + 4]; // no conflicts
+        float2 out[SLOTS][D / 2 + 4]; // + 4: no bank conflicts
         float2 state[SLOTS];          // reference, sum
     } end;
 };
@@ -84,7 +84,7 @@ __device__ void mma_codes(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Codes 2 i and 2 i + 1 of a word of four, as two halves.
+// Codes 2 I and 2 I + 1 of a word of four, as two halves.
 template <int I> __device__ uint32_t two_halves(uint32_t codes)
 {
     uint32_t halves;
@@ -162,7 +162,7 @@ __host__ __device__ int heads_of_tile(const cache_args &) { return 1; }
 struct work {
     const int *table;   // pages of the sequence
     int pair;           // of a sequence and a head of keys
-    int group, head;    // query heads of the tile, and the first of all heads
+    int group, head;    // query heads of the tile: how many, and the first
     int old, length;    // tokens: before the launch, and with the new ones
     int asked;          // new tokens, the last of the sequence
     int first_row, end; // rows of the tile: first, and past the last
@@ -196,7 +196,7 @@ template <int ROWS> __device__ work find_work(const prompt_args &args)
     w.length = c.lengths[batch];
     w.asked = args.asked[batch];
     w.old = w.length - w.asked;
-    w.first_row = tile_m * ROWS; // those that see most keys come first
+    w.first_row = tile_m * ROWS; // tile_m counts down: most keys come first
     w.end = min(w.first_row + ROWS, w.asked * w.group);
     int tiles = (seen_by(w, w.end - 1) + TILE - 1) / TILE;
     w.tile = tiles * blockIdx.x / gridDim.x;
@@ -214,11 +214,11 @@ template <int ROWS> __device__ work find_work(const prompt_args &args)
 
 // ---- Load the queries, and round them to codes ----
 template <int D> struct queries {
-    uint32_t codes[2][D / 64][4]; // of rows lane / 4 and + 8: 16 columns of 64
+    uint32_t codes[2][D / 64][4]; // of rows lane / 4 and + 8: 16 of 64 columns
     float scale[2];               // of these rows' scores
 };
 
-// Where a row of Q and of the output begins.
+// The index of a row in Q and in the output.
 __device__ size_t row_place(const prompt_args &args, const work &w, int row)
 {
     size_t head = w.head + row % w.group;
@@ -272,8 +272,10 @@ __device__ size_t find(const prompt_args &args, const work &w, int first,
            first / GRANULE % granules;
 }
 
-// Quantises keys of the granule that begins with token `first`; `in_cache` is
-// that granule. Two lanes share a token, each has half of its columns.
+// Puts K of the granule that begins with token `first` into `to`: old tokens as
+// they are in the cache (in_cache), new tokens quantised. Writes those that the
+// CTA owns to the cache, too. Two lanes share a token, each has half of its
+// columns.
 template <int D>
 __device__ void put_keys(granule<D> &to, granule_scales &scales,
                          granule<D> *in_cache, granule_scales *scales_in_cache,
@@ -320,7 +322,7 @@ __device__ void put_keys(granule<D> &to, granule_scales &scales,
         scales_in_cache->k_and_v[quad][CACHE_K][token % 4] = (uint8_t)scale;
 }
 
-// Quantises values: a lane has every eighth column of four tokens.
+// Like put_keys(), for V: a lane has every eighth column of four tokens.
 template <int D>
 __device__ void put_values(granule<D> &to, granule_scales &scales,
                            granule<D> *in_cache,
@@ -595,7 +597,7 @@ __device__ bool is_last(const prompt_args &args, int unit, int row)
                      : "memory");
     before = __shfl_sync(0xffffffff, before, 0);
     __syncwarp(); // the others' parts are read only after this count
-    return before == gridDim.x - 1; // the last one sets it to 0 again
+    return before == gridDim.x - 1; // the last count set it to 0 again
 }
 
 template <int D>
@@ -662,7 +664,7 @@ attention(const __grid_constant__ prompt_args args)
     int all_see = seen_by(w, w.first_row); // keys that all rows see
     for (int tile = w.tile, at = 0; tile < w.end_tile; ++tile) {
         copy_wait<STAGES - 2>();
-        __syncthreads(); // the tile is there for all, and the last one is done with
+        __syncthreads(); // the tile is complete; nobody reads the one before
         int free = (at + STAGES - 1) % STAGES;
         fetch(t.ring[free], args, w, tile + STAGES - 1, page_id);
         page_id = page_of(args, w, tile + STAGES);
@@ -708,7 +710,8 @@ attention(const __grid_constant__ prompt_args args)
         }
 }
 
-// As many CTAs as the GPU has SMs, if each still has two tiles of keys.
+// How many CTAs share a row tile: the largest power of two with no more CTAs in
+// all than SMs or MOST_PARTS, and with two tiles of keys for each.
 static int splits_of(const struct cache_args *args, int units, int sms)
 {
     int tiles = (args->shape.seq_len + TILE - 1) / TILE, splits = 1;
@@ -726,7 +729,8 @@ static int count_groups(const struct cache_args *args)
     return heads / heads_of_tile(*args);
 }
 
-// How many ways the warps divide the rows; WARPS / this divide the keys.
+// How many warps divide the rows; WARPS divided by it is how many divide the
+// keys.
 static int row_warps(const struct cache_args *args)
 {
     int rows = args->shape.newest * heads_of_tile(*args);

@@ -22,7 +22,7 @@ constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // its log2; past that references rise
+constexpr float LARGEST_P = 8;        // as a log2; past it references rise
 
 // ---- Name the sizes of Hopper's tiles ----
 constexpr int FEW_ROWS = 64;   // of a group: up to here by mma.sync
@@ -32,16 +32,16 @@ constexpr int GROUP_ROWS = 64; // rows that a warpgroup's wgmma computes
 constexpr int KEYS = 128;      // of a tile
 constexpr int PANEL = 64;      // columns of a row, or keys of a column of V
 constexpr int MMA_K = 16;      // depth of a product
-constexpr int ROW_BYTES = 2 * PANEL; // of a panel, in half: the swizzle's
+constexpr int ROW_BYTES = 2 * PANEL; // of a panel of halves: the swizzle's 128
 constexpr int GRANULES = KEYS / GRANULE;
 static_assert(GRANULES * 4 == 32, "a lane has the scales of four keys");
 
 typedef float scores[KEYS / 2];             // a lane's part of [64][KEYS]
-typedef uint32_t halves[KEYS / MMA_K][4]; // the same, as operand A
+typedef uint32_t halves[KEYS / MMA_K][4]; // the lane's P, as operands A
 
 // ---- Lay out a granule ----
 template <int D> struct alignas(16) granule { // as it lies in the cache
-    uint8_t k[D / 64][GRANULE][64]; // 64 columns of a token, then the others
+    uint8_t k[D / 64][GRANULE][64]; // all tokens' columns 0-63, then the rest
     uint8_t v[D / 32][32][16];      // [][lane]: 4 columns 8 apart, of 4 tokens
 };
 struct alignas(16) granule_scales {
@@ -75,7 +75,7 @@ template <int D> struct stage { // a tile of keys
 template <int D> union shared {
     stage<D> ring[STAGES];
     struct {
-        float2 out[SLOTS][D / 2 + 4]; // no conflicts
+        float2 out[SLOTS][D / 2 + 4]; // + 4: no bank conflicts
         float2 state[SLOTS];          // reference, sum
     } end;
 };
@@ -123,8 +123,9 @@ template <class T> struct alignas(1024) tiles {
     uint64_t v_full[T::HALVES], v_empty[T::HALVES];
 };
 
-// A place in a ring of stages. `full` barriers are waited for with `parity`,
-// `empty` ones with the other: before the first round they let all pass.
+// A place in a ring of stages. Who fills stages of halves waits for k_empty and
+// v_empty with the other parity: in the first round these let all pass. All
+// other barriers are waited for with `parity`.
 template <int STAGES> struct place {
     int stage, parity;
     __device__ place next() const
@@ -156,7 +157,7 @@ __device__ void mma_codes(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Codes 2 i and 2 i + 1 of a word of four, as two halves.
+// Codes 2 I and 2 I + 1 of a word of four, as two halves.
 template <int I> __device__ uint32_t two_halves(uint32_t codes)
 {
     uint32_t halves;
@@ -227,14 +228,14 @@ template <int N> __device__ void copy_wait()
     asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
 }
 
-// Query heads whose rows share a tile.
+// How many query heads have their rows in one tile.
 __host__ __device__ int heads_of_tile(const cache_args &c) { return c.queries; }
 
 // ---- Find the CTA's rows and keys ----
 struct work {
     const int *table;   // pages of the sequence
     int pair;           // of a sequence and a head of keys
-    int group, head;    // query heads of the tile, and the first of all heads
+    int group, head;    // query heads of the tile: how many, and the first
     int old, length;    // tokens: before the launch, and with the new ones
     int asked;          // new tokens, the last of the sequence
     int first_row, end; // rows of the tile: first, and past the last
@@ -268,7 +269,7 @@ template <int ROWS> __device__ work find_work(const prompt_args &args)
     w.length = c.lengths[batch];
     w.asked = args.asked[batch];
     w.old = w.length - w.asked;
-    w.first_row = tile_m * ROWS; // those that see most keys come first
+    w.first_row = tile_m * ROWS; // tile_m counts down: most keys come first
     w.end = min(w.first_row + ROWS, w.asked * w.group);
     int tiles = (seen_by(w, w.end - 1) + TILE - 1) / TILE;
     w.tile = tiles * blockIdx.x / gridDim.x;
@@ -286,11 +287,11 @@ template <int ROWS> __device__ work find_work(const prompt_args &args)
 
 // ---- Load the queries, and round them to codes ----
 template <int D> struct queries {
-    uint32_t codes[2][D / 64][4]; // of rows lane / 4 and + 8: 16 columns of 64
+    uint32_t codes[2][D / 64][4]; // of rows lane / 4 and + 8: 16 of 64 columns
     float scale[2];               // of these rows' scores
 };
 
-// Where a row of Q and of the output begins.
+// The index of a row in Q and in the output.
 __device__ size_t row_place(const prompt_args &args, const work &w, int row)
 {
     size_t head = w.head + row % w.group;
@@ -344,8 +345,10 @@ __device__ size_t find(const prompt_args &args, const work &w, int first,
            first / GRANULE % granules;
 }
 
-// Quantises keys of the granule that begins with token `first`; `in_cache` is
-// that granule. Two lanes share a token, each has half of its columns.
+// Puts K of the granule that begins with token `first` into `to`: old tokens as
+// they are in the cache (in_cache), new tokens quantised. Writes those that the
+// CTA owns to the cache, too. Two lanes share a token, each has half of its
+// columns.
 template <int D>
 __device__ void put_keys(granule<D> &to, granule_scales &scales,
                          granule<D> *in_cache, granule_scales *scales_in_cache,
@@ -392,7 +395,7 @@ __device__ void put_keys(granule<D> &to, granule_scales &scales,
         scales_in_cache->k_and_v[quad][CACHE_K][token % 4] = (uint8_t)scale;
 }
 
-// Quantises values: a lane has every eighth column of four tokens.
+// Like put_keys(), for V: a lane has every eighth column of four tokens.
 template <int D>
 __device__ void put_values(granule<D> &to, granule_scales &scales,
                            granule<D> *in_cache,
@@ -667,7 +670,7 @@ __device__ bool is_last(const prompt_args &args, int unit, int row)
                      : "memory");
     before = __shfl_sync(0xffffffff, before, 0);
     __syncwarp(); // the others' parts are read only after this count
-    return before == gridDim.x - 1; // the last one sets it to 0 again
+    return before == gridDim.x - 1; // the last count set it to 0 again
 }
 
 template <int D>
@@ -734,7 +737,7 @@ attention(const __grid_constant__ prompt_args args)
     int all_see = seen_by(w, w.first_row); // keys that all rows see
     for (int tile = w.tile, at = 0; tile < w.end_tile; ++tile) {
         copy_wait<STAGES - 2>();
-        __syncthreads(); // the tile is there for all, and the last one is done with
+        __syncthreads(); // the tile is complete; nobody reads the one before
         int free = (at + STAGES - 1) % STAGES;
         fetch(t.ring[free], args, w, tile + STAGES - 1, page_id);
         page_id = page_of(args, w, tile + STAGES);
@@ -785,7 +788,7 @@ template <int D>
 __global__ void __launch_bounds__(32 * WARPS)
 append(const __grid_constant__ prompt_args args)
 {
-    __shared__ granule<D> codes[WARPS]; // not used
+    __shared__ granule<D> codes[WARPS]; // written, never read
     __shared__ granule_scales scales[WARPS];
     asm volatile("griddepcontrol.launch_dependents;");
     const cache_args &c = args.cache;
@@ -862,7 +865,8 @@ __device__ void release(uint64_t *barrier)
         barrier_arrive(barrier);
 }
 
-// The parity of the phase in which a stage's n-th tile passes a barrier.
+// The parity of the phase in which the CTA's key tile n passes a barrier of its
+// stage.
 template <class T> __device__ int parity(int n) { return n / T::STAGES & 1; }
 
 // Makes earlier ordinary stores visible to the tensor cores and the TMA.
@@ -873,8 +877,8 @@ __device__ void proxy_fence()
 
 // ---- Have the TMA bring granules ----
 
-// A box of granules' panel: sixteen tokens each, swizzled; zeros where
-// `granule` is negative.
+// Has the TMA load a box: one panel, swizzled, of the granules from `granule`
+// on; zeros if `granule` is negative.
 __device__ void tma_load(void *to, const CUtensorMap *map, uint64_t *barrier,
                          int granule, int panel)
 {
@@ -905,8 +909,8 @@ __device__ void bulk_load(void *to, const void *from, int bytes,
 
 // ---- Queue products of 64 rows ----
 
-// D (+)= A B: A [64][16], B [128][16], halves in shared memory; D [64][128]
-// float. Only queued: see wgmma_wait().
+// D = A B, or D += A B if `add`: A [64][16], B [128][16], halves in shared
+// memory; D [64][128] float. Only queues it: see wgmma_wait().
 __device__ void multiply(scores &d, uint64_t a, uint64_t b, bool add)
 {
     asm volatile("{\n"
@@ -927,8 +931,8 @@ __device__ void multiply(scores &d, uint64_t a, uint64_t b, bool add)
                  : "l"(a), "l"(b), "r"((int)add));
 }
 
-// D += A B: A [64][16] halves in registers, B [D][16] halves in shared memory;
-// D [64][D] float.
+// d += a b: a [64][16], halves in registers; b [D][16], halves in shared
+// memory; d [64][D], floats. D is 64 here, and 128 in the next function.
 __device__ void multiply_halves(float (&d)[32], const uint32_t (&a)[4],
                                 uint64_t b)
 {
@@ -1164,7 +1168,7 @@ __device__ void load(tiles<T> &t, place<T::STAGES> at, bool waits,
 
 // ---- Find a tile's unit ----
 
-// Bytes of a word of four tokens that are there: `left` from its first on.
+// A mask of the first `left` bytes of a word, which has a byte of four tokens.
 __device__ uint32_t valid_bytes(int left)
 {
     return left >= 4 ? 0xffffffff : left <= 0 ? 0 : (1u << 8 * left) - 1;
@@ -1187,8 +1191,9 @@ __device__ uint32_t scales_of(const tiles<T> &t, int stage, int tensor,
     return x;
 }
 
-// What a code is multiplied by: 2^7 for the largest scale, at most 0 for a key
-// that is not there. 448 is 57344 then, and a half.
+// What a code is multiplied by: 2^7 for the largest scale, so that 448 becomes
+// 57344, which a half holds. For a key that is not there it is so small that it
+// becomes 0 as a half.
 constexpr int UNIT = 127 + 7; // exponent of 2^7
 __device__ float factor_of(uint32_t scale, int most)
 {
@@ -1265,7 +1270,7 @@ template <class T> __device__ void make_values(tiles<T> &t, int stage, int to)
 
             // Clear the values past the end
             if (left < KEYS)
-                valid = valid_bytes(left - 4 * quad); // 0 NaN is NaN
+                valid = valid_bytes(left - 4 * quad); // 0 * NaN is NaN
 
             const uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
 #pragma unroll
@@ -1385,7 +1390,7 @@ __device__ void make_halves(uint32_t (&p)[4], const float *floats)
 // The units of a tile.
 struct units {
     float score; // turns scores into powers of two
-    float v;     // log2 of V's
+    float v;     // log2 of V's unit
 };
 
 // Makes P in place of the scores, or as halves in registers of its own.
@@ -1410,7 +1415,7 @@ __device__ void probabilities(halves &p, scores &s, float (&sum)[4],
     }
 }
 
-// Masks the keys that a row does not see. first: of the tile.
+// Masks the keys that a row does not see. first: the tile's first key.
 __device__ void mask(scores &s, const row_sums &rows, int first)
 {
     int at = first + threadIdx.x % 4 * 2;
@@ -1485,7 +1490,8 @@ template <class T> __device__ void give_turn(int group)
 
 // ---- Queue the products of a tile ----
 
-// The descriptor of the i-th step of k, in panels of ROWS rows.
+// The descriptor of the i-th MMA_K columns of an operand, which lies in panels
+// of ROWS rows.
 template <int ROWS> __device__ uint64_t step_of(uint64_t panels, int i)
 {
     constexpr int STEPS = PANEL / MMA_K;
@@ -1493,7 +1499,7 @@ template <int ROWS> __device__ uint64_t step_of(uint64_t panels, int i)
                               i % STEPS);
 }
 
-// Queues Q K for a tile: s = [64][KEYS].
+// Queues Q K for a tile: s becomes this lane's part of [64][KEYS].
 template <int D>
 __device__ void queue_scores(scores &s, uint64_t q, uint64_t k)
 {
@@ -1556,8 +1562,8 @@ __device__ void store(const prompt_args &args, const work &w,
                     merge_parts<T::D>(args, unit * gridDim.x, r, d));
 }
 
-// Computes the CTA's i-th row tile. `at`: the stages of its first key tile; one
-// tile past its last in the end.
+// Computes the CTA's i-th row tile. `at`: the place of its first key tile in
+// the rings of halves; on return, the place after its last key tile.
 template <class T>
 __device__ void attend(tiles<T> &t, const prompt_args &args, const work &w,
                        int i, place<T::HALVES> &at)
@@ -1569,7 +1575,7 @@ __device__ void attend(tiles<T> &t, const prompt_args &args, const work &w,
 
     // Begin with a row tile
     scores s;
-    halves p, p2;          // the second only if P has its own
+    halves p, p2;          // p2 only where P has its own registers
     float out[D / 2] = {}; // [64][D]
     float sum[4] = {};     // of a tile's P
     float factor[2];       // what a rise of the reference does to the output so far
@@ -1609,7 +1615,7 @@ __device__ void attend(tiles<T> &t, const prompt_args &args, const work &w,
     auto units_of = [&](place<T::HALVES> at) { // before scores_done()
         int2 largest = t.largest[at.stage];
         float scale = args.cache.softmax_scale * LOG2_E;
-        // Not 0: masked keys would count then.
+        // Not 0: a masked key's exponent would be NaN.
         return units{fmaxf(scale * power(largest.x - UNIT + 127), 1e-30f),
                      (float)(largest.y - UNIT)};
     };
@@ -1748,7 +1754,8 @@ attention_tiles(const __grid_constant__ prompt_args args,
     }
 }
 
-// As many CTAs as the GPU has SMs, if each still has two tiles of keys.
+// How many CTAs share a row tile: the largest power of two with no more CTAs in
+// all than SMs or MOST_PARTS, and with two tiles of keys for each.
 static int splits_of(const struct cache_args *args, int units, int sms)
 {
     int tiles = (args->shape.seq_len + TILE - 1) / TILE, splits = 1;
@@ -1766,7 +1773,8 @@ static int count_groups(const struct cache_args *args)
     return heads / heads_of_tile(*args);
 }
 
-// How many ways the warps divide the rows; WARPS / this divide the keys.
+// How many warps divide the rows; WARPS divided by it is how many divide the
+// keys.
 static int row_warps(const struct cache_args *args)
 {
     int rows = args->shape.newest * heads_of_tile(*args);
@@ -1855,7 +1863,7 @@ typedef tiling<128, 2, true, 2, 2, 56> heads_of_128;
 constexpr size_t SECTION_BYTES = 17000000; // of keys and values: 1/3 of the L2
 
 struct division {
-    bool few;   // rows: the form with mma.sync
+    bool few;   // at most FEW_ROWS rows of a group: the form with mma.sync
     int rows;   // of a tile
     int groups, tiles, splits;
 };

@@ -68,7 +68,7 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Codes 2 i and 2 i + 1 of a word of four, as two halves.
+// Codes 2 I and 2 I + 1 of a word of four, as two halves.
 template <int I> __device__ uint32_t two_halves(uint32_t codes)
 {
     uint32_t halves;
@@ -212,7 +212,7 @@ struct walk {
     int ids, next_ids; // pages of 32 of them, one in each lane
 };
 
-// The page of the warp's granule from + lane; 0 past the table.
+// The page of the warp's granule number from + lane; 0 past the table.
 __device__ int page_of(const walk &w, const cache_args &args, int from)
 {
     int lane = threadIdx.x % 32;
@@ -660,7 +660,7 @@ attention(const __grid_constant__ cache_args args)
 }
 
 // How many CTAs share a pair: the largest power of two with no more CTAs in all
-// than SMs, and with four granules for each warp.
+// than SMs or MOST_PARTS, and with four granules for each warp.
 static int splits_of(const struct cache_args *args, int pairs, int sms)
 {
     int granules = (args->shape.seq_len + GRANULE - 1) / GRANULE;
@@ -783,11 +783,11 @@ constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // its log2; past that references rise
+constexpr float LARGEST_P = 8;        // as a log2; past it references rise
 
 // ---- Lay out a granule ----
 template <int D> struct alignas(16) granule { // as it lies in the cache
-    uint8_t k[D / 64][GRANULE][64]; // 64 columns of a token, then the others
+    uint8_t k[D / 64][GRANULE][64]; // all tokens' columns 0-63, then the rest
     uint8_t v[D / 32][32][16];      // [][lane]: 4 columns 8 apart, of 4 tokens
 };
 struct alignas(16) granule_scales {
@@ -802,7 +802,7 @@ template <int D> struct stage { // a tile of keys
 template <int D> union shared {
     stage<D> ring[STAGES];
     struct {
-        float2 out[SLOTS][D / 2 + 4]; // no conflicts
+        float2 out[SLOTS][D / 2 + 4]; // + 4: no bank conflicts
         float2 state[SLOTS];          // reference, sum
     } end;
 };
@@ -826,14 +826,14 @@ template <int N> __device__ void copy_wait()
     asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
 }
 
-// Query heads whose rows share a tile.
+// How many query heads have their rows in one tile.
 __host__ __device__ int heads_of_tile(const cache_args &c) { return c.queries; }
 
 // ---- Find the CTA's rows and keys ----
 struct work {
     const int *table;   // pages of the sequence
     int pair;           // of a sequence and a head of keys
-    int group, head;    // query heads of the tile, and the first of all heads
+    int group, head;    // query heads of the tile: how many, and the first
     int old, length;    // tokens: before the launch, and with the new ones
     int asked;          // new tokens, the last of the sequence
     int first_row, end; // rows of the tile: first, and past the last
@@ -867,7 +867,7 @@ template <int ROWS> __device__ work find_work(const prompt_args &args)
     w.length = c.lengths[batch];
     w.asked = args.asked[batch];
     w.old = w.length - w.asked;
-    w.first_row = tile_m * ROWS; // those that see most keys come first
+    w.first_row = tile_m * ROWS; // tile_m counts down: most keys come first
     w.end = min(w.first_row + ROWS, w.asked * w.group);
     int tiles = (seen_by(w, w.end - 1) + TILE - 1) / TILE;
     w.tile = tiles * blockIdx.x / gridDim.x;
@@ -885,11 +885,11 @@ template <int ROWS> __device__ work find_work(const prompt_args &args)
 
 // ---- Load the queries, which stay halves ----
 template <int D> struct queries {
-    uint32_t halves[2][D / 64][8]; // rows lane / 4 and + 8: 16 columns of 64
+    uint32_t halves[2][D / 64][8]; // rows lane / 4 and + 8: 16 of 64 columns
     float scale[2];                // of these rows' scores
 };
 
-// Where a row of the output begins: heads of a token are neighbours.
+// The index of a row in the output: heads of a token are neighbours.
 __device__ size_t row_place(const prompt_args &args, const work &w, int row)
 {
     int heads = args.cache.shape.heads * args.cache.queries;
@@ -1156,7 +1156,7 @@ __device__ bool is_last(const prompt_args &args, int unit, int row)
                      : "memory");
     before = __shfl_sync(0xffffffff, before, 0);
     __syncwarp(); // the others' parts are read only after this count
-    return before == gridDim.x - 1; // the last one sets it to 0 again
+    return before == gridDim.x - 1; // the last count set it to 0 again
 }
 
 template <int D>
@@ -1223,7 +1223,7 @@ attention(const __grid_constant__ prompt_args args)
     int all_see = seen_by(w, w.first_row); // keys that all rows see
     for (int tile = w.tile, at = 0; tile < w.end_tile; ++tile) {
         copy_wait<STAGES - 2>();
-        __syncthreads(); // the tile is there for all, and the last one is done with
+        __syncthreads(); // the tile is complete; nobody reads the one before
         int free = (at + STAGES - 1) % STAGES;
         fetch(t.ring[free], args, w, tile + STAGES - 1, page_id);
         page_id = page_of(args, w, tile + STAGES);
@@ -1271,21 +1271,21 @@ attention(const __grid_constant__ prompt_args args)
 }
 
 // ---- Name the model's sizes ----
-constexpr int TOKENS = 4;      // whose two halves are eight columns
-constexpr int GROUP = 8;       // tokens whose halves are eight columns each
-constexpr int FEW = 128;       // tokens of a step without a ring, at most
+constexpr int TOKENS = 4;      // two columns each of a product: half and rest
+constexpr int GROUP = 8;       // one column each of two: halves, then rests
+constexpr int FEW = 128;       // more tokens are multiplied by multiply_block()
 constexpr int BLOCK = 2048;    // tokens of a prompt at a time, at most
 constexpr int TILE_ROWS = 16;  // rows of a tile of weights
 constexpr int SHARERS = 8;     // warps that share a tile's columns
-constexpr int WARPS = 4;       // of a CTA, elsewhere
+constexpr int WARPS = 4;       // of a CTA of most other kernels
 constexpr int THREADS = 32 * WARPS;
-constexpr int TILES = 4;       // of a CTA, where a block is multiplied
+constexpr int TILES = 4;       // of weights, for a CTA of multiply_block()
 constexpr int PAGE = 64;       // tokens of a page of the cache
 constexpr int SEQUENCES = 64;  // that are answered together, at most
 
 // ---- Name what a step is about ----
 struct step {
-    int count, length;   // tokens; of a prompt's sequence with all of them
+    int count, length;   // tokens; the prompt's sequence's length with them
     int lengths[BLOCK];  // of the sequence up to and with each token
     int ids[BLOCK];
 };
@@ -1406,7 +1406,8 @@ struct source { // a product's vectors: [tokens][columns]
     float epsilon;
 };
 
-// What RMSNorm multiplies a token's vector by. Eight lanes have a token.
+// What RMSNorm multiplies a token's vector by; 1 if `from` is not to be normed.
+// Eight lanes have a token.
 __device__ float factor_of(const source &from, int columns, int token)
 {
     float sum = 0;
@@ -1422,7 +1423,7 @@ __device__ float factor_of(const source &from, int columns, int token)
     return rsqrtf(sum / columns + from.epsilon);
 }
 
-// Rounds two numbers to halves, and what the rounding has lost.
+// Rounds two floats to halves, `high`, and what is lost to halves, `rest`.
 __device__ void split(uint32_t &high, uint32_t &rest, float2 x)
 {
     // Round, and keep the rest
@@ -1618,10 +1619,10 @@ __device__ beside load_beside(const result &to, int rows, int row, int token,
     return b;
 }
 
-// Stores what a lane has of a token: rows `row` and `row` + 8 of `rows`, which
-// the warp's lanes have together. ADDED: y += it. GATED: y = silu(a) b, with a
-// the first of the two and b the second; y has half as many rows. TURNED:
-// queries, keys and values, as chapter 21 wants them.
+// Stores a lane's two sums of a token: of rows `row` and `row` + 8 of `rows`.
+// All lanes of the warp call it. ADDED: y += sum. GATED: y = silu(a) b, with a
+// the first sum and b the second; y has half as many rows. TURNED: queries,
+// keys and values, as chapter 21 wants them.
 __device__ void store_rows(const result &to, int rows, int row, int token,
                            int count, float (&sum)[2], const beside &b)
 {
@@ -1717,8 +1718,8 @@ __device__ rounded round_eight(const eight &x, bool halves, float factor)
 
 // ---- Multiply a tile by a group of tokens ----
 
-// y: rows lane / 4 and + 8 of the lane's tokens. N = 0: columns 2 t and 2 t + 1
-// are the halves of token t.
+// y: rows lane / 4 and + 8 of the product for the lane's tokens. N = 0: column
+// 2 t has token t's numbers as halves, column 2 t + 1 what rounding has lost.
 template <int N, int MINE>
 __device__ void multiply_tile(float (&y)[MINE][2], const uint32_t (&a)[2][4],
                               const rounded &v)
@@ -1739,7 +1740,7 @@ __device__ void multiply_tile(float (&y)[MINE][2], const uint32_t (&a)[2][4],
             y[i][r] = N ? d[2 * r + i] + e[2 * r + i] : d[2 * r] + d[2 * r + 1];
 }
 
-// Adds what a block of columns has of M tiles and of all groups.
+// Adds the products of a block of columns: M tiles by all groups of tokens.
 template <bool FOUR, int M, int N, int GROUPS, int MINE>
 __device__ void multiply_pieces(float (&sums)[M][GROUPS][MINE][2],
                                 const piece<FOUR> (&pieces)[M],
@@ -1778,7 +1779,7 @@ __device__ void multiply_pieces(float (&sums)[M][GROUPS][MINE][2],
 }
 
 // y = W x. A CTA has M tiles of rows, and N groups of eight tokens; if N is 0,
-// four tokens, whose two halves are a tile's columns.
+// four tokens, each with two columns of a product: half and rest.
 template <bool FOUR, int M, int N>
 __global__ void __launch_bounds__(32 * SHARERS, M * N == 16 ? 1 : 2)
 product(weights w, source from, result to, int count)
@@ -1796,7 +1797,7 @@ product(weights w, source from, result to, int count)
     eight x[AT_ONCE][GROUPS];
     beside more[M];
     #pragma unroll
-    for (int i = 0; i < AT_ONCE; ++i) // no kernel before writes weights
+    for (int i = 0; i < AT_ONCE; ++i) // no earlier kernel writes weights
         load_pieces<FOUR>(pieces[i], w, tile, warp + i * SHARERS);
     prefetch_pieces<FOUR>(w, tile, M, warp + AT_ONCE * SHARERS);
     await_previous();
@@ -1898,7 +1899,7 @@ constexpr int CTAS = 4;         // of an SM
 template <bool FOUR> struct block_stage { // 32 columns of both
     decltype(piece<FOUR>::codes) codes[TILES][32];
     decltype(piece<FOUR>::scales) scales[TILES][8];
-    __half x[2][SOME_TOKENS][QUANT_BLOCK]; // halves, and the rests
+    __half x[2][SOME_TOKENS][QUANT_BLOCK]; // x as halves; what they lack
     float sums[SOME_TOKENS];
 };
 
@@ -1935,7 +1936,7 @@ __device__ void bring(block_stage<FOUR> &to, const weights &w, const operand &x,
         });
         copy_pieces<2 * SOME_TOKENS * 4>(to.x, [&](unsigned i) {
             unsigned at = 2 * (token + i / 4 % SOME_TOKENS);
-            at += i / 4 / SOME_TOKENS; // of the rest
+            at += i / 4 / SOME_TOKENS; // 1 more: what rounding left
             return (const uint8_t *)x.halves + at * row + b * 64 + i % 4 * 16;
         });
         if (FOUR)
@@ -1951,7 +1952,7 @@ constexpr int HERE = TILES / 2;                   // tiles of a warp
 constexpr int TOKENS_HERE = SOME_TOKENS / 2;
 constexpr int COLUMNS_HERE = TOKENS_HERE / GROUP; // its groups of eight tokens
 
-// Adds what a warp has of a stage.
+// Adds a warp's products of a stage.
 template <bool FOUR>
 __device__ void multiply_stage(float (&sums)[HERE][COLUMNS_HERE][2][2],
                                const block_stage<FOUR> &now, int tile,
@@ -2011,7 +2012,7 @@ multiply_block(weights w, operand x, result to, int count)
         bring(ring[b], w, x, b);
     for (int b = 0; b < blocks; ++b) {
         copy_wait<RING - 2>();
-        __syncthreads(); // the stage is there, and the last one is done with
+        __syncthreads(); // the stage is complete; nobody reads the one before
         bring(ring[(b + RING - 1) % RING], w, x, b + RING - 1);
         multiply_stage<FOUR>(sums, ring[b % RING], tile, column);
     }
@@ -2051,7 +2052,8 @@ append_block(cache_args args, const step *now, int count)
     append(args, quantise(raw), at, place % GRANULE);
 }
 
-// A CTA looks up a token. to: as of rows that are added to nothing.
+// A CTA looks up a token, and stores its vector as for ADDED, but adds it to
+// nothing.
 __global__ void __launch_bounds__(THREADS)
 embed(result to, weights w, const step *now)
 {
@@ -2087,7 +2089,7 @@ struct choice {
     int id;
 };
 
-// The choice with the larger logit; if they are equal, the first.
+// The choice with the larger logit; if they are equal, with the smaller id.
 __device__ choice better(choice a, choice b)
 {
     return b.logit > a.logit || (b.logit == a.logit && b.id < a.id) ? b : a;
@@ -2145,8 +2147,8 @@ __device__ uint64_t sum_up_to(uint64_t x)
     return x;
 }
 
-// Returns in which lane's part of the sum the target lies, and counts it from
-// where that part begins.
+// Returns in which lane's part of the sum the target lies, and subtracts what
+// lies before that part from the target.
 __device__ int find_lane(uint64_t mine, uint64_t &target)
 {
     uint64_t end = sum_up_to(mine);
@@ -2155,7 +2157,8 @@ __device__ int find_lane(uint64_t mine, uint64_t &target)
     return lane;
 }
 
-// Sums up what is kept: for each warp, and as the result for all.
+// Sums up the weights of at least `least`: for each warp in `sums`; returns the
+// sum of all warps.
 __device__ uint64_t sum_of(uint64_t (&sums)[32], const candidates &c,
                            uint32_t least)
 {
@@ -2174,7 +2177,7 @@ __device__ uint64_t sum_of(uint64_t (&sums)[32], const candidates &c,
 }
 
 // The largest weight so that all tokens of at least this weight have more than
-// `enough` together. All threads of the CTA.
+// `enough` together. All threads of the CTA call it.
 __device__ uint32_t least_kept(const candidates &c, uint64_t enough)
 {
     __shared__ unsigned long long bins[32];
@@ -2232,8 +2235,9 @@ __device__ int draw(const candidates &c, const drawing &by, int place)
     }
 }
 
-// Chooses tokens to follow the last of `count`, and makes them the next step's.
-// A CTA of 32 warps has a sequence. logits: [sequences][stride].
+// Chooses the token that follows each sequence's last one, of a step of `count`
+// tokens, and puts it into the next step. A CTA of 32 warps has a sequence.
+// logits: [sequences][stride].
 __global__ void __launch_bounds__(1024)
 choose(step *now, const float *logits, int stride, int words, int count,
        drawing by, int context)
@@ -2303,7 +2307,7 @@ struct talker {
     float *logits;                 // [sequences], that follow the last tokens
     void *scratch;                 // for chapter 21's launches
     int sequence, place;           // the next token's
-    bool together;                 // a step's tokens are of as many sequences
+    bool together;                 // each token of a step has its own sequence
     int sms;
     cudaStream_t stream;
     bool graphs;                   // steps are graphs
@@ -2414,7 +2418,8 @@ static int *make_table(const struct model *m, int sequences)
     return table;
 }
 
-// The most that a launch for up to so many sequences needs.
+// Scratch memory for any launch of up to `sequences` sequences; NULL if none
+// needs it.
 static void *make_scratch(const talker *t, int sequences)
 {
     cache_args args = attention_args(t, 0, 0, t->model->context);
@@ -2482,7 +2487,8 @@ static void start_product(const talker *t, const weights &w, const source &from,
           count);
 }
 
-// The largest tile of which there are as many as SMs.
+// Takes the largest tiles of which there are at least as many as SMs; for up to
+// TOKENS tokens, twice as many.
 template <bool FOUR>
 static void multiply_few(const talker *t, const weights &w, const source &from,
                          const result &to, int count)
@@ -2543,7 +2549,8 @@ static int longer(const talker *t, int count)
 }
 
 // Launches chapter 21's kernel: once for a token of each sequence, or for one
-// token after the other, each of which sees the ones before it.
+// token of a sequence after the other, each of which sees the ones before it.
+// For more than TOKENS of these, chapter 22's.
 static void attend(talker *t, int layer, int count)
 {
     int room = room_for(t->model, t->place + longer(t, count));
@@ -2559,7 +2566,7 @@ static void attend(talker *t, int layer, int count)
 
 // ---- Take tokens through a layer ----
 
-// x += W y, for a norm whose weights these are to read.
+// x += W y; next_norm: the weights of the norm that reads x next.
 static result added(const talker *t, const float *next_norm)
 {
     return {ADDED, t->x, t->scaled, next_norm, t->squares, t->tokens};
@@ -2609,8 +2616,8 @@ static void interrupt(int)
 
 // ---- Take a step ----
 
-// Computes the logits after the last tokens of each sequence, and chooses the
-// next ones.
+// Computes the logits that follow each sequence's last token, and chooses its
+// next one.
 static void score_next(talker *t, int count)
 {
     const struct model *m = t->model;
@@ -2654,7 +2661,8 @@ static void capture(talker *t, step_graph *to, int count, bool answers)
     to->count = count;
 }
 
-// Launches a step. A prompt's full steps, and an answer's, are graphs.
+// Launches a step. If t->graphs: a prompt's steps of TOKENS tokens, and all of
+// an answer's, as graphs.
 static void take_step(talker *t, int count, bool answers)
 {
     step_graph *graph = answers ? &t->answering : &t->reading;
@@ -2716,7 +2724,7 @@ static int read_all(talker *t, const int *tokens, int count)
     return interrupted ? 0 : here;
 }
 
-// Brings the tokens that were chosen for so many sequences.
+// Brings the tokens that were chosen for `count` sequences to the host.
 static void bring_chosen(talker *t, int *ids, int count)
 {
     CUDA_CHECK(cudaMemcpyAsync(ids, t->now->ids, count * sizeof *ids,
@@ -2773,7 +2781,8 @@ static int speak(talker *t, turn_state *s, int step)
     return said;
 }
 
-// The tokens of a question behind `before` others, `left` of which are unread.
+// The tokens of a question that comes after `before` tokens that have been read
+// and `left` that have not.
 static int *tokens_of(const talker *t, const char *question, int before,
                       int left, size_t *asked)
 {
@@ -2910,7 +2919,7 @@ static void answer_together(talker *t, const turn_state *s, char **questions,
             count, read, middle - begin, said, steps, end - middle);
 }
 
-// Answers the lines of standard input, so many at a time.
+// Answers the lines of standard input, `sequences` at a time.
 static void answer_lines(talker *t, const turn_state *s, int sequences)
 {
     char *lines[SEQUENCES] = {};
@@ -3040,7 +3049,7 @@ static void read_any(talker *t, int count)
     free(tokens);
 }
 
-enum { STEPS = 16 }; // of a sample
+enum { STEPS = 16 }; // that are timed together
 
 static void add_context(talker *t, json_t *contexts, int context)
 {
@@ -3155,8 +3164,8 @@ static void choose_again(talker *t, const drawing &by)
           t->model->words, 1, by, INT_MAX);
 }
 
-// Prints the logits that follow these tokens, "1 42 7", a line each; or tokens
-// that are chosen by them, one for each of `draws` places.
+// Prints the logits that follow these tokens, "1 42 7", a line each; or, if
+// `draws` > 0, that many tokens that are chosen by them, at one place each.
 static void print_next(talker *t, const char *words, int draws)
 {
     const struct model *m = t->model;
