@@ -1,5 +1,5 @@
-// spoil.c: part of the runner: finds out what the executions of a launch work on, and whether
-// outputs depend on executions that are drawn.
+// spoil.c: part of the runner: finds out which inputs the operations in a launch (ptxsim.h, struct
+// execution) work on, and whether outputs change if some, drawn at random, are spoiled.
 #include "protocol.h"
 
 #include <stdlib.h>
@@ -73,9 +73,9 @@ static size_t count_ctas(const struct execution *sorted, size_t count)
     return ctas;
 }
 
-// Of the first set's atomic operations at addresses that may be a queue's: the share that finds a
-// value which no other has found there. An address may be a queue's if half of the CTAs ask there,
-// but at least four, or all if there are fewer.
+// The share of the first set's atomic operations that are at an address which may be a queue's, and
+// find a value there that no other has found. An address may be a queue's if half of the CTAs with
+// atomic operations make one there, but at least four CTAs, or all if there are fewer.
 static double share_of_orders(const struct execution *log, size_t count)
 {
     enum { SEVERAL = 4 };
