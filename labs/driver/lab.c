@@ -269,7 +269,7 @@ static void make_film(void)
     memcpy(command + count, of_program, sizeof of_program);
     doing("filming in the simulator, shape %s", lab.film_shape);
     struct output output = run(command, environment(false, "", FILM_BUDGET), RUN_SECONDS, false);
-    // Without a fault, the attention of an answer is filmed.
+    // A language model's program without a fault is filmed again, in its attention kernel.
     if (lab.model && output.status == 0 && !*output.out) {
         command[count++] = "--kernel";
         command[count++] = "_Z9attention";
@@ -289,8 +289,8 @@ static void make_film(void)
     output_free(&output);
 }
 
-// Shows what the kernel has printed, as far as it was kept; control characters, and other bytes
-// that are not text, appear as "?".
+// Shows what the program has printed, as far as it was kept; control characters other than tabs
+// appear as "?".
 static void show_printed(void)
 {
     if (!after.printed)

@@ -202,7 +202,7 @@ static void show_recorded(void)
     globfree(&found);
 }
 
-// Returns FAST, VALID NEGATIVE or GREEN, if all gates are kept.
+// Returns FAST, VALID NEGATIVE or GREEN if all gates are kept, otherwise RED.
 const char *judge_speed(void)
 {
     heading(before.name ? "Speedup" : "Time");
