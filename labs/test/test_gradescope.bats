@@ -10,7 +10,7 @@ setup_file() {
 import os, sys, zipfile
 with zipfile.ZipFile(sys.argv[1]) as z:
     z.extractall(sys.argv[2])
-    for i in z.infolist(): # which extractall leaves out
+    for i in z.infolist(): # sets the mode, which extractall leaves out
         if i.external_attr >> 16 & 0o111: os.chmod(os.path.join(sys.argv[2], i.filename), 0o755)
 END
     ln -s "$PWD/build" "$autograder/source/build" # what setup.sh would build
