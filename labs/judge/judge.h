@@ -18,7 +18,7 @@
 //   model.c     a language model's program, with a submission's kernels in it
 //   timing.c    the item that needs a GPU
 //   flags.c     what a teacher may want to look at in a submission
-//   alike.c     text that submissions share, which is neither the starter's nor the book's; other chapters' programs
+//   alike.c     text shared by submissions, beyond the starter's and the book's; copied programs
 //   regrade.c   grades one item again for a class
 //   items.c     grades a submission, item by item; the result is JSON
 //   feedback.c  writes a result for people, for Gradescope, for a gradebook
@@ -33,7 +33,7 @@
 //
 //   gpu.c       part of the runner: a GPU's memory, launches and timing
 //   spoil.c     part of the runner: spoils executions, and sees which outputs change
-//   runner.c    the runner, a program of its own: runs kernels on inputs that it gets through a pipe
+//   runner.c    the runner, a program of its own: runs kernels on inputs that come through a pipe
 //   clock.c     a library: the clock that host code sees while it is recorded
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
@@ -228,7 +228,7 @@ struct known_launches {
 // pages filled. False: it cannot be launched, and *why says in one line why.
 bool submission_launches(struct submission *s, const struct shape *shape, struct known_launches *k,
                          char **why);
-void records_free(struct submission *s); // first keeps the new ones
+void records_free(struct submission *s); // if there are new answers, first writes them to a file
 void launches_free(struct known_launches *k);
 
 // ---- The runner ---------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ struct grade_case {
 // for another, or for a changed version of it.
 const char *secret_draw_for(const char *hash); // makes a submission current, by the hash of its
                                                // source; returns the hash of the one before
-const char *secret_name(void);                 // tells secrets apart, and reveals nothing else
+const char *secret_name(void);                 // differs between secrets, and reveals nothing else
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 64 bits that depend on the secret and on their purpose, the same for all submissions.
 uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -366,7 +366,7 @@ struct use {
     double deviation;
     // Work of a launch: flops of products, bytes of copies, sectors of atomic operations.
     double work;
-    double each; // flops of products for each of their instructions
+    double each; // flops of the products, divided by the number of their instructions
     struct worked_on worked_on;
     char *why; // why use was not measured: a launch did not end; or NULL
 };

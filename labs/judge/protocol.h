@@ -50,7 +50,7 @@ struct recorded {
     uint64_t shared;
     bool cooperative; // its CTAs may wait for one another, so all must be on the GPU at the same
                       // time
-    uint32_t steps;   // end of its steps in the text of all steps, which change memory
+    uint32_t steps;   // where its steps, which change memory, end in the text of all steps
     uint32_t more_bytes;
     unsigned char more[MORE_MAX]; // the parameters after the first one, in the kernel's layout
 };
@@ -80,7 +80,7 @@ struct experiment {
     enum spoils what;
     int draws, enough;
     bool halves;   // each draw spoils up to half of the executions, and at most SPOILED_MOST
-    bool in_parts; // each draw takes an execution from its own part of the launch
+    bool in_parts; // draw i takes its executions from the i-th of `draws` equal parts of the log
     uint64_t drawn[DRAWS_MOST];
 };
 
@@ -100,7 +100,7 @@ struct run_request {
     int threads;
     uint64_t scratch; // bytes of scratch memory: zeros at first, then as the launch before leaves
                       // them
-    int sets, warm;   // sets of inputs; VERB_TIME: how many are launched before the clock starts
+    int sets, warm;   // sets: of inputs; warm, for VERB_TIME: sets launched before the clock starts
     unsigned cta[3];  // the CTA to film, for VERB_FILM
     uint64_t steps_bytes;
     // After this come the steps of the host code, which change memory, as lines of the runtime

@@ -113,7 +113,7 @@ const char *litter(const char *name)
 // The programs in a submission's folder or below it: in a zip there is often one more folder around
 // the files.
 struct found {
-    int folder, count; // folder: an open descriptor of the first program's; count: of programs
+    int folder, count; // folder: descriptor of the first program's folder; count: of programs
     char *name;        // of the first program
 };
 

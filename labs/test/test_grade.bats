@@ -692,7 +692,7 @@ END
 }
 
 @test "--wall bounds the time of all work for a submission; the report says when the time is over" {
-    grade --no-film --wall 1 code/ch04_cp_async.cu # it is compiled, and computes for longer than that
+    grade --no-film --wall 1 code/ch04_cp_async.cu # it compiles, then computes for more than 1 s
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"STOPPED: it took longer than 1 s by the clock in all."* ]]
