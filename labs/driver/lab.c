@@ -1,9 +1,9 @@
 // lab.c: judges a chapter's program, gate by gate, and ends with a verdict of one word.
 //
 // The scripts labs/labNN call it with the chapter's programs, gates and promise. Their users may
-// add the options that --help lists, or a program of their own. All that is printed is also written
-// to a record (JSON). Exit status: 0; 1 if RED; 2 for bad usage; 3 if something on this machine is
-// missing or has failed.
+// add the options that --help lists, or a program of their own. Gates, counts, times and verdict
+// are also written to a record (JSON). Exit status: 0; 1 if RED; 2 for bad usage; 3 if something on
+// this machine is missing or has failed.
 #include "lab.h"
 
 #include <errno.h>

@@ -127,8 +127,8 @@ const char *main_shape(void);
 // The environment for a program on the GPU, or in the simulator, which writes its report to a file
 // ("": nowhere) and stops a launch after `budget` warp instructions (0: never).
 char *const *environment(bool gpu, const char *report, double budget);
-// The budget of a judged program at a shape; 0: none, since it runs on a GPU, or there is no
-// program to compare it with.
+// The budget of a judged program at a shape; 0: none, since it runs on a GPU, or no other program
+// has been counted at that shape.
 double budget_of(const char *shape); // checks.c
 
 // ---- The parts of a lab -------------------------------------------------------------------------
@@ -136,7 +136,7 @@ double budget_of(const char *shape); // checks.c
 void judge_resources(void);             // checks.c
 void judge_correctness(void);           // checks.c
 json_t *simulator_read(json_t *report); // evidence.c: a simulator's report as counts for one launch
-// speedup.c: "FAST", "VALID NEGATIVE" or "GREEN"; "RED" if a gate has failed.
+// speedup.c: "FAST", "VALID NEGATIVE" or "GREEN"; on a GPU, "RED" if a gate has failed.
 const char *judge_speed(void);
 void show_evidence(void);              // evidence.c
 void judge_search(void);               // search.c

@@ -14,7 +14,7 @@
 enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 23, WIDE = 43 };
 
 static struct sheet sheet;
-static char *raced; // the first race, or wrong outputs, that a later schedule showed; or NULL
+static char *raced; // the first fault, or wrong outputs, that a later schedule showed; or NULL
 static int clean;   // how many of the SCHEDULES showed nothing wrong
 
 // Reads the sheet; returns whether the lab has one.
