@@ -45,7 +45,7 @@ setup() {
     [ "$status" -eq 0 ]
     python3 labs/fixtures/gradescope.py "$results"
     grep -q 'launches no kernel' "$results"
-    # The points that it can give are those that the packing printed.
+    # The most points of the report are those that the packing printed.
     [ "$(python3 -c 'import json, sys; print(sum(t["max_score"] for t in json.load(open(sys.argv[1]))["tests"]))' "$results")" = 85.0 ]
     [ "$(grep -c '"visibility": "after_published"' "$results")" -eq 1 ]
 }
