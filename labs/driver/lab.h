@@ -71,7 +71,7 @@ struct lab {
                                        // NULL
     bool all;                          // shows every table even for a student's program
     bool watch;                        // judges again whenever the student's file is saved
-    int hint; // a task, whose next hint is shown; 0: the first open one; -1: no hint
+    int hint; // a task, whose next hint is shown; 0: the lab chooses the task; -1: no hint
     int rounds, iterations;
     struct shape shapes[MAX_SHAPES];
     int shape_count;
