@@ -79,7 +79,7 @@ static bool read_knobs(const char *text, int knob[REPLAY_KNOBS])
            !text[end];
 }
 
-// The setting with these knobs; -1: there is none, since knob *odd has another value than it can have.
+// The setting with these knobs; -1: there is none, since knob *odd has a value that it cannot have.
 static int find_setting(const int knob[REPLAY_KNOBS], int *odd)
 {
     int place[REPLAY_KNOBS];
@@ -212,7 +212,7 @@ static void draw_once(struct landscape *l, uint64_t *state)
 }
 
 // Whether a landscape makes a task: not if it refuses most of generation 0 of the book's search, or
-// if its best setting is in generation 0.
+// if a setting of generation 0 has a score within 10 % of the best.
 static bool is_task(const struct landscape *l)
 {
     static const char *const first[] = {
@@ -293,8 +293,8 @@ static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
     return true;
 }
 
-// Writes an answer to a search, which perhaps does not read it. False: the search's time is up, or it
-// has ended.
+// Writes an answer to a search, which perhaps does not read it. False: the search's time is up, or
+// it has ended.
 static bool give_answer(const struct talk *t, int to, const char *answer, size_t bytes)
 {
     fcntl(to, F_SETFL, fcntl(to, F_GETFL) | O_NONBLOCK);

@@ -70,11 +70,11 @@ void game_end(struct game *g);
 int game_count(const struct game *g);
 
 // How many candidates a random choice among the valid settings, without repetition, takes to reach
-// the elite.
+// the elite; at most REPLAY_MOST.
 int random_count(const struct landscape *l, uint64_t seed);
 
-// What mutate() makes of a parent: 500 children, in each of which one to three knobs are set anew,
-// any knob, to any value.
+// What mutate() makes of a parent: at least 500 children, in each of which one to three knobs are
+// set anew, any knob, to any value.
 struct children {
     int parent[REPLAY_KNOBS];
     int count;
@@ -86,7 +86,7 @@ struct children {
 // Settings whose children are checked; NULL after the last.
 extern const char *const replay_parents[];
 
-// Reads the lines `child KNOBS` from a pipe, for so many seconds.
+// Reads the lines `child KNOBS` from a pipe, for at most `seconds`, and checks them.
 void children_read(struct children *c, const char *parent, int from, int seconds);
 
 // The median of counts, which it sorts; for an even number, the lower of the middle two.

@@ -352,7 +352,7 @@ void time_vs_s(void)
 
 // Resources of the sm_89 image are the same on every machine, so the first record of a chapter is
 // taken. Block 0: rows. Block 1: row, shared memory (KiB), registers, occupancy (%), what limits
-// it. Block 2: row and occupancy of another program of the chapter that keeps every gate.
+// it. Block 2: row and occupancy of those other programs of the chapters that keep every gate.
 void resources(void)
 {
     const struct record *of[MAX_CHAPTER + 1] = {NULL};

@@ -99,7 +99,7 @@ static void print_measured(json_t *board, const char *path, bool over_s)
     print_points(points, count);
 }
 
-// For each panel, over S and over B, five blocks: the reported points of the main run, and of other
+// For each panel, over S and over B, four blocks: the reported points of the main run, and of other
 // days (x, p50, min, max); an L4's floors (x, tensor, DRAM); and the H200's points.
 void l4_chart(const char *path)
 {

@@ -136,7 +136,7 @@ function complain(line) {
     bad = 1
 }
 
-# The first text in a record that has this key.
+# The first string in a record that has this key.
 function text_in(path, key,   line, found) {
     found = ""
     while (found == "" && (getline line <path) > 0)

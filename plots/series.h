@@ -44,7 +44,7 @@ const char *words(json_t *json, const char *file, const char *path, const char *
 struct record {
     char gpu[256]; // the name of its folder: "h200"
     char *path;    // the file's path, for messages
-    int chapter;   // 0: it is of no chapter's program, like a reported time of PyTorch
+    int chapter;   // the chapter of its program; 0: none, as for PyTorch
     json_t *json;
 };
 
@@ -76,7 +76,7 @@ extern const struct named_shape {
 
 const char *device_name(const struct record *record);
 bool is_reported(const struct record *record); // the sources' authors measured it
-bool is_stage(const struct record *record);    // it is of a chapter's program, measured on a GPU
+bool is_stage(const struct record *record);    // a chapter's program, measured by us on a GPU
 
 // ---- Tables that gnuplot reads (records.c) ------------------------------------------------------
 
@@ -108,8 +108,8 @@ void exchange_chart(const char *path); // exchange.c
 void layer_chart(const char *path);
 void needle_chart(const char *path); // needle.c
 
-// scoreboard.c: prints scoreboard, accuracy, scoreboard-table or ways-table for a record; false:
-// `what` is none of these.
+// scoreboard.c: prints scoreboard, accuracy, scoreboard-table, ways-table or inputs-table for a
+// record; false: `what` is none of these.
 bool print_board(const char *what, const char *path);
 
 #endif

@@ -13,7 +13,7 @@ struct lab lab = {
     .seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1, .film_shape = "1x1x96"};
 
 static const char *shapes = "small,1x2x77,mission"; // 77 is not a multiple of a tile
-// Shapes that the driver adds to those of a script (the grader adds others); NULL: none.
+// Shapes that a script adds to the usual ones by --also; --shapes takes them out. NULL: none.
 static const char *also;
 
 // The gate of a resource that the driver knows; for any other, fails.

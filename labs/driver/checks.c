@@ -48,8 +48,8 @@ static void judge_gates(bool image)
             judge_gate(&lab.gates[i], &resources[i], image);
 }
 
-// Reads a program's resources. If the program exits with 3 before it has computed anything, it
-// cannot run on this machine: the lab ends.
+// Reads a program's resources. The lab ends if the program cannot run on this machine, or prints
+// none.
 static void read_resources(struct side *side)
 {
     char *command[] = {side->path, "--resources", NULL};
@@ -68,7 +68,7 @@ static void read_resources(struct side *side)
              last_line(output.err));
 }
 
-// Whether the lab shows or limits any resource; a chain of kernels has none.
+// Whether the lab shows or limits any resource; the lab of a language model does not.
 static bool any_gate(void)
 {
     for (int i = 0; i < resource_count; ++i)
@@ -107,8 +107,8 @@ static void show_faults(json_t *faults)
         printf("    and %zu more kinds of fault\n", count - SHOWN);
 }
 
-// Counts a launch of the chapter's own program, for a student's program that has no other to be
-// compared with.
+// The warp instructions of a launch of the chapter's own program, for a student's program that has
+// no other to be compared with; 0: they cannot be counted.
 static double count_chapter(const char *shape)
 {
     char *path = text("%s/build/%s", root, lab.after);
@@ -211,7 +211,7 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
     char *command[] = {side->path,    "--shapes", (char *)shape, "--seeds", (char *)lab.seeds,
                        "--no-timing", "--quiet",  "--record",    own,       NULL,
                        NULL,          NULL};
-    // Without --inputs the program chooses: all kinds on a GPU, normal ones in the simulator.
+    // Without --inputs the program chooses: three kinds on a GPU, normal inputs in the simulator.
     if (lab.inputs) {
         command[9] = "--inputs";
         command[10] = (char *)lab.inputs;

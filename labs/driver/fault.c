@@ -29,8 +29,8 @@ const char *nearby(const char *words)
     return exchanged(words, text("%s/", here), "");
 }
 
-// Three lines about a shape, as ptxsim profile --fault prints them; false: it finds no fault, or is
-// not built.
+// Three lines about the fault at a shape, as ptxsim profile --fault prints them: its kind, the
+// simulator's words, a sentence. False: ptxsim finds no fault, or is not built.
 static bool ask_film(const char *shape, int schedule, char *lines[3])
 {
     char *ptxsim = text("%s/build/ptxsim/ptxsim", root);

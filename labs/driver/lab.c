@@ -1,9 +1,9 @@
 // lab.c: judges a chapter's program, gate by gate, and ends with a verdict of one word.
 //
 // The scripts labs/labNN call it with the chapter's programs, gates and promise. Their users may
-// add the options that --help lists, or a program of their own. All that is printed is also written
-// to a record (JSON). Exit status: 0; 1 if RED; 2 for bad usage; 3 if something on this machine is
-// missing or has failed.
+// add the options that --help lists, or a program of their own. Gates, counts, times and verdict
+// are also written to a record (JSON). Exit status: 0; 1 if RED; 2 for bad usage; 3 if something on
+// this machine is missing or has failed.
 #include "lab.h"
 
 #include <errno.h>
@@ -269,7 +269,7 @@ static void make_film(void)
     memcpy(command + count, of_program, sizeof of_program);
     doing("filming in the simulator, shape %s", lab.film_shape);
     struct output output = run(command, environment(false, "", FILM_BUDGET), RUN_SECONDS, false);
-    // Without a fault, the attention of an answer is filmed.
+    // A language model's program without a fault is filmed again, in its attention kernel.
     if (lab.model && output.status == 0 && !*output.out) {
         command[count++] = "--kernel";
         command[count++] = "_Z9attention";
@@ -289,8 +289,8 @@ static void make_film(void)
     output_free(&output);
 }
 
-// Shows what the kernel has printed, as far as it was kept; control characters, and other bytes
-// that are not text, appear as "?".
+// Shows what the program has printed, as far as it was kept; control characters other than tabs
+// appear as "?".
 static void show_printed(void)
 {
     if (!after.printed)

@@ -71,7 +71,7 @@ struct lab {
                                        // NULL
     bool all;                          // shows every table even for a student's program
     bool watch;                        // judges again whenever the student's file is saved
-    int hint; // a task, whose next hint is shown; 0: the first open one; -1: no hint
+    int hint; // a task, whose next hint is shown; 0: the lab chooses the task; -1: no hint
     int rounds, iterations;
     struct shape shapes[MAX_SHAPES];
     int shape_count;
@@ -127,7 +127,8 @@ const char *main_shape(void);
 // The environment for a program on the GPU, or in the simulator, which writes its report to a file
 // ("": nowhere) and stops a launch after `budget` warp instructions (0: never).
 char *const *environment(bool gpu, const char *report, double budget);
-// The budget of a judged program at a shape; 0: there is no program to compare it with.
+// The budget of a judged program at a shape; 0: none, since it runs on a GPU, or no other program
+// has been counted at that shape.
 double budget_of(const char *shape); // checks.c
 
 // ---- The parts of a lab -------------------------------------------------------------------------
@@ -135,17 +136,19 @@ double budget_of(const char *shape); // checks.c
 void judge_resources(void);             // checks.c
 void judge_correctness(void);           // checks.c
 json_t *simulator_read(json_t *report); // evidence.c: a simulator's report as counts for one launch
-// speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate has failed.
+// speedup.c: "FAST", "VALID NEGATIVE" or "GREEN"; on a GPU, "RED" if a gate has failed.
 const char *judge_speed(void);
 void show_evidence(void);              // evidence.c
 void judge_search(void);               // search.c
 int search_count(enum searched on);    // candidates until the elite, median over the seeds
 const char *search_broken(void);       // the first rule that the search broke; or NULL
 const char *nearby(const char *words); // fault.c: words whose paths are as the user would type them
-// fault.c: looks for the fault of the judged program, with the warps in the order of a schedule (0: the first one).
+// fault.c: looks for the fault of the judged program, with the warps in the order of a schedule (0:
+// the usual one).
 void explain_fault(int schedule);
 
-// Points of the sheet. got: earned by what can be judged here; open: for what cannot; total: of all items.
+// Points of the sheet. got: earned by what can be judged here; open: for what cannot; total: of all
+// items.
 struct score {
     double got, open, total;
 };
@@ -189,8 +192,8 @@ void speak(void);
 // Prints words, broken at spaces, on a line in which `used` columns are taken; further lines are
 // indented. Begins with a space if `used` exceeds the indent.
 void wrap(const char *words, int used, int indent);
-// Whether the terminal has fewer than 80 columns. Tables then take 60, with shorter names of
-// programs, and without what other columns tell.
+// Whether the terminal has fewer than 80 columns. Tables then take 60: programs have shorter names,
+// and some columns are left out.
 bool narrow(void);
 const char *mark(bool pass); // "ok" or "FAIL"
 // "12,345,678" for 12345678; "1.23" for a number below 100 that is not whole.

@@ -37,8 +37,8 @@ const struct counter ncu_counters[] = {
 
 // Metrics under ncu's names. If two have the same key, the first one that the GPU has is taken. The
 // wavefronts of loads and stores beyond one for each instruction are a difference of two metrics,
-// since ncu's own metric of conflicts also counts waiting for the data pipe. Stalls are in cycles of
-// a warp's waiting per issued instruction.
+// since ncu's own metric of conflicts also counts waiting for the data pipe. Stalls are cycles that
+// warps wait, for each issued instruction.
 static const struct {
     const char *metric, *key;
 } ncu_metrics[] = {

@@ -14,8 +14,8 @@
 enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 23, WIDE = 43 };
 
 static struct sheet sheet;
-static char *raced; // the first race that only a later schedule showed; or NULL
-static int clean;   // how many of the SCHEDULES had no race
+static char *raced; // the first fault, or wrong outputs, that a later schedule showed; or NULL
+static int clean;   // how many of the SCHEDULES showed nothing wrong
 
 // Reads the sheet; returns whether the lab has one.
 static bool load_sheet(void)
@@ -200,7 +200,7 @@ static double value_of(const struct item *item)
         return resource(&after, &resources[found], true);
     if (lab.only_search)
         return on >= 0 ? search_count(on) : NAN;
-    // `ctas` has no shape: it is counted at mission.
+    // An item without a shape, such as `ctas`, is counted at mission.
     json_t *counts = at(after.counts_of, item->shape ? item->shape : "mission");
     return number_at(counts, item->name);
 }
@@ -288,8 +288,8 @@ static struct reached reached_here(void)
                             .tried = has_aims(&sheet) && !starter};
 }
 
-// Whether the count of an aim is unknown, for example because nothing ran at its shape. All other
-// points depend on it.
+// Whether the count of an aim is unknown, for example because nothing ran at its shape: all other
+// points depend on it. False for a program that was stopped, which has no such points.
 static bool aim_unseen(void)
 {
     for (int i = 0; i < sheet.count; ++i)

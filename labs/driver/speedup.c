@@ -202,7 +202,7 @@ static void show_recorded(void)
     globfree(&found);
 }
 
-// Returns FAST, VALID NEGATIVE or GREEN, if all gates are kept.
+// Returns FAST, VALID NEGATIVE or GREEN; on a GPU, RED if a gate has failed.
 const char *judge_speed(void)
 {
     heading(before.name ? "Speedup" : "Time");

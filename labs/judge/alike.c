@@ -129,8 +129,8 @@ static void in_order(struct prints *p)
     p->count = kept;
 }
 
-// Whether a token is an empty statement: a semicolon after another one, or at the beginning or end
-// of a block.
+// Whether a token is an empty statement: a semicolon after another one, after a brace, or at the
+// beginning.
 static bool is_empty(const struct print *tokens, int count, uint64_t kind)
 {
     const uint64_t before = count > 0 ? tokens[count - 1].hash : ';';
@@ -209,8 +209,8 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
     free(tokens);
 }
 
-// Adds the fingerprints of a source twice: unchanged, which shows what a macro hides; and
-// preprocessed, which shows through definitions made elsewhere.
+// Adds the fingerprints of a source twice: unchanged, since the preprocessor may drop text; and
+// preprocessed, since macros may disguise it.
 static void add_prints(struct prints *p, const struct source *source, const struct source *plain)
 {
     add_prints_of(p, source, false);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *drawn_for = ""; // hash of the text for which inputs are drawn
+static const char *drawn_for = ""; // hash of the source for which inputs are drawn
 
 const char *secret_draw_for(const char *hash)
 {
@@ -83,7 +83,7 @@ int secret_between(int least, int most, uint64_t drawn)
 
 char *drawn_like(const char *published)
 {
-    // Tiles that are drawn if a shape has fewer than LEAST.
+    // If a shape has fewer than LEAST tiles, LEAST to MOST are drawn.
     enum { TILE = 128, LEAST = 3, MOST = 6 };
     struct shape shape;
     char why[256];
@@ -183,8 +183,8 @@ static struct rows draw_rows(const struct shape *shape, uint64_t seed)
 // ---- The second implementation ------------------------------------------------------------------
 // Computes every row in single precision, adding in another order than the reference: this checks
 // the rows that the reference leaves out. Its own error is of the order of 1e-6; its purpose is to
-// find rows that were never computed. As in reference.c, what takes time is written in vectors and compiled
-// for two generations of x86, with bit-identical results.
+// find rows that were never computed. As in reference.c, what takes time is written in vectors and
+// compiled for two generations of x86, with bit-identical results.
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define FOR_EACH_X86 __attribute__((target_clones("avx2", "default")))
@@ -205,7 +205,8 @@ struct one_head {
     vec *values;    // [padded][COLUMNS]
 };
 
-// exp(x) for x <= 0: 2^k exp(r) with k = round(x / ln 2) and a polynomial of degree 7 for |r| <= ln(2) / 2.
+// exp(x) for x <= 0: 2^k exp(r) with k = round(x / ln 2) and a polynomial of degree 7 for
+// |r| <= ln(2) / 2.
 static inline void exponentials(vec *x)
 {
     const float log2_e = 1.44269504f, ln2 = 0.693147181f;
@@ -438,7 +439,8 @@ static void fill_with_stale(const struct grade_case *c)
     }
 }
 
-// `rows` rows of HEAD_DIM numbers as halves; `row` tells for each the index of its source.
+// `rows` rows of HEAD_DIM values as halves; row() returns for each the index of its row in
+// `values`.
 static uint16_t *halves_of(const float *values, size_t rows,
                            size_t (*row)(const struct shape *, size_t), const struct shape *shape)
 {

@@ -1,8 +1,8 @@
-// check.c: tests a lab (labs/tools/check-labs). The book's texts for the lab are graded as if they
-// had been handed in: the starter earns nothing, the solution everything, and each planted bug
+// check.c: tests a lab (labs/tools/check-labs). The book's programs for the lab are graded as if
+// they had been handed in: the starter earns nothing, the solution everything, and each planted bug
 // loses the items that the sheet names, and no others. The program of the chapter before is right
-// and yet earns little, since the aims begin at its counts. No planted bug that reaches the aims
-// earns less than that program.
+// and yet earns nothing, since the aims begin at its counts. A planted bug that reaches the aims
+// earns at least half of their points.
 //
 // The points are also read from the chapter's text, without Pandoc, so that a sheet and a grader
 // that disagree are noticed here.
@@ -46,8 +46,8 @@ struct row {
     int points;
 };
 
-// Reads a row such as "barriers <= 1536 @ small 5 # words": its first word, and the last number
-// before the words.
+// Reads a row such as "barriers <= 1536 @ small 5 # words": its first word, and the number before
+// the #.
 static bool read_row(const char *line, struct row *row)
 {
     char *cut = text("%.*s", (int)strcspn(line, "#\n"), line), *rest = NULL, *last = NULL;
@@ -163,8 +163,9 @@ static void enter_all(void)
               text("%s/code/%s.cu", root, before));
 }
 
-// The quick test grades one text of each lab, of a kind that differs from lab to lab. For the
-// others it uses kept results of a whole test with the same texts, sheets and grader.
+// The quick test grades one program of each lab, of a kind that differs from lab to lab. For the
+// others it uses kept results of a whole test with the same programs, sheets and grader; those
+// without one are left out. Returns how many are left out.
 static int leave_out(void)
 {
     int chosen = sheet.number % count, left = 0;

@@ -11,8 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// The hash covers the submission's text, or the reason why there is none; the lab with its own
-// program; the secret; and this grader.
+// The hash covers the submission's source, or the reason why there is none; the lab with its own
+// program; the secret, and the key for published seeds; this grader; and the options that change a
+// result.
 void entry_keep(struct entry *e)
 {
     SHA2_CTX s;

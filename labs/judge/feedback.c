@@ -35,7 +35,8 @@ static void begin_line(FILE *to, const struct margin *m)
     fprintf(to, "%*s%s%*s", m->left, "", m->mark, m->indent, "");
 }
 
-// Prints the words of one line, broken at spaces. A word that does not fit on a line is cut.
+// Prints the words of one line, broken at spaces. A word that does not fit on a line continues on
+// the next one.
 static void wrapped_line(FILE *to, struct margin m, const char *words, size_t bytes)
 {
     size_t column = 0, room = (size_t)(COLUMNS - m.left - m.indent) - strlen(m.mark);
@@ -177,7 +178,7 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
     }
 }
 
-// Says whether these are all points that can be reached, and what they leave out.
+// Says that all points that can be reached here are, and what they leave out; NULL: they are not.
 static char *full_marks(const json_t *result)
 {
     const json_t *item;

@@ -1,8 +1,8 @@
 // film.c: makes a page to watch (code/film/) of the first race or fault of a wrong submission.
 //
-// The fault is searched and filmed at public shapes and on the inputs of seed 0, as by ./labN FILE
-// --film: nothing is drawn from the secret, and everybody can repeat it. It does not affect points.
-// The kernels run in the runner's box, as for every case. The page is made in a box of the
+// The fault is looked for and filmed at public shapes and on the inputs of seed 0, as by ./labN
+// FILE --film: nothing is drawn from the secret, and everybody can repeat it. It does not affect
+// points. The kernels run in the runner's box, as for every case. The page is made in a box of the
 // compiler's kind, which contains only the submission and the page's own parts: a #line of the
 // submission may name any file, but finds none. If anything fails, the report says so in a few
 // words.
@@ -97,8 +97,8 @@ static struct found look(struct submission *s, const char *shape)
     return found;
 }
 
-// Makes the page of a film. *sentence: what making it prints about the fault at which the film
-// opens, in the simulator's words and in a sentence; a stopped loop has no sentence.
+// Makes the page of a film. *sentence is about the fault at which the film opens: the second line
+// that making the page prints or, if that is missing, as for a stopped loop, the simulator's words.
 static bool make_page(struct submission *s, const struct found *found, char **sentence, char **page)
 {
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = FILM_SECONDS};

@@ -117,8 +117,8 @@ static char *flags_in_line(const json_t *result)
     return line;
 }
 
-// A submission's name without its ending, made fit for a file's name: only ASCII letters, digits
-// and "._-" are kept, and about 40 bytes at most.
+// A submission's name without its ending, made fit for a file's name: ASCII characters other than
+// letters, digits and "._-" become "_", and at most 40 bytes are kept.
 static char *name_for_file(const char *name)
 {
     enum { MOST = 40 };
@@ -137,8 +137,8 @@ static char *name_for_file(const char *name)
     return safe;
 }
 
-// The name of a report: the number of its row in the gradebook, the submission's name, and a hash
-// of its text.
+// The name of a report: the number of its row in the gradebook, the submission's name, and the
+// beginning of the hash under which its result is kept.
 static char *report_of(const struct entry *e, int index)
 {
     return text("reports/%03d-%s-%.12s", index + 1, name_for_file(e->name),
@@ -186,7 +186,8 @@ static void write_gradebook(const char *path, const char *folder, const struct e
         fail(EXIT_MACHINE, "cannot write %s", path);
 }
 
-// For each graded item, how many submissions earned all, some, and none of its points.
+// Writes for each graded item how many submissions earned all, some, and none of its points, and
+// for each submission what it earned; and draws both as summary.svg.
 static void write_summary(const char *out, const struct entry *entries, int count)
 {
     char *path = text("%s/summary.tsv", out);

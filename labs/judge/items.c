@@ -81,13 +81,13 @@ static bool is_public(const char *item)
     return strcmp(item, "correct") == 0;
 }
 
-// What a case is to show: right numbers; right numbers without a race; or only its counts, for a
-// kernel that may read memory never written. Races are looked for in every case, and passed to the
+// What a case is to show: right outputs; right outputs without a race; or only its counts, for a
+// kernel that may read memory never written. Races in a case of the first kind are passed to the
 // item `races`.
 enum about { NUMBERS, NUMBERS_AND_RACES, COUNTS };
 
-// The part of a race's text about the other access, " wrote at FILE:LINE with no barrier ...";
-// NULL: it has none.
+// The place of the other access in a race's text: FILE:LINE of " wrote at FILE:LINE with no barrier
+// ..."; for the caller to free. NULL: the text has none.
 static char *other_place(const char *race)
 {
     const char *at = strstr(race, " wrote at "), *with = NULL;
@@ -135,7 +135,7 @@ static char *fault_told(const struct shape *shape, enum fault_kind kind, const c
     return told;
 }
 
-// A language model's fault at a drawn shape, without the address, which could reveal it.
+// A language model's fault at a drawn shape, without the address, which could reveal the shape.
 static char *fault_told_short(const char *words)
 {
     return text("%.*s", (int)strcspn(words, "("), words);
@@ -234,7 +234,8 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
     if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2 + count, CASE_SECONDS, reply, out,
                     why))
         return false;
-    // Stopped after too many races: runs again without the checks, for the outputs. The item `races` judges the races.
+    // Stopped after too many races: runs again without looking for races, for the outputs. The item
+    // `races` judges the races.
     if (reply->raced_out) {
         struct reply raced = *reply;
         free(*out);
@@ -333,7 +334,7 @@ static void run_again(struct grading *g, const char *shape, const char *of)
 }
 
 // Has a language model's program run a model and a text: a case for each thing that it was asked.
-// With races one case, which is right without a fault.
+// With `races` there is one case, which is right if all answers are, and there is no fault.
 static void run_model(struct grading *g, const char *shape, uint64_t drawn, unsigned schedule,
                       bool races)
 {
@@ -394,13 +395,15 @@ static unsigned draw_schedule(const char *of)
     return (unsigned)secret_between(1, FIRST_SCHEDULES, secret_draw("%s schedule", of));
 }
 
-// A drawn schedule in which half of the asynchronous copies arrive when they are issued: it is odd.
+// A drawn schedule with an odd number: launch_cases() then lets half of the asynchronous copies
+// arrive when they are issued.
 static unsigned draw_hasty(const char *of)
 {
     return draw_schedule(of) | 1;
 }
 
-// The shape for repeated launches: small; or the last cache, at which several CTAs share a head's keys.
+// The shape for repeated launches: the first one; of caches the last one, at which several CTAs
+// share a head's keys.
 static const char *repeated_shape(void)
 {
     return sheet.shapes[sheet.cache ? sheet.shape_count - 1 : 0];
@@ -449,8 +452,8 @@ static void draw_order(int order[], int count)
 }
 
 // Hidden cases of a lab with a cache: any number of sequences, heads and queries, any page size,
-// any scale of the softmax, as the sheet promises; and sequences that end in every way in their
-// last page, with at least `few_pages` pages.
+// any scale of the softmax, as the sheet promises; and sequences of few_pages to most_pages pages
+// whose newest token is anywhere in its page.
 static void run_hidden_caches(struct grading *g)
 {
     enum end { ALONE, FIRST, MIDDLE, LAST, RAGGED }; // where the newest token is in its page
@@ -465,11 +468,11 @@ static void run_hidden_caches(struct grading *g)
         {FIRST, 2, 6, 16, 9, 16, 2, 2, GRADE_RISING},
         {MIDDLE, 1, 1, 0, 1, 1, 3, 3, GRADE_PEAKY},
         {MIDDLE, 2, 4, 256, 9, 16, 2, 2, GRADE_PEAKY},
-        {MIDDLE, 60, 140, 16, 1, 8, 1, 2, GRADE_NORMAL}, // more pages than the lanes of a warp keep
+        {MIDDLE, 60, 140, 16, 1, 8, 1, 2, GRADE_NORMAL}, // more pages than a warp has lanes
         {LAST, 1, 5, 0, 1, 16, 2, 3, GRADE_FLAT},
         {RAGGED, 2, 8, 0, 1, 8, 8, 2, GRADE_PEAKY},
         {RAGGED, 8, 20, 32, 9, 16, 4, 1, GRADE_RISING},
-        {RAGGED, 1, 3, 16, 1, 8, 16, 16, GRADE_MEAN}, // more heads than an L4 has SMs
+        {RAGGED, 1, 3, 16, 1, 8, 16, 16, GRADE_MEAN}, // more heads in all than an L4 has SMs
         // So many CTAs that their results are merged in several rounds.
         {MIDDLE, 33, 33, 256, 1, 4, 1, 1, GRADE_PEAKY},
     };
@@ -548,8 +551,8 @@ static void run_hidden(struct grading *g)
                     sheet.longest);
         // The scale in 1/1000. For peaky scores it is at most the usual one, since otherwise a row
         // would depend on one key only. For scores with an offset it is large enough for e to their
-        // power to overflow a float. For scores that are all 0 it is outside of the range of the
-        // others.
+        // power to overflow a float. For scores that are all 0 it is outside of the usual range, 40
+        // to 200.
         const bool flat = k->input == GRADE_FLAT, small = secret_draw("%s side", of) % 2;
         const int least = k->input == GRADE_OFFSET ? 180
                           : flat                   ? (small ? 1 : 201)
@@ -592,9 +595,8 @@ static void run_model_races(struct grading *g)
                   schedule, true);
 }
 
-// Four schedules at two shapes, one of them drawn, each with right numbers, since a kernel that
-// computes nothing has no races. Races in the cases of other items, whose outputs are judged there,
-// count here, too.
+// Four schedules at two shapes, one of them drawn. The outputs must be right, too, since a kernel
+// that computes nothing has no races. Races in the cases of `correct` and `hidden` count here, too.
 static void run_races(struct grading *g)
 {
     int keys = secret_between(270, 400, secret_draw("lab %d races keys", sheet.number));
@@ -683,8 +685,8 @@ static double resource(struct grading *g, const struct item *item, char **why)
 
 // ---- The book's own texts -----------------------------------------------------------------------
 //
-// What a text of the book does at a shape is the same for all submissions: it is kept beside the
-// results.
+// What a program or starter of the book does at a shape is the same for all submissions: it is kept
+// beside the results.
 
 struct book_run {
     bool ended;
@@ -693,7 +695,7 @@ struct book_run {
     char out[SHA256_DIGEST_STRING_LENGTH]; // hash of the outputs
 };
 
-// Runs a text of the book on inputs that are the same for everybody.
+// Runs a program of the book on inputs that are the same for everybody.
 static struct book_run run_public(struct grading *g, const char *shape)
 {
     struct book_run run = {.ended = false};
@@ -714,7 +716,7 @@ static struct book_run run_public(struct grading *g, const char *shape)
     return run;
 }
 
-// Begins to grade a text of the book. Its drawn inputs do not depend on the current submission,
+// Begins to grade a program of the book. Its drawn inputs do not depend on the current submission,
 // which end_book() makes current again.
 static const char *begin_book(struct grading *g, const struct source *source)
 {
@@ -731,7 +733,7 @@ static void end_book(struct grading *g, const char *before)
     submission_free(&g->s);
 }
 
-// The file that keeps a fact about a text of the book, for example its run at a shape.
+// The file that keeps a fact about a program of the book, for example its run at a shape.
 static char *book_path(const struct source *source, const char *of)
 {
     char hex[SHA256_DIGEST_STRING_LENGTH];
@@ -840,7 +842,7 @@ static const struct counted *counted_at(const struct grading *g, const char *sha
     return found;
 }
 
-// Runs the kernel once more, only for its counts, and lets it read memory never written.
+// Runs the kernel once more for its counts; with COUNTS, it may read memory never written.
 static void run_for_counts(struct grading *g, const char *shape, enum about about)
 {
     begin_group(g, "counts");
@@ -883,8 +885,8 @@ static double counted(const struct counts *counts, const struct footprint *footp
                : (double)(*counts_find(counts, item->name) + of_atomics(counts, item->name));
 }
 
-// Whether a wrong run may be counted if it stores every output. Not for barriers: the run may be
-// wrong because a barrier is missing.
+// Whether, for an item, a wrong run may be counted if it stores every output: for aims, except
+// barriers, since the run may be wrong because a barrier is missing.
 static bool counts_wrong(const struct item *item)
 {
     return is_aim(item) && strcmp(item->name, "barriers") != 0;
@@ -914,9 +916,9 @@ static double sectors_of(const struct counts *counts)
     return (double)(counts->global_load_sectors + counts->global_atomic_sectors);
 }
 
-// Whether a submission's count is nearer to the aim than the starter's; or whether it loads less,
-// without which an upper limit is not paid. The difference must be at least a hundredth, since
-// counts may depend on inputs.
+// Whether a submission's count is nearer to the aim than the starter's, or it loads fewer sectors
+// (an upper limit is not paid to a kernel that loads too many). The difference must be at least a
+// hundredth, since counts may depend on inputs. True if one of them was not counted.
 static bool has_come_further(const struct grading *g, const struct item *item)
 {
     const struct counted *run = counted_at(g, shape_of(item), true);
@@ -931,8 +933,8 @@ static bool has_come_further(const struct grading *g, const struct item *item)
     return item->limit.relation == AT_MOST ? own < 0.99 * then : own > 1.01 * then;
 }
 
-// Whether a text, however it is written, does just what the starter does: no output differs, and no
-// count is nearer to its aim.
+// Whether a submission, however it is written, does just what the starter does: no output differs,
+// and no count is nearer to its aim.
 static bool does_as_the_starter(struct grading *g)
 {
     struct book_run starter = run_of_the_book("build/starters", sheet.shapes[0]);
@@ -1018,17 +1020,17 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 
 #define UNSEEN "whether that was used could not be seen:"
 
-// Limits for work other than what an aim counts, as multiples of the lab's own program: the most,
-// and the least.
+// Limits for work other than what an aim counts, as multiples of that of the lab's own program: the
+// most, and the least.
 static const double MOST_BESIDE = 1.5, LEAST_BESIDE = 0.75;
 // What producers may load at once, as a multiple of what those of the lab's own program load: tiles
-// may be twice as large, and a ring twice as deep.
+// may be twice as large, or a ring twice as deep.
 static const double MOST_AT_ONCE = 3;
 
 enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
 
-// Work that can replace what an aim limits, under another name, and so is counted with it, in the
-// aim's unit.
+// Work that a kernel may do instead of what an aim limits, and that has another counter; in the
+// aim's unit. with_stand_ins() adds it to the aim's count, if it is too much.
 static double stand_ins(const struct counts *c, const struct footprint *f, const char *name)
 {
     if (strncmp(name, "shared_", strlen("shared_")) == 0) // shuffles, local memory, global memory
@@ -1052,15 +1054,15 @@ static double wavefronts_of(const struct counts *c)
 }
 
 // Wavefronts of loads or of stores, each times the share of the warp's lanes that took no part:
-// lanes that take turns have no conflicts, and need as many wavefronts as with them.
+// lanes that access in turns have no conflicts, but need as many wavefronts as conflicts cost.
 static double in_turns(const struct counts *c, const char *conflicts)
 {
     return (double)(strstr(conflicts, "_load_") ? c->loaded_in_turns : c->stored_in_turns);
 }
 
-// Arrivals at meetings of threads other than barriers, as at mbarriers and flags. They are measured
-// at the shape where use is measured, and scaled to another shape by the ratio of barriers in the
-// lab's own program.
+// Arrivals at meetings of threads other than barriers, as at mbarriers and flags, beyond those in
+// the lab's own program. They are measured at the shape where use is measured, and scaled to
+// another shape by the ratio of barriers in the lab's own program.
 static double meetings(struct grading *g, const struct book_run *book)
 {
     const struct use own = use_of_the_book(SPOIL_PRODUCTS), *use = use_in(g, SPOIL_PRODUCTS);
@@ -1088,7 +1090,8 @@ static double lookups(struct grading *g, const struct book_run *book)
                : 0;
 }
 
-// A count and its stand-ins, where these exceed those of the lab's own program by too much.
+// A count, and of each of its stand-ins what exceeds MOST_BESIDE times that of the lab's own
+// program; meetings and lookups are added whole.
 static double with_stand_ins(struct grading *g, const struct item *item, double value,
                              const struct counted *run, const struct book_run *book)
 {
@@ -1136,8 +1139,8 @@ static double arithmetic_of(const struct counts *c)
                     c->further_arithmetic);
 }
 
-// A text, for the caller to free, if a run computes beside its products what the products are for;
-// NULL: it does not.
+// A text, for the caller to free, if a run has much more arithmetic beside its products than the
+// lab's own program, and so may compute without products what they are for; NULL: it has not.
 static char *computes_too_much(const struct counted *run, const struct book_run *book)
 {
     const double own = arithmetic_of(&run->counts), of_book = arithmetic_of(&book->counts);
@@ -1150,9 +1153,9 @@ static char *computes_too_much(const struct counted *run, const struct book_run 
                : NULL;
 }
 
-// A text, for the caller to free, if K or V does not pass at least once through shared memory,
-// where it could cause conflicts: by loads that affect outputs, of bytes that other threads have
-// stored. Measured at the shape where use is measured. NULL: both do.
+// A text, for the caller to free, if too few bytes of K or of V pass through shared memory, where
+// they could cause conflicts: by loads that affect outputs, of bytes that other threads have
+// stored. Measured at the shape where use is measured. NULL: enough of both do.
 static char *passes_by(struct grading *g)
 {
     const struct use *loads = use_in(g, SPOIL_LOADS);
@@ -1175,8 +1178,9 @@ static char *passes_by(struct grading *g)
     return NULL;
 }
 
-// A text, for the caller to free, if an upper limit is not paid, because work was left out, and
-// with less work less of the limited resource is needed. NULL: the limit is paid.
+// A text, for the caller to free, if an upper limit is not paid, because the kernel leaves out
+// work, and so needs less of what is limited, or does too much work of another kind instead. NULL:
+// the limit is paid.
 static char *work_left_out(struct grading *g, const struct item *item, const struct counted *run,
                            const struct book_run *book)
 {
@@ -1246,7 +1250,7 @@ static char *do_not_stay(struct grading *g)
 }
 
 // Pays an aim only as far as what it counts is used, compared with the lab's own program; and only
-// if the outputs change with Q, with K and with V. An upper limit also includes the stand-ins.
+// if the outputs change with Q, with K and with V. Under an upper limit, stand-ins count, too.
 static void hold_to_use(struct grading *g, const struct item *item, double value, struct outcome *o)
 {
     enum spoils what = SPOIL_PRODUCTS;
@@ -1289,8 +1293,8 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
                          o->said, plain(used));
 }
 
-// Scales an aim to another shape in the proportion of the lab's own program, and adds a tenth.
-// False: that is not possible.
+// Scales an aim to another shape in the proportion of the lab's own program, and loosens its limit
+// by a tenth. False: that is not possible.
 static bool item_at(const struct item *item, const char *other, const struct book_run *there,
                     struct item *scaled)
 {
@@ -1342,8 +1346,8 @@ static void hold_to_shape(struct grading *g, const struct item *item, const char
                    o->said, named, 100 * share);
 }
 
-// Checks an aim at the other public shapes, and at a shape that nobody knew; not for caches, which
-// are of different kinds.
+// Checks an aim at the other public shapes (not of caches, which are of different kinds), and at
+// shapes that nobody knew.
 static void hold_to_shapes(struct grading *g, const struct item *item, struct outcome *o)
 {
     for (int i = 0; i < sheet.shape_count && !sheet.cache; ++i)
@@ -1356,8 +1360,9 @@ static void hold_to_shapes(struct grading *g, const struct item *item, struct ou
         hold_to_shape(g, item, many_tiles(), "a drawn shape of many tiles", o);
 }
 
-// A resource of an aim is the largest value over the launches of all runs, at any shape. Exceptions
-// are the number of CTAs, which grows with the shape, and caches, which are of different kinds.
+// For an aim with an upper limit, a resource is the largest value over the launches of all runs, at
+// any shape. Exceptions are the number of CTAs, which grows with the shape, and caches, which are
+// of different kinds.
 static double most_of_runs(const struct grading *g, const struct item *item, double value)
 {
     const bool of_all = is_aim(item) && !sheet.cache && strcmp(item->name, "ctas") != 0;
@@ -1578,8 +1583,8 @@ static void free_texts(struct source texts[TEXTS])
         free(texts[i].text);
 }
 
-// Whether a text is the starter as handed out: all gaps of the sheet are still marked as open, or
-// only the marks were removed.
+// Whether a submission is the starter as handed out: all gaps of the sheet are still marked as
+// open, or only the marks were removed.
 static bool is_untouched(const struct source texts[TEXTS])
 {
     const json_t *tasks = json_object_get(sheet.json, "exercises"), *task;
@@ -1675,7 +1680,7 @@ static void remark_on_doubles(struct grading *g, json_t *result)
                                          most->shape.name));
 }
 
-// Whether a case of the items that judge a kernel's numbers failed.
+// Whether one of the items that judge a kernel's outputs and races was not passed.
 static bool went_wrong(const json_t *result)
 {
     const json_t *item;
@@ -1691,8 +1696,8 @@ static bool went_wrong(const json_t *result)
     return false;
 }
 
-// Adds flags, and the program that the text is, for example "chapter 7's program,
-// ch07_reuse_scores".
+// Adds flags and, if the submission is another program of the book, its name, for example
+// "chapter 7's program, ch07_reuse_scores".
 static void add_flags(json_t *result, const struct source texts[TEXTS], const char *ptx)
 {
     json_t *flags = flags_of(&texts[HANDED_IN], &texts[OWN], ptx);
@@ -1766,14 +1771,14 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
 
 // ---- The aims of several sheets -----------------------------------------------------------------
 
-// A text's runs at the shapes of the current sheet. The outputs are kept, since another sheet may
-// judge them differently.
+// The outputs of a program at the shapes of the current sheet. They are kept, since another sheet
+// may judge them differently.
 struct aimed {
     char *out[SHEET_SHAPES_MAX];
     bool cache;
 };
 
-// *share: the share of the sheet's shapes at which a text is right by the sheet's gate. Shapes
+// *share: the share of the sheet's shapes at which a program is right by the sheet's gate. Shapes
 // without a run are run now, into the element of `counted` with the same index. False: a run did
 // not end, and *why says so in one line.
 static bool judge_shapes(struct grading *g, struct aimed *a, double *share, char **why)
@@ -1802,7 +1807,7 @@ static bool judge_shapes(struct grading *g, struct aimed *a, double *share, char
     return true;
 }
 
-// The points that a text earns for the aims of the current sheet, with a line for each aim.
+// The points that a program earns for the aims of the current sheet, with a line for each aim.
 static json_t *pay_aims(struct grading *g, struct aimed *a)
 {
     struct reached reached = {.aim = 1};

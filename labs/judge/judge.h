@@ -11,14 +11,14 @@
 //   record.c    runs a submission's host code twice, to see how it launches its kernels
 //   build.c     compiles a submission
 //   talk.c      the judge's end of the pipe to the runner
-//   film.c      makes a page to watch of a wrong submission's first fault
+//   film.c      films the first fault of a wrong submission, as a page to watch
 //   used.c      whether what an aim counts was used
-//   footprint.c the resources of a sheet, from what the runner has measured
-//   search.c    a program that searches: what it asks for
+//   footprint.c the values of a sheet's resources, from what the runner has measured
+//   search.c    runs programs that search, and counts the candidates that they ask for
 //   model.c     a language model's program, with a submission's kernels in it
 //   timing.c    the item that needs a GPU
 //   flags.c     what a teacher may want to look at in a submission
-//   alike.c     text that submissions share, which is neither the starter's nor the book's; other chapters' programs
+//   alike.c     text shared by submissions, beyond the starter's and the book's; copied programs
 //   regrade.c   grades one item again for a class
 //   items.c     grades a submission, item by item; the result is JSON
 //   feedback.c  writes a result for people, for Gradescope, for a gradebook
@@ -33,7 +33,7 @@
 //
 //   gpu.c       part of the runner: a GPU's memory, launches and timing
 //   spoil.c     part of the runner: spoils executions, and sees which outputs change
-//   runner.c    the runner, a program of its own: runs kernels on inputs that it gets through a pipe
+//   runner.c    the runner, a program of its own: runs kernels on inputs that come through a pipe
 //   clock.c     a library: the clock that host code sees while it is recorded
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
@@ -62,7 +62,7 @@ struct options {
     const char *item;             // the item to be graded again; NULL: all items are graded
 
     bool unsafe, fresh, cpu_only, check, quick, slurm, board, no_film;
-    const char *pairs; // a folder of texts that all sheets judge, or NULL
+    const char *pairs; // a folder of programs that all sheets judge, or NULL
     bool one;          // the folder is a single submission
     const char *film;  // where a single submission's film is written, or NULL
     const char *partition, *time_limit, *gres; // Slurm's options
@@ -72,18 +72,19 @@ struct options {
 extern struct options options;
 // Whether submissions are timed: on this machine's GPU, or on GPUs that Slurm provides.
 bool is_timed(void);
-// Makes both keys: that of the secret, from --secret or the environment, and that of published seeds.
+// Makes both keys: that of the secret, from --secret or the environment, and that of published
+// seeds.
 void secrets_read(void);
 
 // ---- Texts --------------------------------------------------------------------------------------
 
 // A line of a report with bytes that could mislead replaced: control characters and bytes that are
-// not UTF-8 by \xHH, characters that disguise others (U+202E and its kind) by \u202e. For the caller
-// to free.
+// not UTF-8 by \xHH, characters that disguise others (U+202E and its kind) by \u202e. For the
+// caller to free.
 char *cleaned(const char *line, size_t bytes);
 char *clean_name(const char *name); // like cleaned(), for a name, which becomes one line
-// Adds the number of bytes, and then the bytes, to a hash: so two parts cannot be confused with two
-// others.
+// Adds the number of bytes, and then the bytes, to a hash: so "ab" and "c" do not give the hash of
+// "a" and "bc".
 void hash_bytes(SHA2_CTX *hash, const void *bytes, size_t size);
 void write_csv(FILE *to, const char *field); // by RFC 4180; a field is never taken for a formula
 bool write_text(const char *path, const char *text);
@@ -137,14 +138,15 @@ void boxed_free(struct boxed *boxed);
 // Starts a command whose stdin and file descriptor 3 are pipes to the caller; its stdout and stderr
 // are discarded.
 pid_t box_start(const struct box *box, char *const argv[], int *to, int *from);
-double box_stop(pid_t pid); // returns the CPU seconds that it used
+// Waits for a process to end, and kills it after 10 s; returns the CPU seconds that it used.
+double box_stop(pid_t pid);
 
 // ---- Building -----------------------------------------------------------------------------------
 
 struct submission {
     const char *name;                       // the submission's name, cleaned for reports
-    char *folder;                           // temporary, with the text and the program
-    char hash[SHA256_DIGEST_STRING_LENGTH]; // hash of its text
+    char *folder;                           // temporary, with the source and the compiled program
+    char hash[SHA256_DIGEST_STRING_LENGTH]; // hash of its source
     int lock;                               // file descriptor of the folder's lock
     int wall;                               // seconds that it may take, by the clock
     double end;                             // when its time ends, by now(); 0: never
@@ -163,8 +165,8 @@ struct submission {
 };
 
 // HAND_OUT prints files from a box to descriptor 3, in its last command: for each file its size, a
-// newline, its bytes. take_file returns the next one, with a NUL after it, for the caller to free;
-// false: there is none, or it is empty.
+// newline, its bytes. take_file sets *bytes to those of the next file, with a NUL after them, for
+// the caller to free; false: there is no next file, or it is empty.
 #define HAND_OUT(files) "for file in " files "; do stat -c %%s $file; cat $file; done >&3"
 bool take_file(const struct stream *made, size_t *at, char **bytes, size_t *size);
 // Writes a file into a submission's folder.
@@ -173,8 +175,9 @@ void write_work(const struct submission *s, const char *name, const char *bytes,
 
 void submission_build(struct submission *s, const char *source, size_t bytes);
 
-// Starts the time, by the clock, for all that is done with a submission: a multiple of the CPU time
-// that it may use, and more if several share a core. It stops what neither computes nor ends.
+// Starts a time limit, by the clock, for all that is done with a submission: --wall, or a multiple
+// of the CPU time that its kernels may use, longer if several processes share a core. It stops what
+// neither computes nor ends.
 void wall_begin(struct submission *s);
 double wall_left(const struct submission *s, double most); // in seconds, at most `most`
 bool wall_over(const struct submission *s);
@@ -195,8 +198,8 @@ void preprocess(const struct source sources[], struct source plain[], int count)
 const char *kept_folder(void);                  // for results and compiled programs; only the owner
                                                 // can open it
 char *records_path(const struct submission *s); // beside the compiled files; for the caller to free
-// The compiled files of a text: built_path is their path, for the caller to free; built_take reads
-// them, if they are there and undamaged; built_keep stores them.
+// The compiled files of a source: built_path is their path, for the caller to free; built_take
+// reads them, if they are there and undamaged; built_keep stores them.
 char *built_path(const char *source, size_t bytes);
 char *plain_path(const struct source *source); // for the preprocessed text
 bool plain_take(struct source *plain, const char *path);
@@ -211,8 +214,7 @@ struct places {
     uint16_t *codes, *scales; // [2][page][HEAD_DIM], [2][page]
 };
 
-// Finds out how a submission wants to be launched at a shape and, for a cache, how it wants the
-// pages filled. False: *why says in one line why not.
+// How a submission's host code wants its kernels launched at a shape.
 struct known_launches {
     struct shape shape;
     struct recorded launches[LAUNCHES_MAX];
@@ -222,9 +224,11 @@ struct known_launches {
     char *steps;          // lines about its operations on memory, for the caller to free; or NULL
     size_t steps_bytes;
 };
+// Finds out how a submission wants to be launched at a shape and, for a cache, how it wants the
+// pages filled. False: it cannot be launched, and *why says in one line why.
 bool submission_launches(struct submission *s, const struct shape *shape, struct known_launches *k,
                          char **why);
-void records_free(struct submission *s); // first keeps the new ones
+void records_free(struct submission *s); // if there are new answers, first writes them to a file
 void launches_free(struct known_launches *k);
 
 // ---- The runner ---------------------------------------------------------------------------------
@@ -239,8 +243,8 @@ struct runner {
 };
 
 // Sends a request to a new runner process, so that nothing is left of earlier requests; only
-// timings, on a GPU, share a process. seconds: CPU time. False: *why says in one line that the
-// request was refused, or the runner was lost. *out: reply.bytes bytes, for the caller to free.
+// timings, on a GPU, share a process. seconds: CPU time. False: there is no reply, and *why says in
+// one line why. *out: reply.bytes bytes, for the caller to free.
 bool runner_ask(struct runner *r, const struct submission *s, const struct request *request,
                 const void *parts[], const size_t sizes[], int part_count, int seconds,
                 struct reply *reply, char **out, char **why);
@@ -255,9 +259,9 @@ enum input { // three kinds of the workbench, and three of the grader
     GRADE_NORMAL,
     GRADE_MEAN,
     GRADE_PEAKY,
-    GRADE_RISING, // scores grow with the key: each tile raises the maximum
+    GRADE_RISING, // the first query's scores grow with the key: each tile raises its maximum
     GRADE_FLAT,   // Q is zero: every key counts the same
-    GRADE_OFFSET, // all scores are above 90, which subtracting the row's maximum removes
+    GRADE_OFFSET, // all scores are above 90: exp() overflows unless the maximum is subtracted
     GRADE_INPUTS
 };
 
@@ -275,11 +279,12 @@ struct grade_case {
     struct cache_image image;   // for a cache, set by case_lay_out()
 };
 
-// 64 bits that depend on the secret, the current submission, and their purpose: what was drawn for
-// one submission tells nothing about what is drawn for another, or for a changed one.
+// secret_draw() returns 64 bits that depend on the secret, the current submission, and their
+// purpose, which `format` names: what is drawn for one submission tells nothing about what is drawn
+// for another, or for a changed version of it.
 const char *secret_draw_for(const char *hash); // makes a submission current, by the hash of its
-                                               // text; returns the one before
-const char *secret_name(void);                 // tells secrets apart, and reveals nothing else
+                                               // source; returns the hash of the one before
+const char *secret_name(void);                 // differs between secrets, and reveals nothing else
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 64 bits that depend on the secret and on their purpose, the same for all submissions.
 uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -288,8 +293,10 @@ uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)
 uint64_t public_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int secret_between(int least, int most, uint64_t drawn);
 // A shape with about as much work as a public one, the same for all submissions, for the caller to
-// free. It has other numbers of whole tiles of 128 keys; if the public one has fewer than three
-// tiles, it has few heads and more tiles; for a cache, another number of keys.
+// free. It consists of whole tiles of 128 keys, of which it has one more or less than the public
+// one, or as many and another number of heads; if the public one has fewer than three tiles, it has
+// three to six. For a cache, the number of keys is drawn, within a quarter of the public one. A
+// ragged shape, or one of a part of a tile, is returned as it is.
 char *drawn_like(const char *published);
 
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
@@ -317,7 +324,8 @@ char *case_how_wrong(const struct grade_case *c, const char *answer);
 
 extern struct sheet sheet;
 extern char sheet_hash[SHA256_DIGEST_STRING_LENGTH]; // hash of the sheet's file
-// Hash of the sheet's file, the lab's program and its starter; or of those of all labs.
+// Hash of the sheet's file, the lab's program and its starter; with --pairs, of those of all labs
+// in all_sheets.
 extern char lab_hash[SHA256_DIGEST_STRING_LENGTH];
 // The lab's program from "code", or its starter from "build/starters"; for the caller to free.
 struct source of_the_lab(const struct sheet *s, const char *folder);
@@ -326,25 +334,27 @@ void lab_read(void); // reads the sheet of options.lab
 enum { LABS_MAX = 32 };
 extern struct sheet all_sheets[LABS_MAX]; // filled by labs_read(), for aims of several labs
 extern int sheet_count;
-void labs_read(void); // reads all sheets; the first becomes the current one
+// Reads the sheets of all graded labs of kernels with an aim; the first becomes the current one.
+void labs_read(void);
 
 // ---- Searches -----------------------------------------------------------------------------------
 
 struct searches {
     json_t *cases; // for the caller to free
-    int median;    // candidates until the elite was found, median; REPLAY_MOST: not found
+    int median;    // median of the candidates asked for until the elite was found; REPLAY_MOST: it
+                   // was not found
     bool late;     // a run did not end in time, and no other was started
 };
-// search_journal: runs the submission for children of some candidates, and for searches on the lab's
-// journal. search_drawn: runs it for searches on landscapes drawn for this submission; `late`: an
-// earlier run did not end in time, so none is run.
+// search_journal: runs the submission for children of some candidates, and for searches on the
+// lab's journal. search_drawn: runs it for searches on landscapes drawn for this submission;
+// `late`: an earlier run did not end in time, so none is run.
 struct searches search_journal(struct submission *s);
 struct searches search_drawn(struct submission *s, bool late);
 
 // ---- Evidence (used.c) --------------------------------------------------------------------------
 
 // Launches cases in turn in a new process; then launches the first of them again and again, with
-// spoiled executions. Returns whether all launches ended.
+// spoiled executions. Returns whether all launches without spoiled executions ended.
 typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
                             const struct experiment *experiment, struct reply *reply, char **out,
                             char **why);
@@ -356,13 +366,14 @@ struct use {
     double deviation;
     // Work of a launch: flops of products, bytes of copies, sectors of atomic operations.
     double work;
-    double each; // flops of a product that counts as one instruction
+    double each; // flops of the products, divided by the number of their instructions
     struct worked_on worked_on;
     char *why; // why use was not measured: a launch did not end; or NULL
 };
 struct use use_of(enum spoils what, launch_ablated *launch, void *of);
-// The work on what depends on the same inputs as in the lab's own program: for each kind at most as
-// much as there, and in all at most a share of all work.
+// The work on operands that depend on the inputs: for each combination of Q, K and V
+// (worked_on.work) at most as much as in the lab's own program, and in all at most `share` of the
+// submission's work.
 double work_in_common(const struct use *use, double share, const struct use *own);
 // Of a count, the share from 0 to 1 that is used, and used as in the lab's own program.
 double share_as_by(enum spoils what, const struct use *use, const struct use *own);
@@ -380,7 +391,7 @@ double resource_graded(const struct footprint *f, const char *name);
 // earlier: with --item, the earlier result, from which the other items are taken; or NULL.
 json_t *grade(const char *name, const char *source, size_t bytes, const json_t *earlier);
 json_t *refused(const char *name, const char *why);
-// What a text earns for the aims of several sheets: it is compiled once, and run once at each of
+// What a program earns for the aims of several sheets: it is compiled once, and run once at each of
 // their shapes.
 json_t *grade_aims(const char *name, const char *source, size_t bytes, const struct sheet sheets[],
                    int count);
@@ -401,7 +412,7 @@ enum status {
 enum status result_status(const json_t *result);
 
 // Films the first fault of a submission at a public shape, on public inputs. Returns an object with
-// "shape", "sentence" and "page", or with "failed" only; NULL: there is no fault.
+// "shape", "sentence" and "page", or the string "failed"; NULL: there is no fault.
 json_t *film_of(struct submission *s);
 // Removes the page from a result; writes it to `path` if neither is missing.
 void film_take(json_t *result, const char *path);
@@ -420,7 +431,7 @@ void feedback_human(const json_t *result, FILE *to);
 json_t *feedback_gradescope(const json_t *result);
 void check_visibility(void); // fails if --visibility does not fit this lab
 
-// A run of a language model's program, on a model and a text of the seed.
+// A run of a language model's program, on a model and a text that it makes from the seed.
 struct model_run {
     json_t *report, *said; // the simulator's report, and the program's record; or NULL
     const json_t *checks;  // what was asked: "input", "pass", "rel_head", "how"
@@ -466,7 +477,7 @@ void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell);
 void grade_entries(struct entry *entries, int count, tell_entry *tell);
 int grade_folder(const char *path);
 
-// Writes the ranking of the timed results as a Markdown table; returns how many it has.
+// Writes the ranking of the timed results as a Markdown table; returns the number of its rows.
 int write_board(FILE *to, const json_t *const results[], int count);
 int print_board(char *const paths[], int count); // the same from results that --json wrote
 
@@ -500,8 +511,8 @@ int slurm_element(const char *folder); // on a node of the cluster: grades one e
 
 // Tests a lab; returns 0, or 1 if something is not as the sheet says.
 int check_lab(void);
-// Tests all sheets on the texts of options.pairs; returns 0, or 1 if a text earns an aim without
-// having its idea.
+// Tests all sheets on the programs in options.pairs; returns 0, or 1 if a program earns an aim
+// without having its idea, or has the idea and earns nothing.
 int check_pairs(void);
 
 #endif

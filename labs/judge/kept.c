@@ -1,9 +1,10 @@
-// kept.c: keeps what was made from a text for the next time that it is graded, in build/grade/kept
-// beside the results: HASH.built, compiled; HASH.plain, preprocessed; HASH.launches, how its host
-// code asked to be launched (record.c). The launches stay: the text is graded with them whenever it
-// comes again. The hash covers all that compiling depends on: the text; this grader, which contains
-// the commands and their flags; the book's header and libraries; the compilers. An entry begins
-// with a hash of its own bytes; a damaged entry is made again.
+// kept.c: keeps what was made from a source for the next time that it is graded, in
+// build/grade/kept beside the results: HASH.built, compiled; HASH.plain, preprocessed;
+// HASH.launches, how its host code asked to be launched (record.c). The launches stay: the source
+// is graded with them whenever it comes again. The hash covers all that compiling depends on: the
+// source; this grader, which contains the commands and their flags; the book's headers and
+// libraries; the compilers. A .built or .plain file begins with a hash of the bytes after it; a
+// damaged one is made again.
 //
 // Only the judge writes to this folder, and only what came out of a box; no box can reach the
 // folder. A program that runs without a box could have written anything, so with
@@ -204,8 +205,8 @@ static int by_use(const void *a, const void *b)
                                       : 0;
 }
 
-// Removes entries with programs and preprocessed texts. Another judge may do the same at the same
-// time: it is no error if a file is gone already.
+// Removes .built and .plain files beyond KEPT_BYTES_MAX, those used longest ago first. Another
+// judge may do the same at the same time: it is no error if a file is gone already.
 static void make_room(void)
 {
     char *pattern = text("%s/*.[bp]*[tn]", kept_folder());

@@ -48,8 +48,8 @@ void late_read(void)
         fail(EXIT_USAGE, "--times: cannot read %s", options.times);
 }
 
-// When a submission was handed in: by its line "NAME,TIME" in --times; without one, when the file
-// was last written.
+// When a submission was handed in: by its line "NAME,TIME" in --times; without that option, when
+// its file was last written.
 static time_t came(const char *folder, const struct entry *e)
 {
     size_t length = strlen(e->file);

@@ -1,7 +1,7 @@
 // model.c: a lab whose program runs a language model. A submission's kernels are in the book's
 // program (build.c), so no host code of a submission runs. That program makes a random model and a
-// text of a seed, and holds what the kernels compute to the reference (code/model/lab.c); a box has
-// it to itself.
+// text from a seed, and compares what the kernels compute with the reference (code/model/lab.c). It
+// runs alone in a box.
 #include "judge.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void add_counts(struct counts *to, const json_t *report)
     }
 }
 
-// The first line that the program has printed on stderr; it has never seen a line of a submission.
+// The first line that the book's program has printed on stderr; for the caller to free.
 static char *first_line(const char *said)
 {
     return cleaned(said, strcspn(said, "\n"));

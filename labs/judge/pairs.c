@@ -1,9 +1,10 @@
-// pairs.c: tests all sheets (labs/tools/check-labs --pairs). Every text of a folder, which includes
-// each program of the book, is judged by every lab's sheet. A text that earns points for an aim
-// must have the lab's idea, according to labs/ideas.tsv.
+// pairs.c: tests all sheets (labs/tools/check-labs --pairs). Every program in a folder, which
+// includes each program of the book, is judged by every lab's sheet. A program that earns points
+// for an aim must have the lab's idea, according to labs/ideas.tsv; one that has the idea must earn
+// points.
 //
-// A text is compiled once, and run once at each shape: counts, and how much of what they count is
-// used, are the same for all sheets. For `correct`, only the sheet's own shapes count here, with
+// A program is compiled once, and run once at each shape: counts, and how much of what they count
+// is used, are the same for all sheets. For `correct`, only the sheet's own shapes count here, with
 // one input each.
 #include "judge.h"
 
@@ -28,7 +29,7 @@ static double aims_of(const struct sheet *s)
 
 // ---- Which text has which idea ------------------------------------------------------------------
 
-// Whether the line of a text in labs/ideas.tsv, "NAME<tab>LAB LAB ...", lists this lab.
+// Whether the line of a program in labs/ideas.tsv, "NAME<tab>LAB LAB ...", lists this lab.
 static bool has_idea(const char *ideas, const char *name, int lab)
 {
     const size_t length = strlen(name);
@@ -104,7 +105,7 @@ static void check_pair(const char *ideas, const struct entry *e, const struct sh
     }
 }
 
-// The object of a text in the record. Its key has no dots, since a reference could not have them.
+// The points of a program for the aims of each lab, for the record.
 static json_t *points_of(const struct entry *e)
 {
     json_t *points = json_object(), *paid;
@@ -115,7 +116,7 @@ static json_t *points_of(const struct entry *e)
     return points;
 }
 
-// The hashes of the book's programs, as in other records; texts that are not the book's have none.
+// The hashes of the book's programs, as in other records; other programs have none.
 static json_t *hashes_of(const json_t *programs)
 {
     char *path = text("%s/build/hashes.tsv", root), *rest = NULL;

@@ -16,7 +16,7 @@
 #include "workbench/workbench.h"
 
 enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
-enum { FILM_BYTES_MAX = 32 << 20 }; // of a film's JSON; no larger film is made
+enum { FILM_BYTES_MAX = 32 << 20 }; // of a film's JSON; a larger film is not sent
 // Bytes of a cache's scratch memory, or of host code's allocations.
 enum { SCRATCH_MOST = 64 << 20 };
 enum { MORE_MAX = 256 };
@@ -50,7 +50,7 @@ struct recorded {
     uint64_t shared;
     bool cooperative; // its CTAs may wait for one another, so all must be on the GPU at the same
                       // time
-    uint32_t steps;   // bytes of text: the steps before the launch, which change memory
+    uint32_t steps;   // where its steps, which change memory, end in the text of all steps
     uint32_t more_bytes;
     unsigned char more[MORE_MAX]; // the parameters after the first one, in the kernel's layout
 };
@@ -73,13 +73,14 @@ struct request {
 };
 
 // How executions are spoiled (spoil.c), in launches on the same inputs. Each draw chooses one
-// execution. If the first `enough` draws are all noticed, the rest are not tried.
+// execution, or with `halves` many. If the first `enough` draws are all noticed, the rest are not
+// tried.
 enum { DRAWS_MOST = 24 };
 struct experiment {
     enum spoils what;
     int draws, enough;
-    bool halves;   // each draw spoils half of the executions, and at most SPOILED_MOST
-    bool in_parts; // each draw takes an execution from its own part of the launch
+    bool halves;   // each draw spoils up to half of the executions, and at most SPOILED_MOST
+    bool in_parts; // draw i takes its executions from the i-th of `draws` equal parts of the log
     uint64_t drawn[DRAWS_MOST];
 };
 
@@ -99,7 +100,7 @@ struct run_request {
     int threads;
     uint64_t scratch; // bytes of scratch memory: zeros at first, then as the launch before leaves
                       // them
-    int sets, warm;   // sets of inputs; VERB_TIME: how many are launched before the clock starts
+    int sets, warm;   // sets: of inputs; warm, for VERB_TIME: sets launched before the clock starts
     unsigned cta[3];  // the CTA to film, for VERB_FILM
     uint64_t steps_bytes;
     // After this come the steps of the host code, which change memory, as lines of the runtime
@@ -173,25 +174,26 @@ struct footprint { // the largest values of all launches; for occupancy the leas
 };
 
 // What the logged executions work on. Several sets of inputs tell, for the first set, how much work
-// is on operands that change with which tensor. The index has a bit for each other set in which
-// both operands of a product change: bit 0 for the second set, which has another V, bit 1 for the
-// third, which has another K. [0] is work on operands that never change, and so do not depend on
-// inputs.
+// is on operands that change with which tensor. The index has a bit for each other set in which an
+// operand changes: bit 0 for the second set, which has another V, bit 1 for the third, which has
+// another K, bit 2 for the fourth, which has another Q. [0] is work of which an operand never
+// changes, and so does not depend on inputs.
 enum { CHANGES_V = 1, CHANGES_K = 2, CHANGES = 1 << 3 };
 struct worked_on {
     double work[CHANGES];
     double executions;
-    // Of atomic operations at addresses that many CTAs ask: the share of those that find a value
-    // which no other one has found there.
+    // The share of atomic operations that are at an address where many CTAs make them, and find a
+    // value there that no other one has found.
     double orders;
-    // Bytes of copies that a CTA had under way, on average over its new products or, if that is
-    // more, over the copied bytes that it read for the first time.
+    // Bytes of copies that a CTA had under way: the average over its progress (enum progress), in
+    // new pieces of products or in copied bytes first read, whichever average is higher; without
+    // the tenth of the bytes that was under way longest.
     double overlap;
     double meets; // signals of a launch that are meetings (struct ablation)
     // Of sectors loaded from global memory by warps before their first product: how many of them
     // are loaded at once (struct ablation), on average over the sectors.
     double at_once;
-    // Of loads from global memory: the share of those by warps without products.
+    // Of sectors loaded from global memory: the share of those loaded by warps without products.
     double apart;
     double spread; // sectors of K and V that are loaded, divided by those that the busiest CTA
                    // loads
@@ -218,13 +220,14 @@ struct reply {
     struct worked_on worked_on; // with run_request.ablated
     struct noticed noticed;     // with run_request.ablated: the spoiled launches of the first set
     struct footprint footprint;
-    double microseconds;      // of VERB_TIME's launches, by events of the GPU
-    double wall_microseconds; // of the same launches and the warm-up, by the host's clock
+    // VERB_TIME: the mean over the sets, after the warm-up, by events of the GPU.
+    double microseconds;
+    double wall_microseconds; // the mean over all sets, by the host's clock
 };
 
-// spoil.c: computes this from the log of several sets of inputs; ends: where in the log each set
-// ends. *changes: for each execution of the first set, the other sets in which its operands change;
-// for the caller to free.
+// spoil.c: computes struct worked_on from the log of several sets of inputs; ends: where in the log
+// each set ends. *changes: for each execution of the first set, the other sets in which its first
+// operand changes, as bits; for the caller to free.
 struct worked_on worked_on_of(const struct ablation *noted, const size_t ends[], int sets,
                               uint8_t **changes);
 struct spoiling {
@@ -242,8 +245,8 @@ struct spoiling {
     void *of;
 };
 struct noticed spoil_all(const struct spoiling *s);
-// Spoils executions on what changes with K only, and others on what changes with V only. Returns
-// the result of the kind of which fewer were noticed.
+// Spoils executions on what changes with V only, and others on what changes with K only. Returns
+// the result of the kind of which the smaller share was noticed, or of one without executions.
 struct noticed spoil_each(const struct spoiling *s, const uint8_t *changes);
 
 // gpu.c: the same requests on a GPU, through the driver's API. False: `why` has one line.

@@ -226,7 +226,7 @@ static const char *read_wants(char *printed, struct known_launches *k)
 // "printed", its wishes; or with "wrong".
 static json_t *record(struct submission *s, const struct shape *shape, int run)
 {
-    // Any date from 2020 to 2084, at any time of day.
+    // Any date from 2020 to 2092, at any time of day.
     uint64_t drawn = secret_draw("clock %s %d", shape->name, run) >> 3;
     char *clock = text("%llu", 1577836800000000000ull + (unsigned long long)drawn);
     struct box box = {

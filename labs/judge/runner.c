@@ -59,7 +59,7 @@ static void fault(enum fault_kind kind, const char *text)
     snprintf(reply.text, sizeof reply.text, "%.1023s", text);
 }
 
-// Notes a race: it does not stop a launch, and is reported beside the numbers.
+// Notes a fault. A race does not count as one: it is reported beside the outputs.
 static void note(const struct fault *found)
 {
     if (found->kind != FAULT_RACE)
@@ -101,9 +101,9 @@ static const char *shape_wrong(const struct recorded *l, const struct kernel_inf
     return NULL;
 }
 
-// Bytes, at most 32, of the stack frame in which a kernel passes arguments to printf. A kernel
-// writes them and never reads them: if the program reads local memory anywhere, the frame contains
-// an array, too.
+// Bytes of the stack frame in which a kernel passes up to 32 arguments to printf. A kernel writes
+// them and never reads them: if the program reads local memory anywhere, the frame contains an
+// array, too. 0: there is no such frame, or it contains more than arguments.
 static size_t print_frame(const struct kernel_info *info)
 {
     enum { ARGUMENTS_BYTES = 32 * 8 };
@@ -182,7 +182,8 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
     return NULL;
 }
 
-// Measures all launches: of each resource the largest value, of occupancy the least.
+// Measures all launches: of each resource the largest value, of occupancy the least. False: a
+// launch is refused.
 static bool measure_all(const struct run_request *r)
 {
     struct footprint f, *most = &reply.footprint;
@@ -235,7 +236,8 @@ static void *symbol_or_memory(const char *target, size_t *size)
     return (void *)(uintptr_t)address;
 }
 
-// Step "d 0x280000100000 4096": allocates memory at an address, once for all sets.
+// Step "memory KIND ADDRESS BYTES", such as "memory d 0x280000100000 4096" (m: managed memory):
+// allocates memory at an address, once for all sets. line: without "memory ".
 static const char *step_memory(const char *line)
 {
     static uint64_t all;
@@ -316,7 +318,8 @@ static const void *params_of(const struct run_request *r, const struct recorded 
 static struct ablation ablation; // for all launches together
 static uint64_t budget;          // warp instructions after which a launch is stopped
 
-// Allocates what the host code allocates, before the first launch, so that it is not timed.
+// Allocates what the host code allocates, before keep_memory(): so it is there in each spoiled
+// launch, too.
 static void make_memory(const struct run_request *r)
 {
     const char *from = (const char *)(r + 1), *end = from + r->steps_bytes;
@@ -544,7 +547,7 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
         launch_all(r, &set.args);
         set_answer(r, &set, from, out + (size_t)i * answer_bytes(&r->shape));
         ends[i] = ablation.logged;
-        free(ablation.made); // what is new is new within a set
+        free(ablation.made); // which pieces of products are new is noted anew for each set
         ablation.made = NULL;
         ctas = i ? ctas : ablation.ctas;
         ablation.writers = NULL;

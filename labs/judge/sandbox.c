@@ -53,8 +53,8 @@ static void limit(int resource, rlim_t value)
     setrlimit(resource, &r);
 }
 
-// Whether the box has a /tmp, and a shell there that starts programs: for compilers, and for the
-// book's own program with a submission's kernels.
+// Whether processes in the box may write to its /tmp and start other programs: for compilers, and
+// for the book's own program with a submission's kernels.
 static bool writes_files(const struct box *box)
 {
     return box->kind == BOX_COMPILE || box->kind == BOX_MODEL;
@@ -124,7 +124,7 @@ static const int compilers[] = {
     SYS_copy_file_range, SYS_sendfile, SYS_getgroups, SYS_prctl, SYS_truncate, SYS_fsync,
     SYS_sched_setaffinity,
 };
-// The runner has threads; the simulator maps a file of NaNs (memory.c).
+// The simulator, in the runner or in a model's program, maps a file of NaNs (memory.c).
 static const int runner[] = {SYS_memfd_create};
 // Further calls that a GPU's driver needs.
 static const int drivers[] = {
@@ -324,7 +324,8 @@ static void add_box(struct command *c, const struct box *box)
     } else {
         add(c, "--dev", "/dev", NULL);
     }
-    // A GPU's driver needs /proc; other boxes have none, since it shows the host's command line and mounts.
+    // A GPU's driver needs /proc; other boxes have none, since it shows the host's command line and
+    // mounts.
     if (box->gpu)
         add(c, "--proc", "/proc", NULL);
     if (writes_files(box) || box->gpu) {

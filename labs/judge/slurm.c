@@ -397,7 +397,8 @@ static bool may_end(const struct element *e)
     return *e->state && !is_over(e->state);
 }
 
-// Takes over what is still running or waiting for an earlier judge, and removes other spools.
+// Takes over the spools with elements that still run or wait for an earlier judge, and removes
+// others that are older than STALE_SECONDS.
 static void adopt(struct waiting *w)
 {
     char *why;

@@ -29,8 +29,8 @@ static const char *control_name(unsigned char byte)
     return byte == 0x7f ? " (delete)" : names[byte] ? names[byte] : "";
 }
 
-// Says why bytes are not a text; NULL: they are. A reader may stop at a NUL that the compiler ignores:
-// then people would see less than is compiled. Letters may be in any encoding.
+// Says why bytes are not a text; NULL: they are. An editor may stop at a NUL that the compiler
+// ignores: then people would see less than is compiled. Letters may be in any encoding.
 static char *no_text(const char *source, size_t bytes)
 {
     int line = 1;
@@ -110,11 +110,11 @@ const char *litter(const char *name)
                                                   : NULL;
 }
 
-// Folders with programs below a submission's own: in a zip there is often one more folder around
+// The programs in a submission's folder or below it: in a zip there is often one more folder around
 // the files.
 struct found {
-    int folder, count; // folder: an open descriptor of the first one; count: of all
-    char *name;
+    int folder, count; // folder: descriptor of the first program's folder; count: of programs
+    char *name;        // of the first program
 };
 
 // Looks for programs in this folder first; folders inside it count only if it has none.

@@ -1,5 +1,5 @@
-// spoil.c: part of the runner: finds out what the executions of a launch work on, and whether
-// outputs depend on executions that are drawn.
+// spoil.c: part of the runner: finds out which inputs the operations in a launch (ptxsim.h, struct
+// execution) work on, and whether outputs change if some, drawn at random, are spoiled.
 #include "protocol.h"
 
 #include <stdlib.h>
@@ -73,9 +73,9 @@ static size_t count_ctas(const struct execution *sorted, size_t count)
     return ctas;
 }
 
-// Of the first set's atomic operations at addresses that may be a queue's: the share that finds a
-// value which no other has found there. An address may be a queue's if half of the CTAs ask there,
-// but at least four, or all if there are fewer.
+// The share of the first set's atomic operations that are at an address which may be a queue's, and
+// find a value there that no other has found. An address may be a queue's if half of the CTAs with
+// atomic operations make one there, but at least four CTAs, or all if there are fewer.
 static double share_of_orders(const struct execution *log, size_t count)
 {
     enum { SEVERAL = 4 };
@@ -135,8 +135,8 @@ static int compare_under_way(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-// The sum of bytes of copies times progress until they arrived, without the tenth of the bytes
-// that was under way longest, since that many copies may be made only for the count.
+// The sum, over copies, of their bytes times the progress until they arrived. It leaves out the
+// tenth of the bytes that was under way longest: so many may be copied only for the count.
 static double under_way_of(const struct execution *log, size_t count, enum progress progress)
 {
     static const double COUNTED = 0.9;
@@ -241,8 +241,8 @@ static bool take_draw(const struct spoiling *s, int draw, struct ablation *a)
     return of > 0;
 }
 
-// How many spoiled CTAs have stored a changed output; -1: a CTA without a spoiled execution has,
-// too, or the launch did not end.
+// How many spoiled CTAs have stored a changed output; -1: an output that none of them has stored
+// changed, too.
 static int noticed_by(const struct spoiling *s, const struct ablation *a, const uint16_t *now)
 {
     bool noticed[SPOILED_MOST] = {false};
@@ -262,9 +262,10 @@ static int noticed_by(const struct spoiling *s, const struct ablation *a, const 
     return count;
 }
 
-// In one launch, up to half of the CTAs have a spoiled execution, one each: if a CTA's outputs
-// change, it has noticed its own. If a CTA without one also changes, or a launch does not end, each
-// draw gets its own launch, and any change counts as noticed.
+// A launch has a spoiled execution in each of up to half of the CTAs: a CTA of which an output
+// changes has noticed its own. If other outputs change, too, or the launch does not end, each draw
+// gets a launch of its own from then on, and any change counts as noticed; so also for stores, and
+// with `halves`.
 struct noticed spoil_all(const struct spoiling *s)
 {
     const struct experiment *e = s->experiment;

@@ -118,8 +118,8 @@ static bool prepare(struct side *side, const struct shape *shape, char **why)
     return submission_launches(&side->s, shape, &side->known, why);
 }
 
-// Whether the host code's steps write to memory: only the simulator can provide the addresses that
-// the host code saw.
+// Whether the host code allocates or writes memory for its kernels, or gives them parameters of its
+// own, which may be addresses: only the simulator can provide the addresses that it saw.
 static bool gives_memory(const struct known_launches *k)
 {
     bool gives = k->steps_bytes > 0;

@@ -8,9 +8,10 @@
 #include <string.h>
 
 // How executions are spoiled. To measure a share, executions are spoiled one at a time: if half of
-// them are used, spoiling four at once would be noticed in fifteen of sixteen draws. Many requests
-// to a queue are by CTAs that find it empty, so half of them are spoiled at once. There are few
-// CTAs, so each draw takes one from its own part of the grid.
+// them are used, spoiling four at once would be noticed in fifteen of sixteen draws. Of atomic
+// operations, up to half are spoiled at once, since many requests to a queue are by CTAs that find
+// it empty. Stores are spoiled for a whole CTA: there are few CTAs, so each draw takes one from its
+// own part of the grid.
 static const struct experiment experiments[SPOILS] = {
     {.what = SPOIL_PRODUCTS, .draws = 24, .enough = 8},
     {.what = SPOIL_COPIES, .draws = 24, .enough = 8},

@@ -41,7 +41,9 @@ def sequences(count, seq_len, causal):
     return starts, keys, plan
 
 
-scales_of = {}  # by the address of the heads' scales: a scale for each sequence, and those scales
+# By the address of the heads' scales and the batch size: a scale for each sequence, and the heads'
+# scales.
+scales_of = {}
 
 
 def of_sequences(scales, batch):

@@ -15,8 +15,8 @@ enum pays_for {
 struct reached {
     double correct; // the share of the cases of `correct` that are right
     double aim;     // how far it has come towards the aims; 1: the lab has none
-    bool tried;     // a gap is filled, and a run has stored all outputs, which differ from the
-                    // starter's
+    bool tried; // a gap is filled, a run has stored all outputs, and an output or a count differs
+                // from the starter's
 };
 
 // How much of its points an item is paid, from 0 to 1, when it has reached `share` of what it asks
@@ -29,8 +29,8 @@ struct reached {
 //
 // 3. Everything but the aim grows with it, from nothing to the whole.
 //
-// So the program before gets nothing, and it pays nobody not to try. A starter gets nothing either,
-// although its text may meet an aim: aims count once a case is right or a gap is filled.
+// So the program before gets nothing, and nobody gains by not trying. A starter gets nothing
+// either, although it may meet an aim: aims count once a case is right or a gap is filled.
 static inline double share_paid(enum pays_for what, double share, const struct reached *reached)
 {
     bool right = reached->correct >= 1, never_right = reached->correct <= 0;

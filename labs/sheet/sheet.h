@@ -61,7 +61,7 @@ struct item {
     const char *name, *shape, *words; // shape, words: NULL if the sheet has none
     struct limit limit;
     double full; // of the item `speed`: the ratio from which on it pays all points; of others NaN
-    double from; // of an aim: the count of the program before; NaN: no aim
+    double from; // of an aim: the count of the program of the chapter before; NaN: no aim
     int points;
 };
 
@@ -92,8 +92,8 @@ bool is_aim(const struct item *item);
 bool has_aims(const struct sheet *sheet);
 enum pays_for pays_for(const struct item *item);
 
-// The share of an item's limit that a value has reached, from 0 to 1; for an aim, how far the value
-// has come. 0 for NaN.
+// 1 if a value keeps an item's limit. Otherwise, for an aim, the part of the way from `from` to the
+// limit that the value has come, or 0 if that is less than a fifth; for all else, and for NaN, 0.
 double share_reached(const struct item *item, double value);
 // How far the aims have been reached, weighted by their points; shares: those of all items. 1 if
 // there is no aim.

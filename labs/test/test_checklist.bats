@@ -2,7 +2,7 @@
 
 load ../../code/test/test_tree
 
-# A run takes seconds: one tree has several faults, in different items.
+# Each run takes seconds: so each of two trees has several faults, in different items.
 setup_file() {
     make -s build/planted/ch03_wmma_qk.{warp-barrier,not-transposed,last-step-dropped}
     export FIRST=$BATS_FILE_TMPDIR/first.txt SECOND=$BATS_FILE_TMPDIR/second.txt

@@ -1,5 +1,5 @@
-# What a teacher learns about a class besides the points: which texts are alike, late, suspicious or
-# fastest. The submissions do not compile, so that grading takes no time.
+# What a teacher learns about a class besides the points: which submissions are alike, late,
+# suspicious or fastest. The submissions do not compile, so that grading takes no time.
 
 bats_require_minimum_version 1.5.0
 

@@ -115,8 +115,8 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     [[ $output == *"34 submissions are graded as they say" ]]
 }
 
-# Variables in a namespace without a name are marked by the compiler like a library's; one has the
-# name of a local variable of the lab's own program.
+# The compiler marks variables in a namespace without a name like a library's. One of these
+# variables, `tile`, has the name of a local variable of the lab's own program.
 @test "state between launches is flagged" {
     short
     sed 's/\bfinished\b/tile/g' "$CHEATS/counts-ctas.cu" >"$BATS_TEST_TMPDIR/counts.cu"
@@ -340,7 +340,7 @@ for path in sys.argv[1:]:
     assert any(h > 256 for b, h, s in shapes) and any(16 < h <= 256 for b, h, s in shapes), shapes
     assert any(3 < b < 13 for b, h, s in shapes), shapes
     scales = [c["scale"] for c in hidden]
-    usual = [s for s in scales if 0.0395 < s < 0.2005] # the others: low and high ones, for scores that are all 0
+    usual = [s for s in scales if 0.0395 < s < 0.2005] # not those of the cases low, high and flat
     assert len(usual) == len(scales) - 3 and len(set(usual)) > 5, scales
     low, high = [[s for c, s in zip(hidden, scales) if c["input"] == "normal" and a < s < b] for a, b in ((0, 0.031), (0.249, 0.401))]
     assert len(low) == len(high) == 1, scales
@@ -692,7 +692,7 @@ END
 }
 
 @test "--wall bounds the time of all work for a submission; the report says when the time is over" {
-    grade --no-film --wall 1 code/ch04_cp_async.cu # it is compiled, and computes for longer than that
+    grade --no-film --wall 1 code/ch04_cp_async.cu # it compiles, then computes for more than 1 s
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"STOPPED: it took longer than 1 s by the clock in all."* ]]

@@ -10,7 +10,7 @@ setup_file() {
 import os, sys, zipfile
 with zipfile.ZipFile(sys.argv[1]) as z:
     z.extractall(sys.argv[2])
-    for i in z.infolist(): # which extractall leaves out
+    for i in z.infolist(): # sets the mode, which extractall leaves out
         if i.external_attr >> 16 & 0o111: os.chmod(os.path.join(sys.argv[2], i.filename), 0o755)
 END
     ln -s "$PWD/build" "$autograder/source/build" # what setup.sh would build
@@ -45,7 +45,7 @@ setup() {
     [ "$status" -eq 0 ]
     python3 labs/fixtures/gradescope.py "$results"
     grep -q 'launches no kernel' "$results"
-    # The points that it can give are those that the packing printed.
+    # The most points of the report are those that the packing printed.
     [ "$(python3 -c 'import json, sys; print(sum(t["max_score"] for t in json.load(open(sys.argv[1]))["tests"]))' "$results")" = 85.0 ]
     [ "$(grep -c '"visibility": "after_published"' "$results")" -eq 1 ]
 }

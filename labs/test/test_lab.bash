@@ -3,7 +3,8 @@
 
 # new_lab: sets LAB to a fresh tree. Programs read their behaviour from files beside them:
 # NAME.times (one p50 a batch, the last one repeated), NAME.clock (what it reports of the clock),
-# NAME.wrong (if it exists, correctness fails), NAME.how (in which way), NAME.prints (on stdout),
+# NAME.machine (if it exists, the device has too little memory), NAME.wrong (if it exists,
+# correctness fails), NAME.how (in which way), NAME.prints (on stdout),
 # NAME.refused (the launch is refused with this message), NAME.fault (a fault by the simulator),
 # NAME.endless (a loop that the simulator stopped), NAME.waits (runs until it is interrupted, as the
 # simulator does), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts (the
@@ -102,7 +103,7 @@ lab3() {
         --gate 'occupancy >= 50' --promise mission:1.3 "$@"
 }
 
-# One line on stderr or stdout with this text, and this exit status.
+# refused STATUS TEXT: the last `run` printed one line, with this text, and had this exit status.
 refused() {
     [ "$status" -eq "$1" ]
     [ "${#lines[@]}" -eq 1 ]

@@ -1,5 +1,6 @@
-# Lab 23, whose program runs a language model: the lab on the book's program and on a wrong one, what the program refuses,
-# and that the grader takes kernels alone. make check-labs grades the book's own texts for it.
+# Lab 23, whose program runs a language model: the lab on the book's program and on a wrong one,
+# what the program refuses, and that the grader takes only a submission's kernels. make check-labs
+# grades the book's own programs for it.
 
 bats_require_minimum_version 1.5.0
 
@@ -8,7 +9,7 @@ setup() {
     export GRADE_SECRET=secret-of-test-lab-model
 }
 
-# Grades a program's text without a GPU; the result is in $result.
+# Grades a program without a GPU; the result is in $result.
 graded() { # FILE
     result=$BATS_TEST_TMPDIR/result.json
     labs/grade --lab 23 --no-gpu --json "$result" "$1" >"$BATS_TEST_TMPDIR/said"
@@ -49,8 +50,8 @@ of_result() { # EXPRESSION of r, the result
     [ "$output" = "talk: with --shapes there is no file: models are random" ]
 }
 
-# One text is the starter, whose host code says that everything is right; one the book's, whose host code launches
-# nothing and ends.
+# Two submissions: the starter, with host code that says that everything is right; and the book's
+# program, with host code that launches nothing and ends.
 @test "the grader does not run host code of a submission: neither its verdict nor what it does to kernels counts" {
     awk '/return lab_answer\(argc, argv, &speaking\);/ {
             print "        return puts(\"ch23_talk: PASS: 9 of 9 outputs right\"), 0;"; next } 1' \

@@ -8,7 +8,8 @@ setup() {
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// rule WHAT SHARE CORRECT AIM TRIED: what is paid; rule all: the two sides of the promise, at every step.
+// rule WHAT SHARE CORRECT AIM TRIED: what is paid.
+// rule all: whether the aims alone always pay more than all other items without them.
 int main(int argc, char **argv)
 {
     if (argc == 2) {
@@ -99,9 +100,9 @@ assert graded >= 17
 END
 }
 
-# The most points that a planted bug may cost by the book (code/literate/sheets.lua), compared with the
-# judge's points for graded bugs: a bug that leaves the aim costs no more, and a bug that fails every
-# case costs exactly as many.
+# The most points that a planted bug may cost by the book (code/literate/sheets.lua), compared with
+# the points that the judge gave: a bug in a program that still reaches the aim costs no more, and
+# one that fails every case costs exactly as many.
 @test "a planted bug costs at most what its sheet says, by the judge's points" {
     python3 - plots/runs/simulator/grades.json build/labs/lab*.json <<'END'
 import json, sys

@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     } else if (!strcmp(argv[1], "random")) {
         landscape_read(&l, argv[2], why, sizeof why);
         printf("%d %d\n", random_count(&l, 11), random_count(&l, 11));
-        for (int s = 0; s < REPLAY_SETTINGS; ++s) // all settings are the elite, so the first one asked for is
+        for (int s = 0; s < REPLAY_SETTINGS; ++s) // all are in the elite, also the first choice
             l.verdict[s] = SETTING_TIMED, l.score[s] = l.best;
         printf("%d\n", random_count(&l, 11));
     } else if (!strcmp(argv[1], "median")) {
@@ -226,8 +226,8 @@ says() {
     says replay play sh -c 'echo "ask 64-64-2-2-0-0-0-9"; read a || echo "ask 64-64-2-2-0-0-0-1"' -- \
         "asked 1 missing 0 first_64 0 elite 0 count 300 best inf: question 1, 64-64-2-2-0-0-0-9: swizzle has no value 9"
     SECONDS_LEFT=1 says replay play sh -c 'exec sleep 1000' -- "asked 0 * late: it does not end in time"
-    # A search that has broken a rule is not waited for, nor is one that reads no answers until the
-    # pipe is full.
+    # A search that has broken a rule and then sleeps is stopped when its time is up; so is one that
+    # reads no answers, so that the pipe gets full.
     SECONDS_LEFT=1 says replay play sh -c 'echo ask 64-64-2-2-0-0-0-1; echo ask 64-64-2-2-0-0-0-1; exec sleep 1000' -- \
         "asked 2 * late: question 2, 64-64-2-2-0-0-0-1: asked for before"
     SECONDS_LEFT=1 says replay play sh -c 'for i in $(seq 290); do echo "ask 64-64-2-2-0-0-0-1"; done; exec sleep 1000' -- \
@@ -288,7 +288,7 @@ END
         [ "$status" -eq 1 ]
         [[ $output == *"${bug#*:}"* ]]
         [[ $output == *"A rule is broken: limits pay nothing yet"* ]]
-        [[ $output != *"hint 1 of"* ]] # no gap is open, so nobody knows whose line it is
+        [[ $output != *"hint 1 of"* ]] # no gap is open: the wrong line may belong to any task
     done
 }
 
@@ -339,7 +339,7 @@ int main(void)
     return 0;
 }
 END
-    # It has half of the aim's points, since no case of `correct` is right, and no others.
+    # It has half of the aim's points, since no case of `correct` is right, and no other points.
     [ "$points" = 10 ]
     [[ $output == *"a search on the journal"*"without"*"one change of its best"* ]]
 }

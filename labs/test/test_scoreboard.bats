@@ -14,9 +14,9 @@ setup() {
     export LD_LIBRARY_PATH=$PWD/lib NO_COLOR=1
 }
 
-# program NAME GRAPH PLAIN COLD: a contestant with these times. NAME.wrong: it fails its check;
-# NAME.late: it fails the check at the end; NAME.clock: what it reports of the clock, a line a
-# batch, the last one repeated. It writes its requests to NAME.asked.
+# program NAME GRAPH PLAIN COLD: makes a contestant with these times. NAME.wrong: it fails its
+# check; NAME.late: it fails the check at the end; NAME.clock: what it reports of the clock, a line
+# a batch, the last one repeated. It writes the requests that it gets to NAME.asked.
 program() {
     echo "$2 $3 $4" >"build/$1.times"
     cat >"build/$1" <<'PROGRAM'
@@ -41,8 +41,9 @@ PROGRAM
     chmod +x "build/$1"
 }
 
-# pytorch [ANSWER-TO-CHECK]: a labs/tools/pytorch that knows flash (10 us), cudnn (8 us), and
-# contestants' names (4 us); it writes its arguments to pytorch.arguments.
+# pytorch [ANSWER]: makes a labs/tools/pytorch that answers requests to time flash with 10 us, cudnn
+# with 8 us, any other backend with 4 us, and requests to check with ANSWER, a JSON object. It
+# writes its arguments to pytorch.arguments.
 pytorch() {
     local check='{"pass": true, "rel_head": 3e-4}'
     cat >labs/tools/pytorch <<PROGRAM

@@ -88,7 +88,7 @@ $1\\
     [[ "$output" =~ "registers <= 64 "\ +"- of  5  ok, with \`correct\`" ]]
     [[ "$output" =~ "together "\ +"0 of 100, and 75 open" ]]
     [[ "$output" == *"Next"$'\n'"  attention, chapters/03-x.md:7: reads past the end"* ]]
-    [[ "$output" != *"task 2"* && "$output" != *"hint 1"* ]] # no gap is open, so nobody knows whose line it is
+    [[ "$output" != *"task 2"* && "$output" != *"hint 1"* ]] # no gap is open: it may be any task
 }
 
 @test "an endless loop: the report points at its line, and gives no hint about anything else" {
@@ -142,7 +142,7 @@ $1\\
     judge "$my"
     [ "$status" -eq 1 ]
     [[ "$output" == *"correct, 40 points: Nothing was stored: 9 of 9 elements are off"* ]]
-    [[ "$output" != *"task 1"* ]] # a wrong output does not say whose lines are wrong
+    [[ "$output" != *"task 1"* ]] # a wrong output does not tell which task's lines are wrong
     rm "$LAB/build/student/my".*
     echo 'ptxsim: attention is not launched: 98304 bytes of dynamic shared memory, at most 26112' >"$LAB/build/student/my.refused"
     judge "$my"

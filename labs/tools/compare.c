@@ -76,7 +76,7 @@ static void write_identity(FILE *out, const struct run *run, const char *name)
     fputc('\n', out);
 }
 
-// Writes the table; returns how many shapes both records have.
+// Writes the table; returns the number of its rows, the shapes that both records have timed.
 static int write_table(FILE *out, const struct run *a, const struct run *b)
 {
     static const char *const keys[] = {"timing.p50_us", "timing.p90_us", "timing.mean_us"};

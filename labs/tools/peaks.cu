@@ -41,7 +41,7 @@ __device__ void conversion(uint32_t &x)
                  : "+r"(x));
 }
 
-// Mixed as in attention on a 16 x 16 block of scores: 16 products, and 8 exponentials by each lane.
+// BOTH: as in attention on a 16 x 16 block of scores, 16 products, and 8 exponentials by each lane.
 enum kind { PRODUCTS, EXPONENTIALS, BOTH, CONVERSIONS };
 
 template <kind KIND> __global__ void __launch_bounds__(THREADS) work(float *out)

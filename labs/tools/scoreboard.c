@@ -30,8 +30,8 @@ enum { MAX_ENTRIES = 64, MAX_ROUNDS = 99, CHECK_SECONDS = 300, ANSWER_SECONDS = 
 enum { MOST_SAMPLES = 40, SLOW_ROUNDS = 3 };
 static const char *const modes[MODES] = {"graph", "plain", "cold"};
 static const double BATCH_US = 8000; // a batch is about this long
-static const double SLOW_US = 100e3; // a longer sample is slow: it gets SLOW_ROUNDS of one sample
-static const double PLAIN_US = 5000; // in a longer launch, the cost of launching is hidden
+static const double SLOW_US = 100e3; // an entry with longer samples is slow: SLOW_ROUNDS rounds
+static const double PLAIN_US = 5000; // longer launches hide the cost of launching: no plain ones
 
 struct entry {
     const char *name;     // "ch03_wmma_qk", "pytorch-flash", or the name of the student's file
@@ -40,7 +40,7 @@ struct entry {
     bool own;             // it is a contestant's Python file, not a backend of PyTorch
     struct process child; // the process of a program; PyTorch's backends share one
     bool started, timed;
-    bool compared; // others are compared with it: a backend of PyTorch, or one of --over
+    bool compared; // programs are compared with it: a backend, a contestant, or one of --over
     const char *verdict, *why; // verdict: "wrong" or "left out", why: one line; or both NULL
     double times[MODES][MAX_ROUNDS];
     int rounds[MODES], samples[MODES], launches[MODES];
@@ -266,8 +266,8 @@ static char *own_record(const struct entry *entry)
     return text("build/board/%s.json", entry->name);
 }
 
-// Handles a program that has ended by itself: with status 1 because a gate failed, otherwise
-// because of the machine.
+// Ends a program, if it has not ended by itself, and gives a verdict if it failed: with status 1
+// because of a gate, otherwise because of the machine.
 static void stop(struct entry *entry)
 {
     struct output output = process_finish(&entry->child, CHECK_SECONDS);
@@ -510,7 +510,7 @@ static const struct entry *fastest(bool of_pytorch, int mode)
     return best;
 }
 
-// The clock and its limits, if nvidia-smi reports them.
+// The GPU's clocks, temperature and power, if nvidia-smi reports them; otherwise null.
 static json_t *clocks(void)
 {
     char *command[] = {"nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw",
@@ -625,7 +625,7 @@ static void start_pytorch(void)
     pytorch_here = said && at(said, "torch");
     if (pytorch_here) {
         json_object_set_new(board, "pytorch", said);
-        if (shapes[0].page) // for a cache, the rate of reading memory counts
+        if (shapes[0].page) // how fast memory can be read: that limits attention over a cache
             json_object_set_new(board, "bandwidth",
                                 process_ask(&pytorch, "bandwidth", CHECK_SECONDS));
         return;
