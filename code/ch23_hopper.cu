@@ -2277,6 +2277,46 @@ choose(step *now, const float *logits, int stride, int words, int count,
     }
 }
 
+// ---- Foretell a token ----
+__device__ float warp_sum(float x)
+{
+    for (int i = 16; i > 0; i /= 2)
+        x += __shfl_xor_sync(0xffffffff, x, i);
+    return x;
+}
+
+// surprises[i]: -log p, in nats, of the probability p that the logits behind
+// token `first` + i of the step give to the step's next token. A CTA of 32
+// warps has a token. logits: [tokens][stride].
+__global__ void __launch_bounds__(1024)
+foretell(const step *now, const float *logits, int stride, int words, int first,
+         float *surprises)
+{
+    __shared__ float largest[32], sums[32];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int token = first + blockIdx.x;
+    float most = -INFINITY, sum = 0;
+
+    await_previous();
+    logits += (size_t)blockIdx.x * stride;
+    for (int i = threadIdx.x; i < words; i += blockDim.x)
+        most = fmaxf(most, logits[i]);
+    most = lanes_max<1, 32>(most);
+    if (lane == 0)
+        largest[warp] = most;
+    __syncthreads();
+    most = lanes_max<1, 32>(largest[lane]);
+    for (int i = threadIdx.x; i < words; i += blockDim.x)
+        sum += expf(logits[i] - most);
+    sum = warp_sum(sum);
+    if (lane == 0)
+        sums[warp] = sum;
+    __syncthreads();
+    sum = warp_sum(sums[lane]);
+    if (threadIdx.x == 0)
+        surprises[token] = most + logf(sum) - logits[now->ids[token + 1]];
+}
+
 // ---- Bring the model onto the device ----
 struct step_graph {
     cudaGraphExec_t exec;
@@ -2304,7 +2344,8 @@ struct talker {
     __half *q, *k, *v;             // [tokens][heads of each][64]
     __half *attended;              // [tokens][heads][64]
     operand operand;               // of products by tiles
-    float *logits;                 // [sequences], that follow the last tokens
+    float *logits;                 // [sequences, or tokens that foretell]
+    float *surprises;              // of a text that is foretold
     void *scratch;                 // for chapter 21's launches
     int sequence, place;           // the next token's
     bool together;                 // each token of a step has its own sequence
@@ -2431,7 +2472,7 @@ static void *make_scratch(const talker *t, int sequences)
     return most ? zeros<uint8_t>(most) : NULL;
 }
 
-static void make_room(talker *t, int sequences)
+static void make_room(talker *t, int sequences, bool foretells)
 {
     const struct model *m = t->model;
     size_t widest = max(m->width, m->inner);
@@ -2449,11 +2490,13 @@ static void make_room(talker *t, int sequences)
     t->attended = zeros<__half>(tokens * m->width);
     t->operand = {zeros<uint32_t>(tokens * widest),
                   zeros<float>(tokens * widest / QUANT_BLOCK), 0, t->tokens};
-    t->logits = zeros<float>((size_t)sequences * t->embedding.rows);
+    size_t answers = foretells ? (int)SEQUENCES : sequences;
+    t->logits = zeros<float>(answers * t->embedding.rows);
+    t->surprises = foretells ? zeros<float>(PERPLEXITY_PIECE) : NULL;
     t->scratch = make_scratch(t, sequences);
 }
 
-static talker *load(const struct model *m, int sequences)
+static talker *load(const struct model *m, int sequences, bool foretells)
 {
     talker *t = (talker *)need(calloc(1, sizeof *t));
     const tensor *embedding = &m->embedding;
@@ -2469,7 +2512,7 @@ static talker *load(const struct model *m, int sequences)
     t->table = make_table(m, sequences);
     t->graphs = t->tiles = true;
     CUDA_CHECK(count_sms(&t->sms));
-    make_room(t, sequences);
+    make_room(t, sequences, foretells);
     CUDA_CHECK(cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking));
     CUDA_CHECK(cudaDeviceSynchronize()); // zeros were set in another stream
     done();
@@ -2941,6 +2984,49 @@ static void answer_lines(talker *t, const turn_state *s, int sequences)
         free(line);
 }
 
+// ---- Tell a text's perplexity ----
+
+// Reads a piece of a text, and returns the surprises of all its tokens but the
+// first, summed.
+static double surprise_of(talker *t, const int *tokens, int count)
+{
+    float surprises[PERPLEXITY_PIECE];
+    double sum = 0;
+    t->place = 0;
+    set_step(t, tokens, count);
+    launch_step(t, count, false);
+    for (int first = 0; first < count - 1; first += SEQUENCES) {
+        int some = min((int)SEQUENCES, count - 1 - first);
+        multiply(t, t->embedding, normed(t, first), {STORED, t->logits}, some);
+        start(t->stream, foretell, some, 1024, 0, t->now, t->logits,
+              t->embedding.rows, t->model->words, first, t->surprises);
+    }
+    CUDA_CHECK(cudaMemcpyAsync(surprises, t->surprises,
+                               (count - 1) * sizeof(float),
+                               cudaMemcpyDeviceToHost, t->stream));
+    CUDA_CHECK(cudaStreamSynchronize(t->stream));
+    for (int i = 0; i < count - 1; ++i)
+        sum += surprises[i];
+    return sum;
+}
+
+static void print_perplexity(talker *t)
+{
+    size_t count, foretold = 0;
+    int *tokens = tokens_to_foretell(t->model->tokens, stdin, &count);
+    int piece = min((int)PERPLEXITY_PIECE, t->model->context);
+    double sum = 0;
+    for (size_t at = 0; at + 1 < count && !interrupted; at += piece) {
+        int here = (int)std::min<size_t>(piece, count - at);
+        sum += surprise_of(t, tokens + at, here);
+        foretold += here - 1;
+    }
+    done();
+    if (!interrupted)
+        printf(PERPLEXITY_LINE, exp(sum / foretold), foretold);
+    free(tokens);
+}
+
 // ---- Say how tokens are drawn, and measure ----
 static drawing drawing_of(const struct sampling &s)
 {
@@ -3200,7 +3286,7 @@ static void print_next(talker *t, const char *words, int draws)
 // What lab 23 asks of the program (code/model/lab.c).
 static void *open_for_lab(const struct model *m)
 {
-    return load(m, 1);
+    return load(m, 1, false);
 }
 
 static void next_for_lab(void *of, const int *tokens, int count, bool answers,
@@ -3234,11 +3320,12 @@ int main(int argc, char **argv)
     const struct speaking speaking = {NAME, SOURCE_HASH, GIT_COMMIT,
                                       open_for_lab, next_for_lab, draw_for_lab};
     turn_state s = {1 << 20, false, {}, 0};
-    bool chat = false, steps = false;
+    bool chat = false, steps = false, perplexity = false;
     const char *of = NULL, *record = NULL, *temperature = NULL, *top_p = NULL;
     int draws = 0, seed = -1, sequences = 0;
     const option_row options[] = {
         {"chat", NULL, NULL, NULL, NULL, 0, 0, &chat, NULL},
+        {"perplexity", NULL, NULL, NULL, NULL, 0, 0, &perplexity, NULL},
         {"most", "N", NULL, NULL, &s.most, 1, 1 << 20, NULL, NULL},
         {"numbers", NULL, NULL, NULL, NULL, 0, 0, &s.numbers, NULL},
         {"steps", NULL, NULL, NULL, NULL, 0, 0, &steps, NULL},
@@ -3254,12 +3341,14 @@ int main(int argc, char **argv)
     if (lab_asks(argc, argv))
         return lab_answer(argc, argv, &speaking);
     int first = options_read(argc, argv, options, false);
-    int modes = chat + (of != NULL) + (record != NULL) + (sequences > 0);
+    int modes = chat + perplexity + (of != NULL) + (record != NULL) +
+                (sequences > 0);
     if (argc - first != (modes ? 1 : 2) || modes > 1)
         fail(EXIT_USAGE,
              "usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | "
-             "FILE --logits TOKENS | FILE --record FILE; --most N, --numbers, "
-             "--steps, --draws N, --temperature T, --top-p P, --seed S");
+             "FILE --perplexity | FILE --logits TOKENS | FILE --record FILE; "
+             "--most N, --numbers, --steps, --draws N, --temperature T, "
+             "--top-p P, --seed S");
     drawing by = drawing_of(sampling_read(temperature, top_p, seed));
     if (record)
         must_be_writable(record);
@@ -3268,13 +3357,15 @@ int main(int argc, char **argv)
     action.sa_flags = SA_RESETHAND;
     sigaction(SIGINT, &action, NULL);
     talker *t = load(model_open(argv[first]),
-                     record ? SEQUENCES : max(sequences, 1));
+                     record ? SEQUENCES : max(sequences, 1), perplexity);
     t->tiles = !steps;
     t->by = by;
     if (of)
         print_next(t, of, draws);
     else if (record)
         measure(t, record);
+    else if (perplexity)
+        print_perplexity(t);
     else if (sequences > 0)
         answer_lines(t, &s, sequences);
     else if (chat)

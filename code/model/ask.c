@@ -142,19 +142,6 @@ static double surprise(const double *logits, int words, int token)
     return most + log(sum) - logits[token];
 }
 
-static int *tokens_of_input(const struct model *m, size_t *count)
-{
-    size_t bytes;
-    char *words = read_stream(stdin, &bytes);
-    if (!words)
-        fail(EXIT_MACHINE, "standard input cannot be read: %m");
-    int *tokens = tokens_of(m->tokens, words, bytes, count);
-    if (!tokens)
-        fail(EXIT_USAGE, "the text is no UTF-8 at byte %zu", *count);
-    free(words);
-    return tokens;
-}
-
 static void write_layer(const struct reference *r, const struct model *m, int layer, int count,
                         const char *folder)
 {
@@ -182,7 +169,7 @@ static void write_tensors(const struct model *m, const char *folder, enum kept k
 {
     enum { STEP = 32 }; // tokens that are run at a time
     size_t count;
-    int *tokens = tokens_of_input(m, &count);
+    int *tokens = tokens_of_stream(m->tokens, stdin, &count);
     if (count < 1 || count > (size_t)m->context)
         fail(EXIT_USAGE, "the text has %zu tokens; the model reads 1 to %d", count, m->context);
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
@@ -201,16 +188,12 @@ static void write_tensors(const struct model *m, const char *folder, enum kept k
     free(tokens);
 }
 
-// Each token's surprise follows from the tokens before it in its piece; the first token of a piece has none.
 static void print_perplexity(const struct model *m, enum kept kept)
 {
-    enum { PIECE = 512, STEP = 32 }; // STEP: tokens whose logits are kept at a time
+    enum { STEP = 32 }; // tokens whose logits are kept at a time
     size_t count, told = 0;
-    int *tokens = tokens_of_input(m, &count);
-    if (count < 2)
-        fail(EXIT_USAGE, "the text has %zu tokens; a second one is the first to be foretold",
-             count);
-    const int piece = m->context < PIECE ? m->context : PIECE;
+    int *tokens = tokens_to_foretell(m->tokens, stdin, &count);
+    const int piece = m->context < PERPLEXITY_PIECE ? m->context : PERPLEXITY_PIECE;
     double *logits = need(malloc((size_t)STEP * (size_t)m->words * sizeof *logits)), sum = 0;
     struct reference *r = reference_open(m, piece, kept);
     for (size_t at = 0; at + 1 < count;) {
@@ -229,7 +212,7 @@ static void print_perplexity(const struct model *m, enum kept kept)
         at += (size_t)step + (here + (size_t)step == (size_t)piece - 1);
     }
     done();
-    printf("%.6g, of %zu tokens foretold\n", exp(sum / (double)told), told);
+    printf(PERPLEXITY_LINE, exp(sum / (double)told), told);
     reference_close(r);
     free(logits);
     free(tokens);

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,6 +90,16 @@ int tokens_named(const struct tokens *tokens, const char *name);
 // The tokens of a text, *count of them, for the caller to free. Names of special tokens in it are ordinary text. NULL:
 // the text is not UTF-8 at byte *count.
 int *tokens_of(const struct tokens *tokens, const char *text, size_t bytes, size_t *count);
+
+// The tokens of what is left of a stream, for the caller to free. Ends the program if it cannot be read, or is not
+// UTF-8.
+int *tokens_of_stream(const struct tokens *tokens, FILE *stream, size_t *count);
+
+// The same of a text whose perplexity is asked for: it has at least two tokens, or the program ends. Each token is
+// foretold from those before it in its piece; the first token of a piece is not foretold.
+int *tokens_to_foretell(const struct tokens *tokens, FILE *stream, size_t *count);
+enum { PERPLEXITY_PIECE = 512 }; // tokens
+#define PERPLEXITY_LINE "%.6g, of %zu tokens foretold\n"
 
 // The bytes of a token; empty for a special one.
 struct span token_bytes(const struct tokens *tokens, int token);

@@ -337,3 +337,25 @@ int *tokens_of(const struct tokens *t, const char *text, size_t bytes, size_t *c
     *count = list.count;
     return list.at;
 }
+
+int *tokens_of_stream(const struct tokens *t, FILE *stream, size_t *count)
+{
+    size_t bytes;
+    char *text = read_stream(stream, &bytes);
+    if (!text)
+        fail(EXIT_MACHINE, "the text cannot be read: %m");
+    int *tokens = tokens_of(t, text, bytes, count);
+    if (!tokens)
+        fail(EXIT_USAGE, "the text is no UTF-8 at byte %zu", *count);
+    free(text);
+    return tokens;
+}
+
+int *tokens_to_foretell(const struct tokens *t, FILE *stream, size_t *count)
+{
+    int *tokens = tokens_of_stream(t, stream, count);
+    if (*count < 2)
+        fail(EXIT_USAGE, "the text has %zu tokens; a second one is the first to be foretold",
+             *count);
+    return tokens;
+}
