@@ -659,14 +659,19 @@ attention(const __grid_constant__ cache_args args)
     }
 }
 
-// How many CTAs share a pair: the largest power of two with no more CTAs in all
-// than SMs or MOST_PARTS, and with four granules for each warp.
+// ---- Divide a head's keys where they are many ----
+constexpr int ALONE = 16;  // granules of a pair that one CTA takes, at most
+constexpr int SHARES = 16; // CTAs of a pair, at most
+
+// How many CTAs share a pair: the largest power of two, up to SHARES, with no
+// more CTAs in all than SMs or MOST_PARTS, and with a granule for each warp.
 static int splits_of(const struct cache_args *args, int pairs, int sms)
 {
     int granules = (args->shape.seq_len + GRANULE - 1) / GRANULE;
     int splits = 1;
-    while (pairs * splits * 2 <= min(sms, MOST_PARTS) &&
-           granules >= splits * 2 * 4 * SPLIT.warps)
+    while (granules > ALONE && splits < SHARES &&
+           pairs * splits * 2 <= min(sms, MOST_PARTS) &&
+           granules >= splits * 2 * SPLIT.warps)
         splits *= 2;
     return splits;
 }
@@ -1273,7 +1278,7 @@ attention(const __grid_constant__ prompt_args args)
 // ---- Name the model's sizes ----
 constexpr int TOKENS = 4;      // two columns each of a product: half and rest
 constexpr int GROUP = 8;       // one column each of two: halves, then rests
-constexpr int FEW = 128;       // more tokens are multiplied by multiply_block()
+constexpr int FEW = 256;       // more tokens are multiplied by multiply_block()
 constexpr int BLOCK = 2048;    // tokens of a prompt at a time, at most
 constexpr int TILE_ROWS = 16;  // rows of a tile of weights
 constexpr int SHARERS = 8;     // warps that share a tile's columns
@@ -2354,6 +2359,7 @@ struct talker {
     bool graphs;                   // steps are graphs
     step_graph reading, answering;
     bool tiles;                    // a prompt is read by blocks
+    int few;                       // more tokens go to multiply_block()
     drawing by;                    // how a token is chosen
 };
 
@@ -2501,6 +2507,7 @@ static talker *load(const struct model *m, int sequences, bool foretells)
     talker *t = (talker *)need(calloc(1, sizeof *t));
     const tensor *embedding = &m->embedding;
     t->model = m;
+    t->few = FEW;
     t->layer = (device_layer *)need(calloc(m->layers, sizeof *t->layer));
     for (int i = 0; i < m->layers; ++i) {
         doing("loading layer %d of %d", i + 1, m->layers);
@@ -2556,7 +2563,7 @@ static void multiply(const talker *t, const weights &w, const source &from,
     int ctas = (w.rows / TILE_ROWS + TILES - 1) / TILES;
     operand x = t->operand;
     x.stride = w.columns;
-    if (count <= FEW)
+    if (count <= t->few)
         return w.four ? multiply_few<true>(t, w, from, to, count)
                       : multiply_few<false>(t, w, from, to, count);
     start(t->stream, prepare, count, THREADS, 0, x, from, w.columns);
@@ -2570,7 +2577,7 @@ static void multiply(const talker *t, const weights &w, const source &from,
 // Chapter 22's kernel, behind one that fills the cache.
 static void attend_block(talker *t, int layer, int count)
 {
-    constexpr int ROW_WARPS = 2, ROWS = ROW_WARPS * TILE_ROWS;
+    constexpr int ROW_WARPS = 1, ROWS = ROW_WARPS * TILE_ROWS;
     constexpr auto kernel = prompt::attention<HEAD_DIM, ROW_WARPS>;
     size_t bytes = sizeof(prompt::shared<HEAD_DIM>);
     prompt_args args = {attention_args(t, layer, 0, 0), &t->now->count, count};
@@ -3105,7 +3112,7 @@ static json_t *parts_json(talker *t, int count)
 {
     int layers = t->model->layers, launches = longer(t, count);
     int attention = launches > TOKENS ? 2 : launches;
-    int kernels = layers * ((count > FEW ? 8 : 4) + attention) + 3;
+    int kernels = layers * ((count > t->few ? 8 : 4) + attention) + 3;
     json_t *parts = json_pack("{s:i}", "kernels", kernels);
     json_object_set_new(parts, "products", time_graph(t, 1, [&] {
         for (int i = 0; i < layers; ++i)
@@ -3286,7 +3293,9 @@ static void print_next(talker *t, const char *words, int draws)
 // What lab 23 asks of the program (code/model/lab.c).
 static void *open_for_lab(const struct model *m)
 {
-    return load(m, 1, false);
+    talker *t = load(m, 1, false);
+    t->few = 128; // the lab has a text of 130 tokens, for which this is a ring
+    return t;
 }
 
 static void next_for_lab(void *of, const int *tokens, int count, bool answers,
@@ -3322,13 +3331,14 @@ int main(int argc, char **argv)
     turn_state s = {1 << 20, false, {}, 0};
     bool chat = false, steps = false, perplexity = false;
     const char *of = NULL, *record = NULL, *temperature = NULL, *top_p = NULL;
-    int draws = 0, seed = -1, sequences = 0;
+    int draws = 0, seed = -1, sequences = 0, few = FEW;
     const option_row options[] = {
         {"chat", NULL, NULL, NULL, NULL, 0, 0, &chat, NULL},
         {"perplexity", NULL, NULL, NULL, NULL, 0, 0, &perplexity, NULL},
         {"most", "N", NULL, NULL, &s.most, 1, 1 << 20, NULL, NULL},
         {"numbers", NULL, NULL, NULL, NULL, 0, 0, &s.numbers, NULL},
         {"steps", NULL, NULL, NULL, NULL, 0, 0, &steps, NULL},
+        {"few", "N", NULL, NULL, &few, TOKENS, FEW, NULL, NULL},
         {"logits", "TOKENS", NULL, &of, NULL, 0, 0, NULL, NULL},
         {"record", "FILE", NULL, &record, NULL, 0, 0, NULL, NULL},
         {"temperature", "T", NULL, &temperature, NULL, 0, 0, NULL, NULL},
@@ -3347,8 +3357,8 @@ int main(int argc, char **argv)
         fail(EXIT_USAGE,
              "usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | "
              "FILE --perplexity | FILE --logits TOKENS | FILE --record FILE; "
-             "--most N, --numbers, --steps, --draws N, --temperature T, "
-             "--top-p P, --seed S");
+             "--most N, --numbers, --steps, --few N, --draws N, "
+             "--temperature T, --top-p P, --seed S");
     drawing by = drawing_of(sampling_read(temperature, top_p, seed));
     if (record)
         must_be_writable(record);
@@ -3359,6 +3369,7 @@ int main(int argc, char **argv)
     talker *t = load(model_open(argv[first]),
                      record ? SEQUENCES : max(sequences, 1), perplexity);
     t->tiles = !steps;
+    t->few = few;
     t->by = by;
     if (of)
         print_next(t, of, draws);
