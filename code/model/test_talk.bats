@@ -242,7 +242,7 @@ together() {
 
 @test "what cannot be done is said in one line" {
     run -2 --separate-stderr build/ch23_talk "$TINY"
-    [ "$stderr" = "talk: usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | FILE --logits TOKENS | FILE --record FILE; --most N, --numbers, --steps, --draws N, --temperature T, --top-p P, --seed S" ]
+    [ "$stderr" = "talk: usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | FILE --perplexity | FILE --logits TOKENS | FILE --record FILE; --most N, --numbers, --steps, --few N, --draws N, --temperature T, --top-p P, --seed S" ]
     if ! nvidia-smi -L >/dev/null 2>&1; then
         run -3 --separate-stderr build/ch23_talk "$TINY" --record "$BATS_TEST_TMPDIR/record"
         [ "$stderr" = "talk: no GPU here, and the simulator has no time" ]
