@@ -19,7 +19,7 @@ build/san/%avx512.o: private sanitize += --param asan-use-after-return=0
 
 # Sanitized tests that would run for many seconds are optimised, which takes a second more to
 # compile.
-$(patsubst %,build/san/code/workbench/%.o,test_workbench reference inputs gates): private sanitize += -O2
+$(patsubst %,build/san/code/workbench/%.o,test_workbench reference reference_avx512 inputs gates): private sanitize += -O2
 
 build/san/flags: force
 	@mkdir -p $(@D); echo '$(sanitize) -fPIC' | cmp -s - $@ || echo '$(sanitize) -fPIC' >$@

@@ -23,7 +23,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROW_BYTES = 32 }; // bytes of one row of an operand along k, for every type
+// ROW_BYTES: bytes of one row of an operand along k, for every type. An operand is read in pieces of 16 bytes; PIECES:
+// the most that one has.
+enum { ROW_BYTES = 32, PIECE = 16, PIECES = WGMMA_N * ROW_BYTES / PIECE };
 
 struct products { // a warp's wgmma operations
     uint32_t open, issued, resized;
@@ -222,32 +224,80 @@ static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k
     return swizzled(l, at);
 }
 
+struct pieces { // the addresses of an operand's pieces
+    uint32_t n, at[PIECES];
+};
+
+static void place_pieces(struct pieces *to, const struct layout *l, bool transposed, int first,
+                         int count, int size)
+{
+    to->n = 0;
+    for (int i = 0; !transposed && i < count; ++i)
+        for (int part = 0; part < 2; ++part)
+            to->at[to->n++] = piece_at(l, false, first + i, 16 / size * part, size);
+    for (int k = 0; transposed && k < ROW_BYTES / 2; ++k)
+        for (int i = 0; i < count; i += 8)
+            to->at[to->n++] = piece_at(l, true, first + i, k, 2);
+}
+
 // When an operand is read. OTHERS_WAIT: when another warp of the warpgroup waits for the product.
 enum stage { ISSUE, OTHERS_WAIT, WAIT };
 
-// Checks 16 bytes of an operand and, unless `to` is NULL, copies them there. *proxy: whether fences
-// are still to be checked.
-static bool take_piece(struct warp *w, const struct pending *p, uint32_t at, enum stage stage,
-                       bool *proxy, void *to)
+// Checks a piece of an operand. *proxy: whether fences are still to be checked.
+static bool check_piece(struct warp *w, const struct pending *p, uint32_t at, enum stage stage,
+                        bool *proxy)
 {
     struct cta *cta = w->cta;
     const struct op *op = p->op;
-    bool good = within(at, 16, cta->shared_bytes);
-    if (!good || (cta->written && !written_all(cta->written, at, 16))) {
-        fault_shared(w, op, 0, at, 16, false);
+    bool good = within(at, PIECE, cta->shared_bytes);
+    if (!good || (cta->written && !written_all(cta->written, at, PIECE))) {
+        fault_shared(w, op, 0, at, PIECE, false);
         if (!good)
             return false;
     }
     if (cta->races) {
-        if (stage != ISSUE && written_since(cta->races, at, 16, p->issued))
-            race_overwritten(w, op, 0, at, 16, p->issued);
-        race_shared(w, op, ~0u, at, 16, stage == OTHERS_WAIT ? RACE_LOOK : RACE_READ, NULL);
+        if (stage != ISSUE && written_since(cta->races, at, PIECE, p->issued))
+            race_overwritten(w, op, 0, at, PIECE, p->issued);
+        race_shared(w, op, ~0u, at, PIECE, stage == OTHERS_WAIT ? RACE_LOOK : RACE_READ, NULL);
         // At most one report for each operand.
-        *proxy = *proxy && !race_proxy(w, op, 0, cta, at, 16, false);
+        *proxy = *proxy && !race_proxy(w, op, 0, cta, at, PIECE, false);
     }
-    if (to)
-        memcpy(to, cta->shared + at, 16);
     return true;
+}
+
+// The parts of lines that the pieces cover, in `parts`; returns how many.
+static uint32_t parts_of(const struct races *s, const struct pieces *pieces,
+                         struct line_part *parts)
+{
+    uint32_t bits = UINT32_MAX >> (LINE - (PIECE >> s->shift)), count = 0;
+    for (uint32_t i = 0; i < pieces->n; ++i) {
+        uint32_t cell = pieces->at[i] >> s->shift, line = cell >> LINE_SHIFT;
+        if (!count || parts[count - 1].line != line)
+            parts[count++] = (struct line_part){.line = line};
+        parts[count - 1].cells |= bits << cell % LINE;
+    }
+    return count;
+}
+
+// Checks all pieces of an operand at once, and notes that they are read. Returns false, with nothing noted, if one of
+// them may be wrong: check_piece then says which.
+static bool check_pieces(struct warp *w, const struct pending *p, const struct pieces *pieces,
+                         enum stage stage)
+{
+    struct cta *cta = w->cta;
+    struct line_part parts[PIECES];
+    for (uint32_t i = 0; i < pieces->n; ++i)
+        if (!within(pieces->at[i], PIECE, cta->shared_bytes) ||
+            (cta->written && !written_all(cta->written, pieces->at[i], PIECE)))
+            return false;
+    if (!cta->races)
+        return true;
+    uint32_t count = parts_of(cta->races, pieces, parts);
+    for (uint32_t i = 0; stage != ISSUE && i < count; ++i)
+        if (cta->races->writes[parts[i].line].stamp > p->issued)
+            return false;
+    return (stage != ISSUE || race_proxy_passes(w, 0, parts, count)) &&
+           race_operand(w, p->op, parts, count, stage != OTHERS_WAIT);
 }
 
 // Takes rows first … first + count - 1 of an operand, ROW_BYTES each; to NULL: checks only.
@@ -255,24 +305,18 @@ static bool take_rows(struct warp *w, const struct pending *p, uint64_t descript
                       int first, int count, int size, enum stage stage, uint8_t *to)
 {
     struct layout l = unpack_descriptor(descriptor);
-    bool proxy = stage == ISSUE;
-    if (!transposed) {
-        for (int i = 0; i < count; ++i)
-            for (int part = 0; part < 2; ++part)
-                if (!take_piece(w, p, piece_at(&l, false, first + i, 16 / size * part, size), stage,
-                                &proxy, to ? to + i * ROW_BYTES + 16 * part : NULL))
-                    return false;
-        return true;
+    struct pieces pieces;
+    place_pieces(&pieces, &l, transposed, first, count, size);
+    bool good = check_pieces(w, p, &pieces, stage), proxy = stage == ISSUE;
+    for (uint32_t i = 0, rows = (uint32_t)count; i < pieces.n; ++i) {
+        if (!good && !check_piece(w, p, pieces.at[i], stage, &proxy))
+            return false;
+        const uint8_t *piece = w->cta->shared + pieces.at[i];
+        if (to && !transposed)
+            memcpy(to + i * PIECE, piece, PIECE);
+        for (uint32_t e = 0; to && transposed && e < 8; ++e)
+            memcpy(to + (i * 8 % rows + e) * ROW_BYTES + 2 * (i * 8 / rows), piece + 2 * e, 2);
     }
-    for (int k = 0; k < ROW_BYTES / 2; ++k)
-        for (int i = 0; i < count; i += 8) {
-            uint16_t piece[8];
-            if (!take_piece(w, p, piece_at(&l, true, first + i, k, 2), stage, &proxy,
-                            to ? piece : NULL))
-                return false;
-            for (int e = 0; e < 8 && to; ++e)
-                memcpy(to + (i + e) * ROW_BYTES + 2 * k, &piece[e], 2);
-        }
     return true;
 }
 

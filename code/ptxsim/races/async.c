@@ -242,6 +242,41 @@ static int unfenced_reader(const struct warp *w, int lane, const struct cta *hom
     return -1;
 }
 
+// The first of some cells of a line that a thread has written with no proxy fence between its write and what the lane
+// does now; -1: there is none.
+static int unfenced_write(const struct warp *w, int lane, const struct cta *home, uint32_t line,
+                          uint32_t cells)
+{
+    const struct races *s = home->races;
+    struct fenced_for *known = fenced_for(w, lane, home);
+    uint32_t bulk = UINT32_MAX;
+    for (uint32_t left = cells; left; left &= left - 1) {
+        uint32_t cell = line * LINE + (uint32_t)__builtin_ctz(left);
+        uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
+        uint32_t by = s->write_insn[cell];
+        if (by == bulk || stamp <= s->start || stamp >= RACE_FOREIGN ||
+            (stamp == known->write_stamp && thread == known->write_thread))
+            continue;
+        if (is_bulk(w, by)) {
+            bulk = by;
+            continue;
+        }
+        if (!is_write_fenced(w, lane, home, thread, stamp))
+            return (int)cell;
+        known->write_stamp = stamp, known->write_thread = thread;
+    }
+    return -1;
+}
+
+bool race_proxy_passes(struct warp *w, int lane, const struct line_part *parts, uint32_t n)
+{
+    race_settle(w);
+    for (uint32_t i = 0; i < n; ++i)
+        if (unfenced_write(w, lane, w->cta, parts[i].line, parts[i].cells) >= 0)
+            return false;
+    return true;
+}
+
 bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home, uint32_t at,
                 uint32_t bytes, bool store)
 {
@@ -249,23 +284,13 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta 
     if (!s || !bytes || !within(at, bytes, home->shared_bytes))
         return false;
     race_settle(w);
-    uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift, bulk = UINT32_MAX;
-    struct fenced_for *known = fenced_for(w, lane, home);
-    for (uint32_t cell = first; cell <= last; ++cell) {
-        uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
-        uint32_t by = s->write_insn[cell];
-        if (stamp <= s->start || stamp >= RACE_FOREIGN ||
-            (stamp == known->write_stamp && thread == known->write_thread) || by == bulk)
+    uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
+    for (uint32_t line = first >> LINE_SHIFT; line <= last >> LINE_SHIFT; ++line) {
+        int cell = unfenced_write(w, lane, home, line, line_cells(line, first, last));
+        if (cell < 0)
             continue;
-        if (is_bulk(w, by)) {
-            bulk = by;
-            continue;
-        }
-        if (is_write_fenced(w, lane, home, thread, stamp)) {
-            known->write_stamp = stamp, known->write_thread = thread;
-            continue;
-        }
-        report_proxy(w, op, lane, home, at, bytes, store, thread, by, true);
+        report_proxy(w, op, lane, home, at, bytes, store, s->write_thread[cell],
+                     s->write_insn[cell], true);
         return true;
     }
     for (uint32_t line = first >> LINE_SHIFT; store && line <= last >> LINE_SHIFT; ++line) {

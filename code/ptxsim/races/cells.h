@@ -137,32 +137,33 @@ static inline bool written_since(const struct races *s, uint32_t at, uint32_t by
 // ordered before what any lane of the warp does.
 bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line);
 
-// Notes that a warp, whose lanes all have the same `now`, reads some cells of a line. lanes: those that each read all
-// of the cells; 0: each cell is read by one lane, according to `run` (struct reading). The caller notes the instruction
-// afterwards.
-static __attribute__((noinline, unused)) void
-reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_t line,
-             uint32_t cells, uint32_t lanes, uint32_t run)
+// Notes that a warp reads some cells of a line at time `now`. lanes: those that each read all of the cells; 0: each cell
+// is read by one lane, according to `run` (struct reading). The caller notes the instruction afterwards.
+static __attribute__((noinline, unused)) void reading_note(const struct warp *w, uint32_t now,
+                                                           uint32_t line, uint32_t cells,
+                                                           uint32_t lanes, uint32_t run)
 {
-    struct read_plane *plane = &s->read[warp];
+    struct races *s = w->cta->races;
+    uint32_t base = w->clock->base_all;
+    struct read_plane *plane = &s->read[w->index];
     struct reading *r = &plane->reading[line];
-    if (r->stamp == c->now_all && r->cells) {
+    if (r->stamp == now && r->cells) {
         if (r->lanes == lanes && r->run == run)
             r->cells |= cells;
         else
-            cells_read(plane, line, cells, c->now_all, lanes, run);
+            cells_read(plane, line, cells, now, lanes, run);
         return;
     }
     // Writes to the cells what the old reading has of cells that are not in the new one. A reading
     // no later than the base need not be kept, since every later access by a thread is ordered
     // after it; but a later bulk copy is ordered after it only if a proxy fence lies between them.
-    if (r->cells & ~cells && (r->stamp > c->base_all || s->bulk))
+    if (r->cells & ~cells && (r->stamp > base || s->bulk))
         cells_read(plane, line, r->cells & ~cells, r->stamp, r->lanes, r->run);
-    r->stamp = c->now_all;
+    r->stamp = now;
     r->cells = cells;
     r->lanes = lanes;
     r->run = run;
-    latest_note(&s->reads[line], c->now_all, warp, 0, c->base_all);
+    latest_note(&s->reads[line], now, (uint32_t)w->index, 0, base);
 }
 
 // Called before a warp's reads are noted at single cells of a line: settles what the warp read of the line at an
@@ -247,7 +248,7 @@ static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, c
     if (r->stamp == now && r->lanes == lanes && !r->run && r->cells)
         r->cells |= cells;
     else
-        reading_note(s, c, warp, line, cells, lanes, 0);
+        reading_note(w, now, line, cells, lanes, 0);
     fill(plane->insn + first, count, op->insn);
     return true;
 }
@@ -274,7 +275,7 @@ static inline bool race_rows(struct warp *w, const struct op *op, const uint64_t
         if (r->stamp == now && !~r->lanes && r->cells)
             r->cells |= bits << first % LINE;
         else
-            reading_note(s, c, (uint32_t)w->index, line, bits << first % LINE, ~0u, 0);
+            reading_note(w, now, line, bits << first % LINE, ~0u, 0);
         fill(insns + first, cells, insn);
     }
     return true;

@@ -276,6 +276,14 @@ struct series_log *global_races_log(struct global_races *races); // a new log, f
 // write writes; NULL: not known.
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
                  enum race_access access, const void *value);
+// Some cells of one line of shared memory: a bit for each.
+struct line_part {
+    uint32_t line, cells;
+};
+// Checks a plain read by all lanes of n parts of lines and, if `noted`, notes it. Returns false, with nothing noted, if
+// what all lanes know does not show all earlier writes to be ordered before it: race_shared then has to check it.
+bool race_operand(struct warp *w, const struct op *op, const struct line_part *parts, uint32_t n,
+                  bool noted);
 // Checks and notes an access by each of `lanes` to the same bytes of global memory, before it happens. A plain write of
 // a known value is also made here, while the page is locked: if a CTA on another host thread then writes the same
 // value, the checker finds it in memory. A strong write is made by the caller.
@@ -316,6 +324,8 @@ bool race_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at
 bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home, uint32_t at,
                 uint32_t bytes, bool store);
 void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes);
+// Whether race_proxy would report nothing of a lane's read of n parts of lines of its own CTA's shared memory.
+bool race_proxy_passes(struct warp *w, int lane, const struct line_part *parts, uint32_t n);
 // race_turn takes the lock under which an atomic operation on global memory is executed and noted, so that both
 // happen in the same order; NULL: nothing is noted, and no lock is taken. race_turn_ends releases the lock.
 int *race_turn(const struct warp *w, uint64_t at);

@@ -62,7 +62,7 @@ static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes,
         if (write)
             latest_note(&s->writes[line], c->now_all, warp, 0, c->base_all);
         else
-            reading_note(s, c, warp, line, line_cells(line, first, last), lanes, 0);
+            reading_note(w, c->now_all, line, line_cells(line, first, last), lanes, 0);
     for (uint32_t cell = first; cell <= last; ++cell) {
         if (write) {
             s->write_stamp[cell] = c->now_all;
@@ -95,6 +95,25 @@ static bool plainly_issued(struct warp *w, const struct op *op, int lane, uint32
     fill(s->write_thread + first, count, (warp * WARP + (uint32_t)lane) | RACE_ASYNC_THREAD);
     fill(s->write_insn + first, count, op->insn);
     s->pending = true;
+    return true;
+}
+
+bool race_operand(struct warp *w, const struct op *op, const struct line_part *parts, uint32_t n,
+                  bool noted)
+{
+    const struct warp_clock *c = w->clock;
+    // As in race_shared: if the lanes' times differ, the last lane's.
+    uint32_t now = c->now_all ? c->now_all : c->now[WARP - 1];
+    uint32_t *insns = w->cta->races->read[w->index].insn;
+    race_settle(w);
+    for (uint32_t i = 0; i < n; ++i)
+        if (!line_ordered(w, parts[i].line, parts[i].cells, false))
+            return false;
+    for (uint32_t i = 0; noted && i < n; ++i) {
+        reading_note(w, now, parts[i].line, parts[i].cells, ~0u, 0);
+        for (uint32_t left = parts[i].cells; left; left &= left - 1)
+            insns[parts[i].line * LINE + (uint32_t)__builtin_ctz(left)] = op->insn;
+    }
     return true;
 }
 
@@ -142,14 +161,22 @@ static bool same_readers(struct readers a, struct readers b)
     return a.stamp == b.stamp && a.lanes == b.lanes && a.insn == b.insn;
 }
 
-// A bit for each warp that has ever made a strong read.
-static uint32_t strong_readers(const struct races *s)
+// Bits for those warps that may have read, since `base`, some of the cells by plain reads, which have been settled; and
+// for those that may have by strong ones.
+struct late_readers {
+    uint32_t plain, strong;
+};
+
+static struct late_readers late_readers(const struct races *s, uint32_t first, uint32_t last,
+                                        uint32_t base)
 {
-    uint32_t warps = 0;
-    for (int p = 0; p < s->warps; ++p)
-        for (uint32_t kind = 1; kind < RACE_KINDS; ++kind)
-            warps |= (uint32_t)(s->read[p].strong[kind] != NULL) << p;
-    return warps;
+    struct late_readers late = {0};
+    for (uint32_t line = first >> LINE_SHIFT; line <= last >> LINE_SHIFT; ++line)
+        for (int p = 0; p < s->warps; ++p) {
+            late.plain |= (uint32_t)(s->read[p].reading[line].older > base) << p;
+            late.strong |= (uint32_t)(s->read[p].reading[line].strong > base) << p;
+        }
+    return late;
 }
 
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
@@ -182,9 +209,11 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     // cells have the same ones, which are then not compared again.
     uint32_t good_stamp = 0, good_thread = 0;
     struct readers good[WARP];
-    uint32_t some_strong = write ? strong_readers(s) : 0;
+    struct late_readers late = {0};
     if (write)
-        memset(good, 0, (size_t)s->warps * sizeof *good);
+        late = late_readers(s, first, last, c->base_all);
+    for (uint32_t left = late.plain; left; left &= left - 1)
+        good[__builtin_ctz(left)] = (struct readers){0};
     for (uint32_t cell = first; cell <= last; ++cell) {
         uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
         if (stamp > c->base_all && !(stamp == good_stamp && thread == good_thread) &&
@@ -226,15 +255,15 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
             note_reader(s, w->index, kind, cell, lanes, now, op->insn);
             continue;
         }
-        for (int p = 0; p < s->warps && !told; ++p) {
+        for (uint32_t left = late.plain | late.strong; left && !told; left &= left - 1) {
+            int p = __builtin_ctz(left), lane = -1;
             struct readers r;
             uint32_t reader;
-            int lane = -1;
-            if (s->read[p].stamp[cell] > c->base_all &&
+            if (late.plain >> p & 1 && s->read[p].stamp[cell] > c->base_all &&
                 !same_readers(r = readers_of(s, p, RACE_PLAIN, cell), good[p]) &&
                 (lane = race_with(w, op, lanes, &r, &reader)) < 0)
                 good[p] = r;
-            for (uint32_t k = 1; k < RACE_KINDS && lane < 0 && some_strong >> p & 1; ++k)
+            for (uint32_t k = 1; k < RACE_KINDS && lane < 0 && late.strong >> p & 1; ++k)
                 if (s->read[p].strong[k] && (r = readers_of(s, p, k, cell)).stamp > c->base_all)
                     lane = race_with(w, op, lanes, &r, &reader);
             if (lane >= 0) {

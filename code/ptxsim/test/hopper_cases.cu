@@ -106,6 +106,24 @@ template <bool WRONG> __global__ void no_proxy_fence(int *out, const CUtensorMap
     out[threadIdx.x] = (int)d[0];
 }
 
+template <bool WRONG> __global__ void unfilled(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    float d[4] = {};
+    for (int i = threadIdx.x; i < 4096 + BOX; i += N)
+        if (!WRONG || i != 4096 + ROW_BYTES)
+            t.a[i] = 0x38;
+    proxy_fence();
+    __syncthreads();
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b)); // <- unfilled
+    COMMIT;
+    WAIT;
+    pin(d);
+    out[threadIdx.x] = (int)d[0];
+}
+
 // An operand is overwritten while the product is being computed.
 template <bool WRONG> __global__ void overwritten(int *out, const CUtensorMap *)
 {
@@ -298,6 +316,25 @@ template <bool WRONG> __global__ void early(int *out, const CUtensorMap *map)
     if (!WRONG)
         await(t);
     out[threadIdx.x] = t.b[threadIdx.x]; // <- early
+    await(t);
+}
+
+// A product of a box that one lane of each warp has waited for.
+template <bool WRONG> __global__ void multiplied_early(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    float d[4] = {};
+    fill(t, true);
+    start(t, map, BOX);
+    if (!WRONG || threadIdx.x % 32 == 0)
+        await(t);
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b)); // <- multiplied_early
+    COMMIT;
+    WAIT;
+    pin(d);
+    out[threadIdx.x] = (int)d[0];
     await(t);
 }
 
@@ -930,6 +967,8 @@ static const struct {
     CASE(no_wait, 1),
     CASE(no_fence, 1),
     CASE(no_proxy_fence, 1),
+    CASE(unfilled, 1),
+    CASE(multiplied_early, 1),
     CASE(overwritten, 1),
     CASE(overwritten_between, 1),
     CASE(three_warps, 1),

@@ -17,6 +17,8 @@ setup() {
 @test "wgmma: operands that threads write with no proxy fence" {
     expect no_proxy_fence "a proxy fence is missing in between (fence.proxy.async)"
 }
+@test "wgmma: an operand with a byte that nothing has written" { expect unfilled "that nothing has written"; }
+@test "wgmma: a box that one lane of each warp has waited for" { expect multiplied_early "a cp.async.bulk of thread (0,0,0)"; }
 @test "wgmma: an operand that is overwritten before the wait" { expect overwritten "with no barrier in between"; }
 @test "wgmma: an operand that is overwritten before the wait, with barriers before and after the write" {
     expect overwritten_between "while this was under way: nothing had waited for it, and a barrier does not (wgmma.wait_group)"

@@ -104,7 +104,7 @@ FN(race_run)(struct warp *w, const struct op *op, uint32_t at, uint32_t size, co
         if (r->stamp == now && !r->lanes && r->run == run && r->cells)
             r->cells |= cells;
         else
-            reading_note(s, c, warp, i, cells, 0, run);
+            reading_note(w, now, i, cells, 0, run);
     }
     fill(plane->insn + cell, n, op->insn);
     return true;
