@@ -275,9 +275,10 @@ template <int I> __device__ uint32_t two_halves(uint32_t codes)
     return halves;
 }
 
-// A lane converts 16 columns of a row. Of each four columns the first two go to
-// one chunk of 16 bytes and the last two to the next chunk, so that a lane has
-// columns 4 i ... 4 i + 3 of the output. THREADS lanes convert a tile.
+// A thread converts 16 columns of a row. Of each four columns the first two go
+// to one chunk of 16 bytes and the last two to the next chunk, so that lane t
+// of a quad has columns 4 t ... 4 t + 3 of each 16 of the output. THREADS
+// threads convert a tile.
 template <int THREADS> __device__ void make_half(const uint8_t *v, __half *vh)
 {
     int thread = threadIdx.x, c = thread % 4;

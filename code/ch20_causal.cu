@@ -500,7 +500,7 @@ __device__ void attend(const attention_args &args, int length)
 
     step_p<F> p = {}; // nothing to accumulate in the first step
     const __half (*v_before)[HEAD_DIM] = &t.tiles[0].v[first];
-    bool had = true; // there is a P of the step before
+    bool had = true; // whether there is a P of the step before; at first, zeros
     // DIAGONAL: the warp's rows may see only some of the step's keys, or none.
     auto step = [&]<bool DIAGONAL>(int tile) {
         int key = tile * F.block_n + first;

@@ -33,7 +33,8 @@ build/ptxsim/libcudart.so.12: $(call objects,$(call sources,$(cudart12))) build/
 	    $(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(cudart12)/libcudart12.map -Wl,-z,defs $(filter %.o,$^) build/ptxsim/forward.s \
 	        -L$(@D) -l:libcudart.so.13 -Wl,-rpath,'$$ORIGIN' -o $@
 
-# A wheel of the simulator, which compiles everything itself (code/ptxsim/python/build_ptxsim.py).
+# A wheel of the simulator. Its build needs nothing that make has built, and compiles everything
+# itself (code/ptxsim/python/build_ptxsim.py).
 .PHONY: wheel
 wheel: ##5 code/ptxsim as a package for pip: build/wheel/
 	$(Q)rm -rf build/wheel && python3 -m pip wheel -q --no-deps --disable-pip-version-check -w build/wheel ./code/ptxsim

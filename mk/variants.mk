@@ -60,8 +60,8 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 	$(say) CC ch$*
 	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(PROGRAM_CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
 
-# Programs of the solutions (chapters/solutions/); they have an image, too, which tells its
-# registers.
+# Programs of the solutions (chapters/solutions/). Besides PTX they have machine code, which tells
+# how many registers they take.
 .PHONY: answers
 answers: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -E 's/\.cu?$$//' build/answers/list)

@@ -6,12 +6,14 @@ setup() {
     bwrap --unshare-all --ro-bind / / true 2>/dev/null || skip "bubblewrap may not make a sandbox here"
 }
 
-@test "one text of each lab, and all kept results, get what the lab's sheet says" {
+# Of every second lab; test_grade.bats has lab 4's grader, test_make.bats each lab's verdict, and make check-labs all.
+@test "one program of a lab, and all kept results, get what the lab's sheet says" {
     run labs/tools/check-labs --quick
     echo "$output"
     [ "$status" -eq 0 ]
     labs=$(python3 -c 'import json, sys
-print(sum("not_graded" not in json.load(open(path)) for path in sys.argv[1:]))' build/labs/*.json)
+print(sum("not_graded" not in json.load(open(path)) for path in sys.argv[1:]))' build/labs/lab?[13579].json)
+    [ "$labs" -ge 8 ]
     [ "$(grep -c '^Lab ' <<<"$output")" -eq "$labs" ]
     [ "$(grep -c '^  0 graded' <<<"$output")" -eq 0 ]
     [[ ${lines[-1]} == "$labs labs are as their sheets say" ]]

@@ -31,7 +31,7 @@ of_result() { # EXPRESSION of r, the result
 }
 
 @test "a group's wrong head is seen in a text of more than four tokens, and in an answer to it" {
-    run labs/lab23 build/mutants/ch23_talk.wrong-head.cu --seeds 5
+    run labs/lab23 build/mutants/ch23_talk.wrong-head.cu --seeds 5 --shapes 1x2x20q3p64
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $(tr -s ' \n' ' ' <<<"$output") =~ "correct, 25 points: logits behind 20 tokens differ from the reference's by 0."[0-9]+" of their size; 0.006 is allowed Failed correctness, ch23_talk.wrong-head, 1x2x20q3p64: 1 of 3, where all is asked for" ]]

@@ -554,8 +554,9 @@ static bool reduce_global(const struct bulk *b, uint64_t at, uint32_t bytes, con
     return true;
 }
 
-// Reduces bytes of the CTA's own shared memory into a CTA of its cluster. It is done at once: other CTAs may reduce
-// into the same bytes at the same time, and a thread that reads without waiting for the mbarrier has a race.
+// Reduces bytes of the CTA's own shared memory into a CTA of its cluster. Unlike a copy, it takes
+// effect when it is issued. Other CTAs may reduce into the same bytes at the same time; a thread
+// that reads them without waiting for the mbarrier has a race.
 static void reduce_shared(struct warp *w, char *r, const struct op *op,
                           const struct bulk_operands *o, int lane)
 {

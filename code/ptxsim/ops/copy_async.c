@@ -172,8 +172,9 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
 }
 
-// For race checks: the source of the copies bound to a phase of an mbarrier, with the clock that a
-// thread acquires when it sees that phase complete.
+// For race checks, of the phase of an mbarrier to which a copy is bound: the source of writes
+// (races.h) as which its copies count, and the clock that a thread acquires when it sees the phase
+// complete.
 static uint32_t *source_of_copies(struct cta *cta, const struct copy *c)
 {
     return &cta->meetings[c->meeting - 1].copies[c->phase % 2];

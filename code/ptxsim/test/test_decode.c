@@ -80,7 +80,8 @@ static void the_longest_row_holds(void **state)
         assert_string_equal(opcode_find(list[i][0])->name, list[i][1]);
 }
 
-// Arithmetic has no decoder of its own: the row and the operation have to be there.
+// Rows of arithmetic share their decoders, which find an operation by the row's name: so each such
+// row needs an operation, and each operation a row.
 static void rows_and_operations_belong_together(void **state)
 {
     (void)state;

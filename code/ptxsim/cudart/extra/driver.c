@@ -133,8 +133,9 @@ static CUresult has_context(void)
     return begun != CUDA_SUCCESS ? begun : current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-// Takes the lock, like the runtime's functions, and returns the error of a condition: nearly every
-// function of the driver requires has_begun() or has_context().
+// Begins a function of the driver: takes the lock, as the runtime's functions do, and makes the
+// function return `condition` if that is an error. Nearly every function requires has_begun() or
+// has_context().
 #define ENTER(condition)                                                                           \
     __attribute__((cleanup(api_leave), unused)) int entered = driver_enter();                      \
     NEEDS(condition)
