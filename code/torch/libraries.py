@@ -61,7 +61,7 @@ def build(folder):
     if not (CODE / "workbench" / "workbench.h").is_file():
         fail(f"{CODE} has no workbench/: install from the book's repository, in code/torch")
     compiler = os.environ.get("CC", "cc")
-    bench = [CODE / "workbench" / f"{name}.c" for name in ("reference", "inputs", "formats", "gates")]
+    bench = [CODE / "workbench" / f"{name}.c" for name in ("reference", "reference_avx512", "inputs", "formats", "gates")]
     run([compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-I", CODE, HERE / "cpu.c", *bench,
          "-lm", "-lpthread", "-o", folder / "cpu.so"])
     root = toolkit()

@@ -74,7 +74,7 @@ def test_a_program_is_launched_in_place_of_the_one_that_a_gpu_would_take(exchang
     monkeypatch.setattr(native, "_library", lambda name: name)
     native._program.cache_clear()
     before = dict(STAGES)
-    for stage, (hopper, portable) in (("causal", ("ch20_hopper", "ch20_causal")),
+    for stage, (hopper, portable) in (("causal", ("ch20_room", "ch20_causal")),
                                       ("decode", ("ch21_hopper", "ch21_decode")),
                                       ("prompt", ("ch22_hopper", "ch22_prompt"))):
         assert native._program(stage, "gpu") == hopper
