@@ -35,7 +35,8 @@ __global__ void count_up(int *counter, bool atomic)
         ++*counter; // <- counter
 }
 
-// A kernel whose launch may begin before the previous kernel has ended. waits: for that one's end.
+// A kernel whose launch may begin before the previous kernel has ended. waits: whether it waits
+// for that end.
 __global__ void dependent(const int *from, int *to, bool waits)
 {
     if (waits)
