@@ -137,8 +137,8 @@ static void copy_back()
     cudaMemcpy(got, data, sizeof got, cudaMemcpyDefault); // <- copy_back
 }
 
-// Accesses to the two halves of an allocation do not overlap; accesses to a half and to an element
-// of that half do.
+// Two kernels write the two halves of an allocation; in the wrong version the second one begins an
+// element earlier, in the first one's half.
 static void overlap()
 {
     fill<<<1, COUNT / 2, 0, a>>>(data, 1);
