@@ -68,7 +68,7 @@ struct kernel_info {
     size_t static_shared_bytes;
     size_t local_bytes;  // bytes of a thread's .local variables
     int max_threads;     // the product of .maxntid or .reqntid; without them 1024
-    bool bounded;        // the kernel has a .maxntid or .reqntid
+    bool bounded;        // whether the kernel has a .maxntid or .reqntid
     int most_registers;  // .maxnreg; 0: the kernel has none
     unsigned cluster[3]; // .reqnctapercluster: CTAs of a cluster; 0: the launch sets it
 };
@@ -213,7 +213,7 @@ struct touched_span {
 struct touched {                // the accesses of a launch
     struct touched_span *spans; // a span for each instruction; freed by the caller of the launch
     size_t count;
-    bool starts_dependents; // a thread has executed griddepcontrol.launch_dependents
+    bool starts_dependents; // whether a thread has executed griddepcontrol.launch_dependents
 };
 
 // An experiment: some executions are spoiled, and a comparison of the outputs shows whether their
@@ -250,7 +250,7 @@ enum progress { PROGRESS_PRODUCTS, PROGRESS_READS, PROGRESSES };
 struct execution {
     uint64_t of[2], cta;
     uint32_t work;
-    bool more; // a further piece of the execution that is logged before it
+    bool more; // whether it is a further piece of the execution that is logged before it
     // Of a cp.async: its bytes times the progress that the CTA makes until they arrive, summed.
     float under_way[PROGRESSES];
 };
@@ -261,7 +261,7 @@ struct ablation {
         uint64_t cta, at;
     } chosen[SPOILED_MOST];
     uint64_t ctas; // number of CTAs in the launches before this one
-    bool logs;     // each execution is appended to `log`; the caller frees `log`
+    bool logs;     // whether each execution is appended to `log`; the caller frees `log`
     // SPOIL_LOOKUPS: selects the CTAs that are logged, one of four, which stands for the others.
     uint64_t drawn;
     struct execution *log;
@@ -296,8 +296,8 @@ struct ablation {
     // that also make products.
     uint64_t loaded, loaded_beside;
     uint64_t ahead; // sectors loaded by warps before their first product
-    // The sectors of `ahead` in groups: those that a CTA loads with no product of the CTA in
-    // between. at_once: the squares of the groups' sizes, summed.
+    // The sectors of `ahead` form groups: a group is what the warps of a CTA load with no product
+    // of the CTA in between. at_once: the squares of the groups' sizes, summed.
     double at_once;
 };
 
@@ -314,8 +314,8 @@ struct launch {
     int registers;         // registers of a thread in the machine code; 0: unknown
     int threads;           // threads of the host; 0: one for each core
     unsigned schedule;     // seed of the order in which warps take turns; 0: round robin
-    // The bytes of every other group of cp.async appear when the copies are issued, the earliest
-    // moment that a GPU may choose, not when the group is awaited.
+    // If set, the bytes of half of the groups of cp.async appear when the copies are issued, the
+    // earliest moment that a GPU may choose, and not when the group is awaited.
     bool hasty;
     // Basic blocks without an effect after which a warp's loop is taken for endless; 0: a default.
     unsigned spin;

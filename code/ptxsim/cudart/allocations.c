@@ -34,7 +34,8 @@ bool pool_owns(const void *address)
     return false;
 }
 
-// Takes an allocation that is being freed off its pool's account. Returns false if it is no pool's.
+// Removes an allocation that is being freed from its pool's account. Returns false if it belongs to
+// no pool.
 static bool pool_returned(const void *address)
 {
     for (struct loan **l = &loans; *l; l = &(*l)->next)
@@ -103,8 +104,8 @@ static const struct allocation *allocation_at(const void *address)
     return memory_find((uint64_t)(uintptr_t)address, 1, NULL);
 }
 
-// Reports why an address cannot be freed, since few programs look at the error; only the first
-// time, for cudaFree and for cudaFreeHost.
+// Reports why an address cannot be freed, since few programs look at the error; for cudaFree
+// and for cudaFreeHost only the first time each.
 static void explain_free(const void *address, bool host, const struct allocation *inside)
 {
     static bool explained[2];

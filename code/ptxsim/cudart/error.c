@@ -31,7 +31,8 @@ int api_enter(void)
     return 1;
 }
 
-// Leaves a call. The host may touch device memory only while a call works on it (task.c).
+// Leaves a call. Device memory that a call has opened to the host (memory_open, task.c) is closed
+// again when the outermost call ends.
 void api_leave(const int *entered)
 {
     (void)entered;

@@ -48,7 +48,7 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
 }
 
 // The limits of a launch. Exceeding one is reported once for each kernel; if several of x, y and z
-// are too large, only the first is.
+// are too large, only the first is reported.
 enum limit {
     LIMIT_GRID,
     LIMIT_BLOCK = 3,

@@ -50,16 +50,17 @@ struct operation {
     // If not NULL, `touched` has the accesses of each of its instructions.
     const struct kernel *kernel;
     struct touched touched;
-    bool for_host; // the host may touch some of the bytes
+    bool for_host; // whether the host may touch some of the bytes
 };
 
 static struct operation *operations;
 static size_t operation_count;
-// host: what the host knows to be done; fence: the work before the last allocation, which comes
-// before all work after it.
+// host: what the host knows to be done; fence: the work before the last allocation, all of
+// which comes before the work after that allocation.
 static struct order_clock host, fence;
 static struct timeline *now;
-static bool watched; // accesses to device memory are noted, since kernels may run beside other work
+// Whether accesses to device memory are noted, since kernels may run beside other work.
+static bool watched;
 
 // ---- Clocks -------------------------------------------------------------------------------------
 
@@ -199,8 +200,8 @@ static void drop(struct operation *o)
 
 // Closes the pages that the host may not touch until it knows that the operation is done. Of
 // registered memory, and of pinned memory larger than a page, only pages that the operation uses
-// entirely are closed: a system call that accesses a closed page fails, while the program's own
-// access goes on.
+// entirely are closed. For a system call that accesses a closed page fails, even if it needs other
+// bytes of the page; the program's own access to such bytes goes on.
 static void shut(const struct operation *o)
 {
     for (size_t i = 0; o->for_host && i < o->run_count; ++i) {
@@ -348,7 +349,8 @@ static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char 
              (unsigned long long)callers);
 }
 
-// Notes a pair of such texts as reported. Returns whether it is new and among the first MOST_TOLD.
+// Notes a pair of texts (key_of) as reported. Returns whether it is new and among the first
+// MOST_TOLD.
 static bool is_new(const char *one, const char *other)
 {
     static char *told[MOST_TOLD];
@@ -404,7 +406,7 @@ static bool message(unsigned a, unsigned b)
     return a & STRONG && b & STRONG && (a | b) & STRONG_WRITES;
 }
 
-// Of a kernel's kinds of accesses those before griddepcontrol.wait, as plain reads and writes.
+// The kinds of a kernel's accesses before griddepcontrol.wait, as plain reads and writes.
 static unsigned early_kinds(unsigned kinds)
 {
     return (kinds & EARLY_READS ? READS : 0) | (kinds & EARLY_WRITES ? WRITES : 0);

@@ -24,17 +24,18 @@
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 //
-// The work of a stream is done at once, when it is submitted: this is one of the orders that a GPU
-// may choose. A fault of a kernel is therefore reported by the launch itself, as with
-// CUDA_LAUNCH_BLOCKING=1, and by every call after it.
+// The work of a stream is done at once, when it is submitted (streams.c has the exceptions): this
+// is one of the orders that a GPU may choose. A fault of a kernel is therefore reported by the
+// launch itself, as with CUDA_LAUNCH_BLOCKING=1, and by every call after it.
 //
 // What the environment can set stands in ptxsim/settings.def: PTXSIM_CHECK and the others. The checks of races at most
 // about double the run time. With PTXSIM_CHECK=strict, an atomic operation orders nothing without a fence, and a copy
 // from pageable memory may still be under way when the call returns (order.c). PTXSIM_LAUNCHES is for the grader
 // (written.c, labs/judge/), PTXSIM_FAULTS for the command (tool/run.c).
 //
-// A race does not stop the kernel: it is reported at the kernel's end, each pair of source lines once, and the launch
-// fails. Every later call fails as well, but what it asks for is done and checked. A race between streams (order.c) is
+// A race does not stop the kernel: it is reported at the kernel's end, each pair of source lines
+// once, and the launch fails. Every later call fails as well, but functions that begin with
+// API_WORK() still do, and check, what they are asked. A race between streams (order.c) is
 // reported, and nothing fails.
 #ifndef RUNTIME_H
 #define RUNTIME_H
@@ -55,20 +56,20 @@ const char *ptxsim_version(void) __attribute__((visibility("default")));
 // ---- Calls --------------------------------------------------------------------------------------
 
 // Most API functions begin with API_ENTER(): it holds the one lock until the function returns, and
-// makes it return at once, with the error, if a kernel has faulted. API_LOCK() is for the few
-// functions that work on a faulted device.
+// makes the function return at once, with the error, if a kernel has faulted. API_LOCK() is for the
+// few functions that work on a faulted device.
 void api_leave(const int *entered);
 int api_enter(void);
 cudaError_t sticky_error(void);
-bool device_stopped(void); // a kernel has faulted and did not end
+bool device_stopped(void); // whether a fault has stopped a kernel
 #define API_LOCK() __attribute__((cleanup(api_leave), unused)) int entered = api_enter()
 #define API_ENTER()                                                                                \
     API_LOCK();                                                                                    \
     if (sticky_error() != cudaSuccess)                                                             \
     return api_result(sticky_error())
-// For functions that work on memory: after a fault that has stopped no kernel, such as a race, they
-// go on, so that the rest of the program is checked, too; they still return the fault's error
-// (api_result).
+// For functions that give the device work or memory: after a fault that has stopped no kernel, such
+// as a race, they go on, so that the rest of the program is checked, too; they still return the
+// fault's error (api_result).
 #define API_WORK()                                                                                 \
     API_LOCK();                                                                                    \
     if (device_stopped())                                                                          \
@@ -80,7 +81,7 @@ bool device_stopped(void); // a kernel has faulted and did not end
 int driver_enter(void);
 extern bool runtime_called;
 extern _Thread_local bool runtime_called_here;
-extern bool driver_used; // the driver's functions were used by the program itself
+extern bool driver_used; // whether the program itself has used the driver's functions
 
 // Remembers an error for cudaGetLastError and returns it; after a fault, the fault's error.
 cudaError_t api_result(cudaError_t error);
@@ -100,18 +101,18 @@ void tell_launched(void);
 // The last line that complain or complain_of printed in this thread.
 const char *complained(void);
 
-// Makes `other` an alias of `name`: programs compiled with --default-stream per-thread call it by
-// that name.
+// Makes `other` an alias of `name`: a function that does the same, or the name by which programs
+// compiled with --default-stream per-thread call this one.
 #define ALSO(name, other)                                                                          \
     extern __typeof__(name) other __attribute__((alias(#name), visibility("default")))
 
 // ---- Kernels and variables ----------------------------------------------------------------------
 
-struct binary { // a fat binary: usually one source file
+struct binary { // a fat binary (nvcc makes one for each source file), or a PTX text
     const void *fatbin;
     const char *text;      // a PTX text that the program loads itself, instead of a fat binary
     bool separate;         // compiled separately (-rdc=true): it contains machine code only
-    bool loaded, unloaded; // loaded at run time by the program itself (extra/libraries.c)
+    bool loaded, unloaded; // whether the program loads it itself, and has unloaded it
     struct module *module; // NULL until the module is first needed
     // Machine code for the highest arch that the device can run; data NULL: there is none.
     struct image cubin;
@@ -138,8 +139,8 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
     struct kernel *kernel;  // NULL until the kernel is first needed
     int max_dynamic_shared; // set by cudaFuncSetAttribute; -1: not set
     int carveout;
-    bool large_clusters; // clusters of more than 8 CTAs are allowed
-    bool refused;        // the kernel needs what the simulator lacks, and that was reported
+    bool large_clusters; // whether clusters of more than 8 CTAs are allowed
+    bool refused;        // whether it needs what the simulator lacks, and that was reported
     unsigned told;       // a bit for each limit (launches.c) whose excess was reported
     // Sums over all launches, for the report.
     uint64_t launches, dram_bytes;
@@ -184,7 +185,7 @@ struct launch_order {
     unsigned cluster[3]; // CTAs of a cluster; 0: the kernel's own
     size_t dynamic_shared_bytes;
     bool cooperative;
-    bool early;   // may begin before the previous kernel of the stream has ended
+    bool early;   // whether it may begin before the previous kernel of the stream has ended
     void *params; // laid out as the kernel's parameters; owned
 };
 
@@ -192,8 +193,8 @@ struct launch_order {
 
 // The simulated GPU: an L4, or an H200 for a program whose PTX an L4 cannot run.
 const struct gpu *device_now(void);
-// Makes a later GPU, which runs PTX for `arch`, the simulated one; false: there is none, or a kernel was launched
-// already.
+// Replaces the simulated GPU by a newer one, which runs PTX for `arch`; false: there is no such
+// GPU, or a kernel was launched already.
 bool device_becomes(int arch);
 // The compute capability that a device needs to run some PTX of each fat binary: 90 if one of them
 // has only PTX for sm_90 and up. 0: there is no PTX.
@@ -257,14 +258,15 @@ struct condition { // a cudaGraphConditionalHandle is the address of this; kerne
     bool assign; // each launch of the graph sets `now` to `first`
 };
 
-// Does a task, or adds it to the graph that the stream is capturing. Takes over what the task owns.
+// Does a task, defers it (PTXSIM_SCHEDULE=late), or adds it to the graph that the stream is
+// capturing. Takes over what the task owns.
 cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
 // Does a task now. A kernel's fault is explained, and every later call fails.
 cudaError_t task_run(const struct task *task);
 cudaError_t launch_now(const struct launch_order *order);
-// Launches by kernels, for a library with extra/: notes a launch; runs the launches of a grid that
-// has ended.
+// Launches by kernels, for a library with extra/. take: notes a launch. run: runs the launches that
+// were noted of a grid, which has ended.
 struct extra_children {
     void (*take)(const struct child *child);
     cudaError_t (*run)(const struct CUkern_st *grid);
@@ -281,12 +283,14 @@ bool stream_captures(cudaStream_t stream);
 // Begins work that is done in a stream now, after the stream's deferred work. Returns an error if the stream is
 // capturing.
 cudaError_t stream_now(cudaStream_t stream);
-// For functions that are not allowed while a stream is capturing: makes the capture invalid.
+// For functions that are not allowed while a stream is capturing, unless the capture's mode permits
+// them: makes the capture invalid, and returns the error.
 cudaError_t capture_forbids(void);
 // Makes the capture of a stream invalid, if it is capturing, because work for it was refused.
 cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
 
-// Memory owned by a graph, which keeps it: NULL if there is none left. Freeing it does nothing.
+// Allocates memory for a graph, which keeps it until the program ends: freeing it does nothing.
+// NULL: there is none left.
 void *graph_memory(size_t bytes);
 bool graph_keeps(const void *address);
 size_t graph_memory_kept(void); // bytes of all graphs' memory
@@ -322,7 +326,7 @@ struct timeline { // does one operation after another: a stream, or a chain of a
     char name[TIMELINE_NAME];
     unsigned index; // the timeline's index in clocks
     bool begun;
-    bool starts_dependents;           // its last kernel lets the next one begin early
+    bool starts_dependents;           // whether its last kernel lets the next one begin early
     struct order_clock knows, before; // before: what its last kernel knew when it began
 };
 void timeline_begin(struct timeline *t, const char *name);
@@ -340,15 +344,15 @@ void order_watch(bool kernels);
 // done.
 void order_next(struct timeline *t);
 struct timeline *order_now(void); // the current timeline; NULL: order is not checked
-// Notes that the operations in a clock are done before the next operation of the current timeline.
+// Adds to a clock the operations that are done before the next operation of the current timeline.
 void order_knows(struct order_clock *clock);
 // order_kernel: a kernel is about to run; returns where its accesses are to be noted, or NULL.
 // order_kernel_done: it has run.
 struct touched *order_kernel(struct kernel *kernel);
 void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
-// order_copy: a copy or a fill is done. order_waits: whether the host waits for the next copy.
-// order_allocation: memory of a pool exists from now on, or no longer (frees). order_free: memory
-// of a pool is freed by cudaFree, which does not wait, or pinned memory.
+// order_copy: a copy or a fill is done. order_waits: sets whether the host waits for the next
+// copy. order_allocation: memory of a pool exists from now on, or no longer (frees). order_free:
+// memory of a pool is freed by cudaFree, which does not wait, or pinned memory by cudaFreeHost.
 void order_copy(const struct task *task);
 void order_waits(bool waits);
 void order_allocation(const void *address, bool frees);
@@ -429,14 +433,14 @@ cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st **copy)
 struct CUgraphExec_st {
     struct CUgraph_st *graph; // the graph, with its nodes in launch order
 };
-cudaError_t graph_run(struct CUgraph_st *graph); // runs its tasks in that order
+cudaError_t graph_run(struct CUgraph_st *graph); // runs its tasks in the order of its nodes
 void graph_free(cudaGraph_t graph);
 
 // ---- The terminal (terminal.c) ------------------------------------------------------------------
 
 // Called around a launch: Ctrl-C then stops it (launch.tick), unless the program has its own
-// handler; and on a terminal stderr shows the progress of a program that runs longer than some
-// seconds.
+// handler; and if stderr is a terminal, the progress of a program that runs longer than some
+// seconds is shown there.
 void terminal_begin(const char *mangled);
 bool terminal_tick(uint64_t ended, uint64_t ctas);
 void terminal_end(void);
@@ -448,6 +452,6 @@ void report_fault(const struct fault *fault); // puts a fault into the report
 // PTXSIM_REPORT.
 void complain_of_host(enum fault_kind kind, bool reported, const struct host_line *line,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
-void report_endless(void); // the fault that follows is a loop that does not end
+void report_endless(void); // notes that the next fault is a loop that does not end
 
 #endif

@@ -20,10 +20,10 @@ struct CUstream_st {
     struct CUgraph_st *capture; // NULL: not capturing; shared by all streams of the capture
     bool into;                  // in the origin: whether the program gave a graph to capture into
     unsigned long long capture_id;
-    struct tips tips;                // nodes of `capture` after which its next work comes
-    struct tips late;                // not while capturing: deferred nodes, in the same role
+    struct tips tips;                // nodes of `capture` after which the stream's next work comes
+    struct tips late;                // not while capturing: the same, of deferred nodes
     struct CUstream_st *origin;      // the stream that began the capture
-    bool unjoined;                   // the stream has work that the origin does not depend on yet
+    bool unjoined;                   // whether it has work that the origin does not depend on yet
     bool invalid;                    // in the origin: whether a forbidden call has been made
     enum cudaStreamCaptureMode mode; // in the origin: the capture's mode
     pthread_t thread;                // in the origin: the thread that began the capture
@@ -325,7 +325,7 @@ cudaError_t stream_waited_after(cudaError_t error)
 }
 
 // Whether a copy returns only when it is done: one to pageable memory does, and one from pageable
-// memory to any other than device memory.
+// memory unless it is to device memory.
 static bool returns_done(const struct task *task)
 {
     const struct allocation *to, *from;
@@ -734,7 +734,7 @@ static cudaError_t captured_error(const struct CUevent_st *event)
     for (const struct CUstream_st *s = streams; s; s = s->next)
         if (s->capture && s->capture_id == event->capture_id && !s->origin->invalid)
             return cudaErrorCapturedEvent;
-    return cudaErrorInvalidValue; // the capture has ended
+    return cudaErrorInvalidValue; // the capture has ended, or is invalid
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags)

@@ -217,8 +217,8 @@ static void tell_unwritten(const char *to, const char *from, size_t bytes)
 static int graphs_under_way; // depth of graphs inside graphs
 
 // Whether the bytes of one side of a copy exist; if not, reports the copy: the memory may have been
-// freed after the copy's graph was made. For the program's own memory that takes a system call,
-// longer than a copy: it is checked only in graphs.
+// freed after the copy's graph was made. For memory that CUDA did not allocate, the check is a
+// system call, which takes longer than a copy: it is made only in graphs.
 static bool side_is_there(const struct task *task, const char *first, bool reads)
 {
     size_t pitch = reads ? task->copy.from_pitch : task->copy.to_pitch, rows = task->copy.height;

@@ -13,7 +13,7 @@ enum { QUIET_SECONDS = 5 };
 static volatile sig_atomic_t interrupted;
 static struct sigaction before; // the handler of SIGINT that the program had
 static bool ours;
-static bool tells; // stderr is a terminal: progress is shown
+static bool tells; // whether stderr is a terminal: then progress is shown
 static pthread_t launcher;
 static char name[96];
 static int patience; // seconds before progress is shown

@@ -58,7 +58,7 @@ cudaError_t cudaGetSymbolSize(size_t *size, const void *symbol)
     return api_result(find_symbol(symbol, &address, size));
 }
 
-// Copies to a variable (to NULL) or from one (from NULL).
+// Copies to a variable if `to` is NULL, or from the variable if `from` is NULL.
 static cudaError_t symbol_copy(const void *symbol, const void *from, void *to, size_t bytes,
                                size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
 {

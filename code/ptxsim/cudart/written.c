@@ -85,7 +85,8 @@ static bool is_zeros(const char *from, size_t bytes)
     return bytes == 0;
 }
 
-// Writes down what the host has changed in managed memory since the last launch.
+// Writes down each piece of managed memory, all of it, in which the host has changed something
+// since the last launch.
 static void write_shared(void)
 {
     struct module *module;

@@ -116,7 +116,8 @@ struct names {
     int count;
     // A hash table of 1 + the row's index; collisions use the next free slot.
     int16_t slots[NAME_SLOTS];
-    // The table has been filled; protected by the runtime's lock, which is held while decoding.
+    // Whether the table has been filled. Protected by the runtime's lock, which is held while
+    // decoding.
     bool ready;
 };
 // The index of the row with this name; -1: the list has none.

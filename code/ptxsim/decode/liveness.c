@@ -187,8 +187,8 @@ static void live_out(struct decoder *d, struct flow_block *blocks, const struct 
     }
 }
 
-// Numbers the registers that the function's wgmma instructions use. Registers of called functions
-// are not numbered: nvcc inlines them.
+// Numbers the registers that the function's own wgmma instructions use, not those of functions that
+// it calls: nvcc inlines functions with wgmma.
 void number_watched(struct decoder *d)
 {
     struct function *f = d->function;

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// Launches once; the exit status: 1 if it failed.
+// Launches one version of a case, once. Returns the exit status: 1 if the launch failed.
 template <typename Case, typename Launch>
 static int run_case(const Case &c, bool wrong, const Launch &launch)
 {

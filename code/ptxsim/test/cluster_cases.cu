@@ -305,8 +305,8 @@ template <bool WRONG> __global__ void multicast(int *out)
     cluster.sync();
 }
 
-// The other block waits for its tile, and this block reads the tile there. The last barrier of the
-// two blocks comes before the wait.
+// Block 1 waits for its tile, and block 0 reads the tile there. In the wrong version the last
+// barrier of the two blocks comes before the wait.
 template <bool WRONG> __global__ void read_there(int *out)
 {
     __shared__ alignas(16) int tile[N];
@@ -425,8 +425,9 @@ template <bool WRONG> __global__ void told(int *out)
     cluster.sync();
 }
 
-// One thread waits for what the other block has stored. Other threads read it: their last barrier comes after the
-// stores, but before the wait. The flag has no fence and orders nothing: it only delays the read.
+// One thread waits for what the other block has stored. Other threads read it: in the wrong version
+// their last barrier comes after the stores, but before the wait. The flag has no fence and orders
+// nothing: it only delays the read.
 template <bool WRONG> __global__ void told_one(int *out)
 {
     __shared__ int mine[N];

@@ -638,7 +638,7 @@ template <bool WRONG> __global__ void fenced_late(int *out, const CUtensorMap *m
 }
 
 // A row of global memory that threads of this or of another block have written is read by a bulk copy. The fence is on
-// the writers' side, and is one for global memory.
+// the writers' side, and must be one for global memory.
 __device__ int flag;
 __device__ __align__(16) int written[N];
 

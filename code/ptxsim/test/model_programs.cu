@@ -27,7 +27,7 @@ enum kind {
     ADD,         // an atomic addition of a scope
     FENCE,       // a fence of a scope
     PROXY_FENCE, // fence.proxy.async
-    SYNCWARP,    // for the lanes in `mask`; `extra`: a lane outside of it that executes it, too
+    SYNCWARP,    // for the lanes in `mask`; `extra`: a lane outside the mask that executes it, too
     SYNCTHREADS,
     SEND,      // a volatile store of a flag
     RECEIVE,   // waits for the flag of step `of`
@@ -63,7 +63,7 @@ static const char *const names[] = {"load",
 struct step {
     int8_t kind, actor, place, of;
     uint8_t mask, extra; // lanes of the actor's warp
-    bool shared, cta;    // the place's memory; the scope
+    bool shared, cta;    // whether the place is in shared memory; whether the scope is the block
 };
 
 struct program {

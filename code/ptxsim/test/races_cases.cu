@@ -285,8 +285,9 @@ template <bool WRONG> __global__ void copy_mbarrier(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_mbarrier
 }
 
-// One thread waits for the mbarrier. Other threads read: their last barrier comes after the issue, but before the wait.
-// The flag has no fence and orders nothing: it only delays the read.
+// One thread waits for the mbarrier. Other threads read: in the wrong version their last barrier
+// comes after the issue, but before the wait. The flag has no fence and orders nothing: it only
+// delays the read.
 template <bool WRONG> __global__ void copy_seen(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -429,7 +430,7 @@ template <bool WRONG> __global__ void in_step_global(int *out, const int *in)
     out[t] = sums[t ^ 1]; // <- in_step_global
 }
 
-// A flag orders the lanes of a warp, unlike lockstep.
+// A flag with fences orders the lanes of a warp, unlike lockstep.
 template <bool WRONG> __global__ void lane_flag(int *out, const int *in)
 {
     __shared__ volatile int ready;
@@ -608,8 +609,8 @@ template <bool WRONG> __global__ void missed_end(int *out, const int *in)
     out[threadIdx.x] = (int)x;
 }
 
-// An endless loop of one warp that reads no memory, while the other warps wait for it; then one of
-// half a warp.
+// An endless loop of one warp that reads no memory, while the other warps wait for it; the next
+// kernel has such a loop of half a warp.
 template <bool WRONG> __global__ void warp_spins(int *out, const int *in)
 {
     int t = threadIdx.x, step = WRONG ? in[0] : 1;
@@ -1084,7 +1085,7 @@ template <bool WRONG> __global__ void last_lane(int *out, const int *in)
     int *word = out + N + t / 32;
     if (t % 32 == 31)
         *word = in[t];
-    asm volatile("" ::: "memory"); // so that this lane loads it, too
+    asm volatile("" ::: "memory"); // so that the last lane loads the word, too
     if (!WRONG)
         __syncwarp();
     out[t] = *word; // <- last_lane

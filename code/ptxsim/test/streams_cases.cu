@@ -35,7 +35,8 @@ __global__ void count_up(int *counter, bool atomic)
         ++*counter; // <- counter
 }
 
-// A kernel whose launch may begin before the previous kernel has ended. waits: for that one's end.
+// A kernel whose launch may begin before the previous kernel has ended. waits: whether it waits
+// for that end.
 __global__ void dependent(const int *from, int *to, bool waits)
 {
     if (waits)
@@ -136,8 +137,8 @@ static void copy_back()
     cudaMemcpy(got, data, sizeof got, cudaMemcpyDefault); // <- copy_back
 }
 
-// Accesses to the two halves of an allocation do not overlap; accesses to a half and to an element
-// of that half do.
+// Two kernels write the two halves of an allocation; in the wrong version the second one begins an
+// element earlier, in the first one's half.
 static void overlap()
 {
     fill<<<1, COUNT / 2, 0, a>>>(data, 1);

@@ -84,8 +84,9 @@ enum need {
     CLEAN,   // any result is right; only the sanitizers look
 };
 
-// Windows: s shared, l local, p parameters, g the buffer, b the mbarrier, each by its own address; S L P B by a
-// generic address; r R likewise the shared memory of the cluster's two CTAs; m a tensor's map; x a surface's row.
+// Windows: s shared, l local, p parameters, g the buffer, b the mbarrier, each by an address of its
+// own space; S L P B by a generic address; r R likewise the shared memory of the cluster's two
+// CTAs; m a tensor's map; x a surface's row.
 //
 // In a body, ^ is the opcode, ~ the address; a ? stands before an instruction that only some lanes execute.
 // %b is the mbarrier's address, %s and %g valid addresses in shared and global memory, %m that of a tensor's map.

@@ -86,7 +86,8 @@ template <typename T> struct buffer {
 #define OUT128 D32(0), D32(32), D32(64), D32(96)
 // clang-format on
 
-// A product with `count` accumulators, A in registers or not; the numbers are those of the assembly's further operands.
+// A product with `count` accumulators, A in registers or not; p, a0 to a3, b: the
+// numbers of the assembly's further operands.
 #define WITH_REGISTERS(count, p, a0, a1, a2, a3, b, what, tail)                                    \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #p                                           \
                  ", 0;\nwgmma.mma_async.sync.aligned." what " {" R##count                          \
@@ -438,14 +439,15 @@ static void sums(void **)
         const struct product *p = &products[i];
         if (p->n != 64 || p->shared || p->sign < 0 || p->a_type == E5M2)
             continue;
-        // By type and kind: the lowest exponent's code; bfloat16 and tf32 have more kinds, for sums
-        // that pass the ends of float's range.
+        // By type and kind: the code of the lowest exponent in use. With bfloat16 and tf32, sums of
+        // kinds 2 and 5 pass the ends of float's range.
         static const uint32_t lows[][6] = {{0, 6}, {}, {7, 14}, {119, 126, 62, 120, 120, 188}};
         static const int fractions[] = {3, 2, 10, 7, 23}, leasts[] = {-6, -14, -14, -126, -126};
         bool wide = p->a_type != E4M3;
         int depth = ROW / bytes_of(p->a_type), shift = fractions[p->a_type];
         struct place a = place_of(p, true, 0, 0), b = place_of(p, false, 128, 0);
-        for (int kind = 0; kind < 6; ++kind) { // all codes; near one; tiny; few; all of one sign
+        // The kinds: any exponents; near one; tiny; mostly zeros; A positive; A positive and large.
+        for (int kind = 0; kind < 6; ++kind) {
             for (int which = 0; which < 2; ++which)
                 for (int k = 0; k < M * depth; ++k) {
                     uint32_t v = draw(), top = 1u << (8 * bytes_of(p->a_type) - 1);

@@ -25,7 +25,7 @@ struct setup {
     size_t dynamic_shared, stack;
     unsigned schedule;
     int threads;
-    bool racy; // races are not reported: the test has some, but is not about them
+    bool racy; // whether races go unreported: the test has some, but is not about them
     void (*print)(const char *text, size_t bytes);
     size_t print_bytes;
     const char *with[PTX_HOLES]; // texts for $1, $2, ... in the kernel's text

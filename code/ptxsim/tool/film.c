@@ -141,7 +141,7 @@ static json_t *source_of(const json_t *kernel, const char *program, char **all)
     return lines;
 }
 
-// Removes the lines after the kernel, the host's part of the program.
+// Removes the lines after the kernel, the host's part of the program, but for the first few.
 static void trim_source(json_t *lines, const json_t *kernel)
 {
     json_t *used = json_object();
@@ -217,7 +217,7 @@ static bool not_after(const char *a, const char *b)
            atoi(colon + 1) <= atoi(other + 1);
 }
 
-// Whether an instruction, one that accesses global memory, writes there.
+// Whether an instruction that accesses global memory writes there.
 static bool stores_global(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);

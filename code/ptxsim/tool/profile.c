@@ -5,8 +5,8 @@
 //   ptxsim profile [OPTION...] REPORT.json             reads a report of PTXSIM_REPORT
 //   ptxsim profile --film FILE.html PROGRAM…           makes a page to watch one of its CTAs (film.c)
 //
-// Counts are averages for one launch. `hot` is a line's share of the counts of that unit which has
-// the highest floor on an L4 (the appendix "A GPU in C" derives the floors).
+// Counts are averages for one launch. `hot` is a line's share of the counts of --by's unit, or of
+// that unit which has the highest floor on an L4 (the appendix "A GPU in C" derives the floors).
 #include "tool.h"
 
 #include <errno.h>
@@ -279,9 +279,10 @@ static bool stands_at(const json_t *insn, const char *place)
            (strlen(short_name(file)) == length && strncmp(short_name(file), place, length) == 0);
 }
 
-// Lanes and banks of the access to shared memory that takes most wavefronts at a place: a row for
-// each word that a lane accesses.
-//   row  bank  words of the bank accessed in the same part  part
+// Prints lanes and banks of that access to shared memory by `warp` at a place which takes most
+// wavefronts. A row for each word that a lane accesses:
+//   row  bank  number of words of that bank that the part accesses  part
+// A part: lanes that are served together, 32, or 16 of 8-byte and 8 of 16-byte accesses.
 static void banks_table(const json_t *trace, const char *place, int warp)
 {
     const json_t *insns = json_object_get(trace, "instructions");
@@ -373,9 +374,9 @@ static size_t find_label(struct label *labels, size_t *count, const char *text)
     return (*count)++;
 }
 
-// What each warp executes, with one instruction as a step: warp, from, to, the number of its chunk
-// (0: it waits at a barrier); then the chunks' names. A picture has BINS columns, and each shows
-// the chunk that has most of the column's instructions.
+// Prints the chunks' numbers and names (0: waits at a barrier); then what each warp executes, with
+// one instruction as a step: warp, from, to, chunk; then the steps at which barriers end. A picture
+// has BINS columns, and each shows the chunk that has most of the column's instructions.
 static void timeline_table(const json_t *trace, double from, double to)
 {
     const json_t *insns = json_object_get(trace, "instructions");
@@ -454,7 +455,7 @@ static void timeline_table(const json_t *trace, double from, double to)
             }
         }
     }
-    // Barriers are drawn even if no warp waits there.
+    // The steps at which warp 0 passes a barrier, even if no warp had to wait there.
     printf("\n\n");
     json_array_foreach (runs, index, run) {
         double stop = json_number_value(json_array_get(run, 2));
@@ -524,7 +525,7 @@ void show_report(const json_t *file, const char *kernel, int lines, const char *
 }
 
 // Makes a film's page, from a recording (recorded) or from a program, which is run for it. page
-// NULL: prints only the sentence with which the page would begin.
+// NULL: prints only three lines about the fault with which the page would open (film_say).
 static void make_film(char **argv, bool recorded, const char *kernel, const char *cta, int chapter,
                       const char *page)
 {

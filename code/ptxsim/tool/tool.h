@@ -46,14 +46,14 @@ json_t *film_kernel(json_t *recording, const char *name);
 // returns that CTA, as PTXSIM_FILM takes it; otherwise NULL.
 char *film_other_cta(json_t *kernel);
 // Writes a page that shows the kernel. Prints what is wrong with it, unless the reader has seen
-// that (known). other: the recording of the other CTA, or NULL; program: the file that was run;
-// chapter: the one whose lessons the page has, 0: none, -1: the program's.
+// that (known). other: the recording of the other CTA, or NULL; program: the file that was run,
+// or the recording; chapter: the chapter whose lessons the page has, 0: none, -1: the program's.
 void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file,
                bool known);
 // Instead of a page, prints three lines about the fault with which the page would open: its kind,
-// the simulator's words, the sentence. Prints nothing if there is no fault.
+// the simulator's words, the sentence that explains it. Prints nothing if there is no fault.
 void film_say(json_t *kernel, const char *program);
-// Adds to each fault of a kernel its "sentence".
+// Adds to each fault of a kernel its "sentence", which explains it.
 void film_explain(json_t *kernel, const char *program);
 
 // ---- Programs (program.c) -----------------------------------------------------------------------
@@ -75,8 +75,8 @@ void find_home(void); // also sets root and viewer
 void make_report_file(void);
 // Makes the loader find the simulator's libraries for the program that this process executes next.
 void set_libraries(void);
-// Runs a program with a report, and with a recording of a CTA ("x,y,z"; NULL: the first) if
-// `variable` is PTXSIM_TRACE or PTXSIM_FILM, and not NULL. All its output goes to stderr or, if
+// Runs a program with a report. variable: PTXSIM_TRACE or PTXSIM_FILM, to record a CTA ("x,y,z";
+// NULL: the first); NULL: nothing is recorded. All the program's output goes to stderr or, if
 // silent, nowhere. Returns its exit status; 128 + a signal.
 int run_recorded(char **argv, const char *variable, const char *cta, bool silent);
 

@@ -34,7 +34,7 @@ static void sparse_product(struct decoder *d, bool ordered)
              4 / sparse->metadata_lanes);
     sparse->selector = (int)selector->value;
     struct shape stored = {s.m, s.n, s.k / 2};
-    if (whole) { // elements of whole bytes: k counts bytes
+    if (whole) { // integers: from here on, k counts bytes
         stored.k = stored.k * bits / 8;
         s.k = s.k * bits / 8;
     }

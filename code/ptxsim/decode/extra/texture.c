@@ -15,8 +15,8 @@ static void geometry(struct decoder *d, struct texture_operands *o)
         unsupported(d);
 }
 
-// [handle, {layer, x, y, z}]; there may be more coordinates than the texture has dimensions: they
-// are ignored.
+// [handle, {layer, x, y, z}]; there may be more coordinates than the texture has dimensions:
+// further ones are ignored.
 static void place_operand(struct decoder *d, const struct operand *place,
                           struct texture_operands *o)
 {

@@ -101,7 +101,7 @@ static inline json_t *json_real(double number)
     return value;
 }
 
-// Bytes of the UTF-8 character that begins at `at`; 0: the bytes there are not one.
+// Bytes of the UTF-8 character that begins at `at`; 0: no valid character begins there.
 static inline size_t json_character_(const unsigned char *at, size_t left)
 {
     size_t length = *at < 0x80   ? 1

@@ -253,7 +253,8 @@ static bool is_sum(const char *name)
     return parse_product(name, &k, of);
 }
 
-// value * 2^exponent; top: the exponent that the format stores, or the sum of a product's two.
+// value * 2^exponent. top: the exponent of the number in its format, without the bias, or for a
+// product the sum of its factors'.
 struct term {
     int64_t value;
     int exponent, top;

@@ -160,7 +160,7 @@ static void add_listed(const struct listed *l)
     char base[32];
     snprintf(base, sizeof base, "%.*s", (int)strcspn(l->name, "_"), l->name);
     const char *decoder = decoder_of(base);
-    // pack_2x16 and the like are parts of other instructions; every cvt is in add_conversions.
+    // pack_2x16 and the like are parts of other instructions; add_conversions makes every cvt.
     if (!decoder[0] || !strcmp(decoder, "cvt") || l->form == FORM_CUSTOM)
         return;
     snprintf(types, sizeof types, "%s", l->types);
