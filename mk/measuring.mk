@@ -11,8 +11,8 @@ build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-# Records everything on a GPU. Without Pandoc nothing is built: the built programs have been copied
-# to such a machine.
+# Records everything on a GPU. On a machine without Pandoc nothing is built: the built programs have
+# been copied there.
 .PHONY: runs plots
 runs: $(if $(shell command -v pandoc),all build/ptxsim/ptxsim) ##4 on a GPU: measure all into plots/runs/<gpu>/
 	$(Q)labs/tools/measure-pictures

@@ -80,7 +80,7 @@ function makeFilm(data) {
   }
   film.steps = film.warp.length;
   for (const f of film.faults) {
-    f.late = f.step === undefined; // the film was cut before this event
+    f.late = f.step === undefined; // whether the film was cut before this event
     if (f.late) f.step = film.steps - 1;
     f.elsewhere = f.cta !== undefined && f.cta.join() !== r.cta.join();
     f.first = f.elsewhere ? -1 : firstAccess(film, f);
@@ -262,8 +262,8 @@ function tileAt(film, address) {
 function tileBytes(t) {
   return t.dims.reduce((a, b) => a * b, t.element);
 }
-// The tile at an address; if it is an array of a few buffers, of 512 bytes or more each, that
-// buffer.
+// The tile at an address; if the tile is an array of at most 8 buffers, of 512 bytes or more each,
+// the buffer at the address.
 function bufferTile(film, address) {
   const tile = tileAt(film, address);
   if (!tile || tile.dims.length < 2 || tile.dims[0] > 8 || tileBytes(tile) < 512 * tile.dims[0]) return tile;
@@ -279,7 +279,8 @@ function bufferAt(address) {
   return tile ? tile.name : "address " + address;
 }
 const plural = (count, word) => count + " " + word + (count === 1 ? "" : "s");
-// The rows and columns in which a tile is drawn; a single long row is broken after every 128 bytes.
+// The rows and columns in which a tile is drawn; a single row, and rows of more than 512 bytes, are
+// broken after every 128 bytes.
 function tileShape(t) {
   const columns = t.dims.length ? t.dims.at(-1) : 1, all = tileBytes(t) / t.element;
   const most = t.dims.length < 2 || columns * t.element > 512 ? Math.max(1, 128 / t.element) : columns;

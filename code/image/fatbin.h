@@ -12,7 +12,7 @@ enum image_kind { IMAGE_PTX = 1, IMAGE_CUBIN = 2 };
 struct image {
     enum image_kind kind;
     int arch;         // 89 for sm_89 or compute_89
-    bool compressed;  // `data` is compressed, nvcc's default: image_expand() expands it
+    bool compressed;  // whether `data` is compressed, as nvcc does by default: see image_expand()
     const char *data; // PTX text (NUL-terminated) or ELF
     size_t size;
     size_t expanded_size; // size after expansion

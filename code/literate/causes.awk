@@ -1,6 +1,6 @@
-# Compares chapters/causes.tsv with the chapters: awk -f causes.awk FOLDER/causes.tsv FOLDER/*.md,
-# where FOLDER is beside solutions/ and ../plots/runs. Prints a line for each error. The head of
-# causes.tsv describes the rows.
+# Compares chapters/causes.tsv with the chapters: awk -f causes.awk FOLDER/causes.tsv FOLDER/*.md.
+# Also looks for the named solutions in FOLDER/solutions, and for records in FOLDER/../plots/runs.
+# Prints a line for each error. The head of causes.tsv describes the rows.
 #
 # Reads the prose of chapters and appendices sentence by sentence, without code, drawings and
 # tables. Predictions and questions (hypotheses, guesses, labs, exercises) claim nothing about a

@@ -32,8 +32,8 @@ local sheets = {}
 
 -- Items without a limit: correct and hidden judge outputs, races judges accesses.
 local PLAIN = { correct = true, hidden = true, races = true }
--- Items of a lab whose program searches: how many candidates it asks for until the elite, on a journal and on drawn
--- landscapes.
+-- Items of a lab whose program searches: how many candidates it asks for before it has the elite, on a journal and on
+-- drawn landscapes.
 local SEARCHES = { "candidates", "drawn" }
 
 -- The lines of a .def file of the C programs; its path is relative to code/.

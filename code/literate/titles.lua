@@ -62,8 +62,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Chunks
 
--- What chunks.expand opens at `at`. lines: those that are not blank; composed: all of them come
--- from chunks inside; section: it is a section (see the rules).
+-- The chunk that chunks.expand opens at `at`. lines: its lines that are not blank; composed: if all
+-- of them come from chunks inside; section: if it is a section (see the rules).
 local function survey(entries, at)
     local chunk = { lines = {}, composed = true, section = false }
     local depth, blank = 1, false
@@ -93,9 +93,9 @@ local function names_function(title, lines)
     return ("_" .. name .. "_"):find(words:gsub("_+", "_"), 1, true) ~= nil
 end
 
--- How a chunk is announced: "banner", "quiet" or nil. top: it is at the left margin, in no chunk
--- with a banner; above: the last line before it that is not blank; near: there is no blank line
--- between.
+-- How a chunk is announced: "banner", "quiet" or nil. top: whether it is at the left margin, in no
+-- chunk with a banner; above: the last line before it that is not blank; near: whether that is the
+-- line right before it.
 local function announce(entry, chunk, top, above, near)
     local first, title, starter = chunk.lines[1], entry.opens.title, entry.by ~= entry.opens
     if not first or chunk.composed or is_include(first) then

@@ -367,7 +367,7 @@ function Pandoc(doc)
     for _, item in ipairs(sequence) do
         if item.part then
             table.insert(contents, item)
-            local next = book.chapters[at] -- the appendices are a part without a number
+            local next = book.chapters[at] -- the part of the appendices has no number
             local command = next and next.appendix and "\\addpart{" or "\\part{"
             part = raw_block(LATEX and command .. escape(item.part) .. "}"
                 or '<p class="part">' .. escape(item.part) .. "</p>")

@@ -66,8 +66,8 @@ static void print_logits(const struct model *m, const char *words, enum kept kep
     reference_close(r);
 }
 
-// Exit status 1: a token is not the one that its random number draws, even if the sum of weights before it is wrong by
-// the share SLACK of all weights, and top_p by the same factor.
+// Exit status 1: a token is not the one that its random number draws, even if the sum of the weights before it may be
+// wrong by SLACK times the sum of all, and top_p by SLACK times itself.
 static void check_drawn(const struct model *m, int place, const struct sampling *s)
 {
     const double SLACK = 2e-6;

@@ -208,16 +208,16 @@ static void say_where(const struct view *v, const struct off *o, char *words, si
 
 struct guess {        // attention with something left out or exchanged
     double scale;     // factor of the scores, besides K's own scale
-    bool no_k, no_v;  // K's scales, or V's, are left out
-    bool v_in_sum;    // V's scales are included in the sum
+    bool no_k, no_v;  // whether K's scales, and V's, are left out
+    bool v_in_sum;    // whether V's scales are included in the sum
     int first, keys;  // keys from `first` up to `keys`, exclusive, are used
     int zeros;        // how many keys of zeros count besides
     int tile;         // keys processed together, for the four fields below
-    bool k_again;     // every tile of K is read as the first
-    bool v_again;     // every tile of V is read as the first
-    bool out_kept;    // the output is not rescaled when a tile raises the maximum
-    bool sum_kept;    // the sum is not rescaled then
-    bool not_divided; // the output is not divided by the sum of weights
+    bool k_again;     // whether the first tile of K is read for every tile
+    bool v_again;     // whether the first tile of V is read for every tile
+    bool out_kept;    // whether the output is not rescaled when a tile raises the maximum
+    bool sum_kept;    // whether the sum is not rescaled when a tile raises the maximum
+    bool not_divided; // whether the output is not divided by the sum of weights
 };
 
 struct head_data { // the data of a head; of a cache, all tokens
@@ -225,7 +225,7 @@ struct head_data { // the data of a head; of a cache, all tokens
     const uint8_t *q_codes, *k_codes, *v_codes;
     const float *q; // for a cache without a prompt, whose Q has no codes; otherwise NULL
     const float *k_scales, *v_scales;
-    bool by_token; // K's and V's scales are one for each token
+    bool by_token; // whether K and V have a scale for each token
 };
 
 static struct head_data data_of(const struct view *v, int head, int row)

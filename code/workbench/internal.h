@@ -152,7 +152,7 @@ struct resources {
         const char *limited_by; // "registers", "shared memory", "warps", "CTAs", ...
     } image;
     struct machine_code { // for each row of the table of GPUs
-        bool there;       // the code can be read
+        bool there;       // whether the code can be read
         struct cubin_code code;
     } code[GPUS_MOST];
 };
@@ -177,7 +177,7 @@ struct result { // for one shape, one kind of inputs and one seed
     struct error_metrics sources; // relative to FP16 attention of the unquantised inputs
     struct error_metrics rounded; // errors of rounding P alone; zeros if `p` does not describe it
     struct error_limits limits;   // upper limits of `metrics`
-    bool compared;                // `agreement` is set, because of --against
+    bool compared;                // whether `agreement` is set, because of --against
     struct agreement agreement;
     // In inputs of kind INPUT_NEEDLE; otherwise zeros. In the output, in the reference, and in the
     // reference with P rounded, if the program tells how it rounds P.

@@ -313,8 +313,8 @@ static void measure_needles(const struct run *run, const struct shape_run *shape
     free(wide);
 }
 
-// Launches a case, checks its output, and prints what is wrong with it. first: it is the case's
-// first launch.
+// Launches a case, checks its output, and prints what is wrong with it. first: whether it is the
+// case's first launch.
 static cudaError_t run_and_check(const struct run *run, const struct shape_run *shape,
                                  const struct checked *c, const struct problem *problem, bool first,
                                  uint16_t *out, struct result *result)

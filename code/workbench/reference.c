@@ -25,7 +25,7 @@
 struct work {
     const struct problem *problem;
     struct rows rows;
-    bool fp16; // reads the tensors as drawn, rounded to half, instead of the dequantised ones
+    bool fp16; // whether to read the tensors as drawn, rounded to half, not the dequantised ones
     struct p_rounding p;
     float *out;
     atomic_int next_job;
@@ -86,7 +86,7 @@ static void round_weights(struct scratch *s, struct p_rounding p)
                 maximum = raised(p, maximum, highest, mean);
             } else if (p.tile > 0 && (first == 0 || rises)) {
                 maximum = fmax(highest, 1e-290);       // its reciprocal has to be finite
-                bool chosen = p.room > 0 && first > 0; // the tile's own maximum, not its mean
+                bool chosen = p.room > 0 && first > 0; // whether to ignore the tile's mean
                 if (p.mean && !chosen && first + tile < s->seen[r]) {
                     mean = geometric_mean(row + first, tile);
                     maximum = fmax(maximum, ldexp(mean, p.offset));
@@ -108,7 +108,7 @@ static double element(const struct work *work, const float *drawn, const uint8_t
     return (double)e4m3_to_float(codes[index]) * scale;
 }
 
-// Computes one job; jobs count the heads of Q over all batches.
+// Computes one job: number `job` of the heads of Q, counted over all batches.
 static void attend(const struct work *work, struct scratch *s, int job)
 {
     const struct problem *p = work->problem;

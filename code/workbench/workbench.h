@@ -232,14 +232,14 @@ enum p_format { P_NOT_TOLD, P_E4M3 };
 struct p_rounding {
     enum p_format format;
     int offset;       // P is rounded as 2^offset exp(score - maximum); E4M3 ends at 448
-    bool sum_rounded; // row_sum adds P after its rounding; otherwise before it
+    bool sum_rounded; // whether row_sum adds P after its rounding, not before
     // The maximum that the kernel subtracts. tile 0: the row's own. Otherwise the maximum of the first `tile` keys,
     // until a later tile's is more than 2^lag times as high and replaces it.
     int tile; // a multiple of 8
     double lag;
-    // In a tile that is not the last, the maximum is at least 2^offset times the geometric mean of
-    // the tile's weights, so that P is at most 1 where a score is the tile's mean. With room: in the
-    // first tile only.
+    // Whether a tile that is not the last sets the maximum to at least 2^offset times the geometric
+    // mean of the tile's weights, so that P is at most 1 where a score is the tile's mean. With
+    // room: only the first tile does.
     bool mean;
     // room = 0: a rise sets the maximum to the tile's own. Otherwise it leaves `room` powers of two
     // before the next rise; or fewer, as far as the tile's highest P fits, so that P of the first
@@ -298,11 +298,11 @@ bool gate_limits_of(const struct problem *problem, struct rows rows, int threads
 // gate and decides nothing (chapter 1 says why).
 bool gate_sources(const struct error_metrics *metrics);
 
-// In a problem of kind INPUT_NEEDLE: what the covered queries find of the keys that they copy. The needle is the value of
-// that key. It is found if, of all values of its head and sequence, it makes the smallest angle with the query's output,
-// when the mean of these values is subtracted from both. `share`: of the needle in the output, on average: the output's
-// projection on the needle, both less the mean, is `share` times the needle. If no other value resembles the needle, it
-// is the weight of its key.
+// In a problem of kind INPUT_NEEDLE: whether the covered queries find the keys that they copy. A query's needle is the
+// value of the key that it copies. The needle is found if, of all values of its head and sequence, it makes the smallest
+// angle with the query's output, when the mean of these values is subtracted from both. `share` is an average over the
+// queries: the output's projection on the needle, both less the mean, as a multiple of the needle. If no other value
+// resembles the needle, that is the weight of its key.
 struct needles {
     int of, found; // queries
     double share;
@@ -464,7 +464,7 @@ struct program {
     cudaError_t (*launch_cache)(const struct cache_args *args, cudaStream_t stream);
     // The launch function for a prompt; or NULL: then a prompt of one query token is launched by launch_cache.
     cudaError_t (*launch_prompt)(const struct prompt_args *args, cudaStream_t stream);
-    bool heads_of_128; // the program takes heads of 128, too
+    bool heads_of_128; // whether the program takes heads of 128, too
     code_place_fn *code_place;
     code_place_fn *code_place_128; // for a cache with heads of 128
     scale_place_fn *scale_place;

@@ -81,7 +81,7 @@ local function items(html)
     return found
 end
 
--- All exercises by number, how many there are, and which of them the book answers.
+-- The exercises and the book's answers, both by number, and how many there are of each.
 local function exercises_of(book)
     local exercises, answers, count, answered = {}, {}, 0, 0
     for page in (book .. "<!-- page end -->"):gmatch("(.-)<!%-%- page [%w-]+ %-%->") do

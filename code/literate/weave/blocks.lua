@@ -376,7 +376,8 @@ function blocks.points(sheet, line)
         .. (rule and "\n<p>" .. rule .. "</p>" or ""))
 end
 
--- Hints are printed even in a book with solutions; questions get their number and points.
+-- Hints are printed even in a book with solutions, but not in a student's book or a handout. Questions get their
+-- number and points.
 function blocks.hints(div)
     if STUDENT or HANDOUT then
         return {}

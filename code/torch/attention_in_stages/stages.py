@@ -6,9 +6,9 @@ from typing import NamedTuple
 class Stage(NamedTuple):
     programs: tuple  # names of programs in code/, the preferred one first
     hopper: int = 0  # how many of the programs, counted from the first, run only on compute capability 9.0
-    causal: bool = False  # a query sees no key past its own position
-    ragged: bool = False  # the programs take a length for each sequence
-    cache: bool = False  # attention over a cache, by the operator decode() or prompt()
+    causal: bool = False  # whether queries see no key past their own position
+    ragged: bool = False  # whether the programs take a length for each sequence
+    cache: bool = False  # whether it attends over a cache, by the operator decode() or prompt()
 
 
 STAGES = {
