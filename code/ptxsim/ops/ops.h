@@ -25,7 +25,7 @@ enum op_id {
 struct wgmma;
 // Checks and notes an access to global memory by all lanes, at consecutive addresses from `at` on,
 // `size` bytes each; stores the bytes of `lanes` there, as race_global does; lanes NULL: a read.
-// Returns false if the access must be checked lane by lane, which notes again what has been noted
+// Returns false if the caller must check the access lane by lane; a part of it may have been noted
 // by then.
 typedef bool race_run_fn(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
                          const uint8_t *lanes);
@@ -305,7 +305,7 @@ struct mbarrier_operands {
 struct bulk_operands {
     bool tensor, store;
     bool from_shared; // a copy from the CTA's shared memory to another CTA: `global` is the source
-    bool reduces; // cp.reduce: by `atomic` and `number` of the operation, in elements of its bytes
+    bool reduces; // cp.reduce: by the operation's `atomic`, in elements of its `number` and `bytes`
     bool multicast; // a copy to each CTA of the cluster whose bit is set in the register `ranks`
     uint32_t ranks;
     int rank;
@@ -322,10 +322,10 @@ op_fn bulk_op; // operands: a struct bulk_operands
 struct told_operands {
     struct bulk_address to, barrier;
     uint32_t bytes;
-    bool stores; // the instruction is st.async, not red.async
+    bool stores; // whether the instruction is st.async; otherwise red.async
 };
-// Subtracts the bytes of the store to `to`, which has been made, from those that the mbarrier
-// expects.
+// Subtracts the bytes of the store to `to`, or the reduction there, which has been made, from those
+// that the mbarrier expects.
 op_fn told_op;
 op_fn bulk_group_op; // imm: how many groups of stores a wait may leave, -1: commit
 
@@ -367,8 +367,8 @@ op_fn wgmma_op;       // issue; operands: a struct wgmma
 op_fn wgmma_group_op; // imm: how many groups a wait may leave, -1: commit
 op_fn wgmma_fence_op;
 void wgmma_left(struct warp *w); // a warp has ended: no warp of its warpgroup waits for it any more
-// Another warp of the warpgroup of `w` that has not committed the products that `w` waits for; -1:
-// none.
+// The index of another warp of the warpgroup of `w` that has not committed the products that `w`
+// waits for; -1: none.
 int wgmma_behind(const struct warp *w);
 op_fn setmaxnreg_op; // imm: the count of registers; `takes`
 
