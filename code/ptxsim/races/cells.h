@@ -70,8 +70,8 @@ static inline bool latest_ordered(const struct warp_clock *c, const struct lates
     return l->stamp <= c->least[l->warp];
 }
 
-// Notes at a line a warp's access with the stamp `stamp`. run: as in struct latest; base: up to this stamp the warp
-// knows of all threads.
+// Notes at a line a warp's access with the stamp `stamp`. run: as in struct latest; base: the time
+// up to which the warp knows of all threads.
 static inline void latest_note(struct latest *l, uint32_t stamp, uint32_t warp, uint32_t run,
                                uint32_t base)
 {

@@ -136,7 +136,7 @@ void races_start(struct cta *cta)
         for (int i = 0; i < cta->warps; ++i) {
             memset(s->read[i].stamp, 0, s->cells * sizeof *s->read[i].stamp);
             memset(s->read[i].reading, 0, lines * sizeof *s->read[i].reading);
-            // Only the stamps.
+            // Only the stamps, which come first.
             for (int kind = 0; kind < RACE_KINDS; ++kind)
                 if (s->read[i].strong[kind])
                     memset(s->read[i].strong[kind], 0, s->cells * sizeof(uint32_t));
