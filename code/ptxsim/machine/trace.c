@@ -31,7 +31,7 @@ struct trace_run { // a warp runs instructions [first, first + count), or waits 
 
 struct trace_access {
     uint32_t insn, warp, mask, bytes;
-    // The number of the run of its basic block: the parts of one matrix load have the same.
+    // The number of the run of its basic block: the parts of one matrix load have the same number.
     uint64_t run;
     int wavefronts, least;
     bool store;
@@ -66,7 +66,7 @@ struct trace {
     size_t access_count, access_capacity;
     uint64_t *last_run; // for each (instruction, warp), the run whose accesses are kept
     bool full;
-    bool kept;         // PTXSIM_TRACE asks for it
+    bool kept;         // whether PTXSIM_TRACE asks for the trace
     struct film *film; // NULL: not asked for by PTXSIM_FILM
     struct trace *next;
 };
@@ -189,7 +189,7 @@ void trace_arrive(struct trace *t, const struct warp *w, uint32_t insn, unsigned
     t->stands[w->index] = insn;
 }
 
-// All warps that wait at barrier `id` go on.
+// Notes that all warps that wait at barrier `id` go on.
 void trace_release(struct trace *t, const struct cta *cta, unsigned id)
 {
     uint64_t place = 0;
