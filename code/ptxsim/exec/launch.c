@@ -171,8 +171,8 @@ static void give_up(struct worker *worker, struct cta *open)
     }
 }
 
-// The work of a host thread: runs CTAs until none is left. A CTA whose warps all wait for another
-// CTA stays open while others begin.
+// The work of a host thread: runs CTAs until none is left. A CTA whose turn is over, or whose warps
+// are all stuck, stays open while others run.
 static void *work(void *argument)
 {
     struct worker *worker = argument;
