@@ -73,7 +73,7 @@ struct warp {
         uint64_t effects;      // the run's effects when the loop may have begun
         uint64_t state, turns; // in some round: the hash state_of, and the low bits of `turns`
         uint64_t rounds, until, first;
-        bool watched, found, endless; // endless: not proven to loop, but past the limit of blocks
+        bool watched, found, endless; // endless: found by the limit of blocks, not by a proof
         bool careful;                 // whether registers of lanes that have ended are kept
     } loop;
     struct {
@@ -186,7 +186,7 @@ struct race_log {
 struct child_entry {
     struct child child;
     uint64_t cta, order; // the CTA that asked, and the request's number among those of the worker
-    bool asked;          // false: the buffer of its parameters is being filled
+    bool asked;          // false: its parameters are still being written, or it cannot be launched
 };
 
 enum { LAST_PAGES = 8 };

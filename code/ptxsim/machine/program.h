@@ -104,7 +104,7 @@ struct op {
     uint8_t space, bytes, vector, width, is_signed;
     uint8_t wide_address; // the address register has 64 bits
     uint8_t order;        // bits of enum order, of a memory operation
-    bool cluster;         // the instruction says .shared::cluster
+    bool cluster;         // whether the instruction says .shared::cluster
     uint8_t family;       // enum family
     union {               // by family; ops.h says which member an operation uses
         int block;        // the block that a branch goes to
@@ -113,10 +113,10 @@ struct op {
         };
         uint8_t mbarrier; // enum mbarrier_kind
         uint8_t rounding; // enum rounding
-        bool relaxed;     // of an arrival: it releases nothing
-        bool open_group;  // of a wait: it includes the group that is still open
-        bool of_inits;    // of a fence: the instruction is fence.mbarrier_init
-        bool takes;       // setmaxnreg: takes registers, instead of giving them back
+        bool relaxed;     // of an arrival: whether it releases nothing
+        bool open_group;  // of a wait: whether it includes the group that is still open
+        bool of_inits;    // of a fence: whether it is fence.mbarrier_init
+        bool takes;       // of setmaxnreg: whether it takes registers (.inc)
         uint32_t locals;  // bytes of local memory of a called function's frame
     };
     uint32_t insn; // number of the instruction, for its counters and its source line
@@ -158,7 +158,7 @@ struct program {
         bool selects;              // whether it takes bytes by a selector in a register (prmt)
         uint8_t family;            // enum family
         uint8_t scope;             // enum scope, of a load, a store or an atomic operation
-        bool is_volatile, swaps;   // swaps: compares and swaps (.cas)
+        bool is_volatile, swaps;   // swaps: whether it compares and swaps (.cas)
         uint8_t element; // bytes of an element, for a load, a store or an atomic operation; else 0
         bool polls;      // whether it is a volatile load in a loop that ends by the loaded value
         const char *opcode;

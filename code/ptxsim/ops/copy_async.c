@@ -25,7 +25,7 @@ struct copies {          // the copies of a warp
         // this.
         uint32_t phase;
         uint8_t lane, data[16];
-        bool early;                  // its bytes have appeared already
+        bool early;                  // whether its bytes have appeared already
         size_t execution;            // 1 + its execution in an ablation's log; 0: none
         uint64_t issued[PROGRESSES]; // the CTA's progress at the issue
     } * list;

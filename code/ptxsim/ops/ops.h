@@ -71,14 +71,14 @@ struct matrix {
 struct mma {
     struct matrix a, b, c, d;
     int m, n, k;
-    bool differ;   // for single bits: counts bits that differ, instead of bits that are both set
-    bool saturate; // integer sums stop at the ends of s32 instead of wrapping
+    bool differ;   // for single bits: whether to count bits that differ; else those both set
+    bool saturate; // whether integer sums stop at the ends of s32 instead of wrapping
 };
 
 struct matrix_memory { // a wmma fragment, and where it is in memory
     struct matrix matrix;
     bool store, accumulator;
-    bool transposed; // rows of the matrix are not contiguous in memory
+    bool transposed; // whether columns, not rows, of the matrix are contiguous in memory
     uint32_t stride; // a register: elements from one row to the next
 };
 
@@ -304,9 +304,9 @@ struct mbarrier_operands {
 
 struct bulk_operands {
     bool tensor, store;
-    bool from_shared; // a copy from the CTA's shared memory to another CTA: `global` is the source
+    bool from_shared; // whether the source, in `global`, is an address of the CTA's shared memory
     bool reduces; // cp.reduce: by the operation's `atomic`, in elements of its `number` and `bytes`
-    bool multicast; // a copy to each CTA of the cluster whose bit is set in the register `ranks`
+    bool multicast; // whether to copy to each CTA whose bit is set in the register `ranks`
     uint32_t ranks;
     int rank;
     struct bulk_address {
