@@ -573,8 +573,8 @@ static uint64_t new_pieces(struct ablation *a, const char *r, const struct op *o
     return made;
 }
 
-// Counts the bytes brought by copies that a load is the first to read. Fragments do not count: K
-// and V have elements of E4M3, and no fragment of WMMA has.
+// Counts the bytes brought by copies that a load is the first to read. Fragments do not count: the
+// kernels that are measured keep K and V in E4M3, and no fragment of WMMA has such elements.
 static uint64_t first_read(const struct cta *cta, const char *r, const struct op *op,
                            uint32_t lanes)
 {

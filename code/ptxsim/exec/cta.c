@@ -121,7 +121,8 @@ void free_cta(struct cta *cta)
     free(cluster);
 }
 
-// The part of shared memory that the system reserves is zero when a CTA begins.
+// Sets the system's part of shared memory to zero, as it is when a CTA begins, and marks it as
+// written.
 static void clear_reserved(struct cta *cta)
 {
     for (uint32_t at = cta->shared_bytes - RESERVED_SHARED_BYTES; at < cta->shared_bytes; ++at) {

@@ -135,7 +135,7 @@ struct cta {
     size_t bulk_count, bulk_capacity;
     // Counts events at mbarriers: arrivals, reports of bytes, phases ended or seen complete.
     uint64_t progress;
-    uint64_t idle; // rounds in a row in which all warps were idle (cta.c) and `progress` stayed
+    uint64_t idle; // rounds in a row with all warps idle (cta.c) and no progress
     bool faulted;
     bool watched; // whether accesses to shared memory are checked or traced
     bool singly;  // whether operations are traced, or logged or spoiled for an ablation
@@ -194,7 +194,7 @@ struct worker { // the state of one host thread
     struct run *run;
     _Atomic uint64_t effects; // how often its warps have done what other warps can see
     uint64_t stuck_at;        // all its CTAs are stuck as long as the run's effects have this sum
-    uint64_t instructions;    // run, and not yet added to the launch's
+    uint64_t instructions;    // run by its warps, but not yet added to the launch's sum
     unsigned rounds;          // rounds in which the warps of one of its CTAs have had their turns
     bool finished;
     struct insn_counts *insns;

@@ -76,7 +76,8 @@ static struct trace *traces, **last_trace = &traces;
 
 static const char PICTURES[] = "PTXSIM_TRACE", FILM[] = "PTXSIM_FILM";
 
-// Reads file name and CTA from an environment variable; false if it is not set.
+// Reads file name and CTA from an environment variable; false if it is not set, or if what follows
+// its '@' is no CTA.
 static bool wanted_by(const char *variable, char *path, size_t size, unsigned block[3])
 {
     const char *wanted = getenv(variable);
@@ -96,7 +97,7 @@ static bool wanted_by(const char *variable, char *path, size_t size, unsigned bl
     return true;
 }
 
-// Whether a variable names this CTA.
+// Whether an environment variable names this CTA.
 static bool asks_for(const char *variable, const struct cta *cta)
 {
     char path[4096];
@@ -365,7 +366,7 @@ void films_write(FILE *file)
     write_all(file, FILM);
 }
 
-// Writes the file that a variable names, if it is set.
+// Writes the file that an environment variable names, if it is set.
 static void write_file(const char *variable)
 {
     char path[4096], temporary[4096 + 32];

@@ -27,7 +27,7 @@ void cluster_race(struct warp *w, const struct op *op, int lane, struct cta *hom
 // " of block (1,0,0)" for another CTA, "" for the warp's own.
 const char *cluster_name(const struct warp *w, const struct cta *home, char *text, size_t size);
 
-// Some lanes of a CTA of a cluster have ended: the cluster's barrier no longer waits for them.
+// Called when lanes of a CTA in a cluster have ended: the cluster's barrier waits for them no more.
 void cluster_left(struct cta *cta);
 // came: lanes of the cluster that have arrived at its barrier in this phase; alive: lanes that have
 // not ended.

@@ -231,8 +231,8 @@ void barrier_note_passing(struct warp *w, const struct group *g);
 void barrier_report_passed(struct warp *w, const struct op *op, uint32_t mask);
 // Releases all who wait at a barrier, if everyone has arrived.
 void release_barrier(struct cta *cta, unsigned id);
-// Some lanes of a warp have ended. If all its remaining lanes wait at a barrier, the warp has
-// arrived.
+// Called when some lanes of a warp have ended. If all its remaining lanes wait at a barrier, counts
+// the warp as arrived there.
 void barrier_left(struct warp *w);
 
 // The barrier of a cluster, and addresses in a cluster (cluster.c). An arrival may be `relaxed`.

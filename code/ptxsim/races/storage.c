@@ -116,8 +116,9 @@ void races_destroy(struct cta *cta)
     free(s);
 }
 
-// Stamps that the CTA before has left are not cleared, since all of them are earlier than the start
-// of this CTA; except for RACE_PENDING and RACE_FOREIGN.
+// Of the stamps that the CTA before has left, clears only RACE_PENDING and RACE_FOREIGN: all others
+// are earlier than the start of this CTA. If the time has become large, clears all stamps and
+// starts the time again.
 void races_start(struct cta *cta)
 {
     struct races *s = cta->races;
