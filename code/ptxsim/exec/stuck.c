@@ -240,7 +240,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
     const struct program *p = cta->program;
     struct warp *at = NULL;
     const struct group *g = NULL;
-    // First case: the lanes of a warp diverged, and some of them are at a barrier for whole warps.
+    // First case: the lanes of a warp diverged, and some of them wait for the others (sync_kind).
     for (int i = 0; i < cta->warps; ++i) {
         struct warp *w = &cta->warp[i];
         for (int k = 0; k < w->group_count; ++k) {
