@@ -103,7 +103,7 @@ struct allocation {
     uint64_t base, size;
     bool live; // false: freed (kept for a while, to name use after free)
     enum memory_kind kind;
-    bool guarded; // closed to the host, except while a call works on it
+    bool guarded; // whether memory_close closes it to the host
     // One flag for each 32-byte sector (index: address / 32 - base / 32), set by launch_run when a
     // lane reads or writes the sector. The runtime clears the flags before a launch and sums them
     // afterwards: the sum is what DRAM must move at least when the caches start cold.

@@ -1,5 +1,5 @@
 // host.c: memory that the host may never touch (cudaMalloc's), or not while the device works on it.
-// Its pages are closed while the program's own code runs, and a page fault there is reported.
+// Its pages are closed while the program's own code runs, and page faults there are handled here.
 #include "base.h"
 
 #include <signal.h>

@@ -113,7 +113,7 @@ static void note_execution(const struct cta *cta, uint64_t first, uint64_t secon
 // A part of a product: a register of A and one of B, whose columns and rows meet.
 struct piece {
     uint64_t of[2];
-    uint32_t work; // flops; 0 if one of the two is all zeros
+    uint32_t work; // flops; 0 for integers, or if one of the two is all zeros
 };
 enum { PIECES_MOST = 64 };
 
@@ -187,8 +187,8 @@ static uint32_t loading_lanes(const char *r, const struct op *op, const struct i
     return lanes;
 }
 
-// Notes sectors loaded by a warp before its first product, and with how many others such warps of
-// its CTA load them, with no product of the CTA in between (struct ablation, at_once).
+// Counts sectors that a warp loads before its first product. Those that a CTA loads with no product
+// in between are a group; adds to at_once what the square of the group's size grows by.
 static void note_ahead(struct ablation *a, struct cta *cta, uint64_t sectors)
 {
     a->ahead += sectors;
@@ -255,8 +255,8 @@ static void note_lookup(const struct cta *cta, const char *r, const struct op *o
     note_execution(cta, hash, hash, ONE_OF * (uint32_t)__builtin_popcount(on));
 }
 
-// Logs an atomic operation of one lane. An update without a result adds to a sum: each counts as
-// different.
+// Logs an atomic operation, by one of its lanes: the address and the result. An operation without a
+// result adds to a sum, so each counts as different.
 static void note_atomic(const struct cta *cta, const char *r, const struct op *op, uint64_t address,
                         int lane)
 {
@@ -322,8 +322,9 @@ static void learn(struct known *k, const struct known *from)
         k->signals[i] = from->signals[i] > k->signals[i] ? from->signals[i] : k->signals[i];
 }
 
-// A warp signals, or asks, at an address. True: it asks, and a warp that signalled there knew of
-// its own last signal; true once for each of its signals.
+// Notes that a warp signals at an address or, if `asks`, waits or reads there. Returns true if it
+// asks, and a warp that signalled there knew of the asking warp's last signal; at most once for
+// each signal.
 static bool has_come_back(struct warp *w, uint64_t at, bool asks)
 {
     const size_t mine = known_of(w->cta, WARP_KNOWS | (uint64_t)w->index);
@@ -366,7 +367,7 @@ static void note_signal(struct ablation *a, struct warp *w, const char *r, const
 }
 
 // Counts the sectors of K and V that a CTA loads by ld, cp.async, atomic operations and wmma.load;
-// for a fragment, everything in its registers.
+// for wmma.load, as many as the fragment's registers hold.
 static void note_parts(struct cta *cta, const char *r, const struct op *op,
                        const struct insn_info *insn, uint32_t on)
 {
@@ -403,8 +404,8 @@ static void note_parts(struct cta *cta, const char *r, const struct op *op,
 // For each byte of shared memory it is known which thread has stored it. A byte that a thread loads
 // is passed on if another thread, or a bulk copy, has stored it.
 
-// A byte that names a thread; only threads 255 apart share one. It is never 0, which is the name of
-// bytes that no thread has stored.
+// A thread's name, 1 to 255; threads a multiple of 255 apart share a name. 0 marks bytes that no
+// thread has stored.
 static uint8_t name_of(const struct warp *w, int lane)
 {
     return (uint8_t)(1 + (w->index * WARP + lane) % 255);
@@ -572,8 +573,8 @@ static uint64_t new_pieces(struct ablation *a, const char *r, const struct op *o
     return made;
 }
 
-// Counts the bytes brought by copies that a load is the first to read. Fragments do not count: K
-// and V have elements of E4M3, and no fragment of WMMA has.
+// Counts the bytes brought by copies that a load is the first to read. Fragments do not count: the
+// kernels that are measured keep K and V in E4M3, and no fragment of WMMA has such elements.
 static uint64_t first_read(const struct cta *cta, const char *r, const struct op *op,
                            uint32_t lanes)
 {

@@ -11,8 +11,8 @@
 
 enum {
     CTA_ROUNDS = 256,      // rounds after which another CTA of the same host thread takes its turn
-    IDLE_BLOCKS = 64,      // a turn with fewer basic blocks that ends in a failed wait is idle
-    IDLE_ROUNDS = 1000,    // rounds of idle turns, without an arrival, that count as a deadlock
+    IDLE_BLOCKS = 64,      // a turn of no blocks, or of fewer and then a failed wait, is idle
+    IDLE_ROUNDS = 1000,    // rounds of idle turns, with no progress, that count as a deadlock
     TICK_ROUNDS = 16,      // rounds between calls of launch.tick
     MOST_UNTOLD = 1 << 16, // instructions of a host thread that the launch's sum may still lack
 };
@@ -121,7 +121,8 @@ void free_cta(struct cta *cta)
     free(cluster);
 }
 
-// The part of shared memory that the system reserves is zero when a CTA begins.
+// Sets the system's part of shared memory to zero, as it is when a CTA begins, and marks it as
+// written.
 static void clear_reserved(struct cta *cta)
 {
     for (uint32_t at = cta->shared_bytes - RESERVED_SHARED_BYTES; at < cta->shared_bytes; ++at) {

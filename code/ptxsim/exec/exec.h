@@ -37,7 +37,7 @@ struct run { // what the host threads of a launch share
     atomic_uint_fast64_t ended; // CTAs that have ended
     atomic_uint_fast64_t spent; // warp instructions executed so far
     atomic_int halt;            // enum halt: why the run has been stopped
-    bool blameless;             // another fault, which is reported instead, has caused the halt
+    bool blameless;             // whether a fault came before the halt, and alone is reported
     struct printed *printed;    // what CTAs have printed; guarded by `lock`
     size_t printed_count, printed_capacity, printed_bytes;
 };

@@ -92,8 +92,8 @@ static void write_printed(struct run *run)
     free(run->printed);
 }
 
-// All open CTAs of this host thread are stuck. If those of all other threads are, too, and nothing
-// has happened since, it is a deadlock.
+// Called when all open CTAs of this host thread are stuck. If those of all other threads are stuck,
+// too, and nothing has happened since, halts the run: it is a deadlock.
 static void all_open_stuck(struct worker *worker, uint64_t effects)
 {
     struct run *run = worker->run;
@@ -144,8 +144,8 @@ static struct cta *culprit(struct cta *open, enum halt why)
     return best;
 }
 
-// Ends this thread's open CTAs after a halt, and makes the halt one CTA's fault; keep_fault keeps
-// the fault of the lowest CTA of all threads.
+// Ends this thread's open CTAs after a halt. Unless a fault came before the halt, makes the halt
+// one CTA's fault; keep_fault keeps the fault of the lowest CTA of all threads.
 static void give_up(struct worker *worker, struct cta *open)
 {
     struct run *run = worker->run;
@@ -171,8 +171,8 @@ static void give_up(struct worker *worker, struct cta *open)
     }
 }
 
-// The work of a host thread: runs CTAs until none is left. A CTA whose warps all wait for another
-// CTA stays open while others begin.
+// The work of a host thread: runs CTAs until none is left. A CTA whose turn is over, or whose warps
+// are all stuck, stays open while others run.
 static void *work(void *argument)
 {
     struct worker *worker = argument;
@@ -247,8 +247,8 @@ static bool refuse(struct fault *fault, enum fault_kind kind, const char *text)
     return false;
 }
 
-// The first race becomes the launch's fault, unless there is another fault; the other races become
-// notes.
+// Reports the races in the log: the first becomes the launch's fault, unless the launch has a fault
+// already; all others become notes.
 static void tell_races(const struct launch *launch, struct race_log *races, struct fault *fault)
 {
     race_log_sort(races);

@@ -1,5 +1,5 @@
-// recorded.c: runs the basic blocks of a CTA that is traced or filmed (machine/film.h). The blocks
-// of other CTAs run without these tests.
+// recorded.c: runs the basic blocks of a CTA that is traced or filmed (machine/film.h). Other CTAs
+// do not run this file.
 //
 // An operation is observed from outside: its addresses are computed from its operands, its counts
 // are the difference of the counters. So a film's sums are the simulator's counts. Where that is
@@ -149,7 +149,7 @@ static void film_values(struct film *film, const char *r, const struct op *op, u
     }
 }
 
-// Runs an operation and records it. last: it is the instruction's last operation.
+// Runs an operation and records it. last: whether it is the instruction's last operation.
 static void film_op(struct film *film, struct warp *w, char *r, const struct op *op, uint32_t mask,
                     bool last)
 {
@@ -210,7 +210,7 @@ static void describe(char *text, size_t size, const char *name, const struct mat
              name, types[m->type], m->per, m->step, m->distinct, rows, columns);
 }
 
-// Describes the matrix that an operation uses as JSON; "" if it uses none.
+// Writes JSON that describes the matrices of an operation; "" if it has none.
 static void matrix_json(const struct op *op, char *text, size_t size)
 {
     text[0] = 0;

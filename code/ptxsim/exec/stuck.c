@@ -74,7 +74,7 @@ static bool is_stuck(struct warp *w, uint64_t effects)
     uint64_t limit = w->cta->launch->spin ? w->cta->launch->spin : MOST_STEPS;
     if (!w->group_count || pick_group(w) < 0)
         return true;                   // the warp has ended, or waits at a barrier
-    uint64_t turns = w->turns & 0xfff; // this part of `turns` decides which group runs (pick_group)
+    uint64_t turns = w->turns & 0xfff; // decides whether each group gets a turn (pick_group)
     if (!w->loop.watched || w->loop.effects != effects) {
         w->loop.watched = true;
         w->loop.found = w->loop.endless = w->loop.careful = false;
@@ -240,7 +240,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
     const struct program *p = cta->program;
     struct warp *at = NULL;
     const struct group *g = NULL;
-    // First case: the lanes of a warp diverged, and some of them are at a barrier for whole warps.
+    // First case: the lanes of a warp diverged, and some of them wait for the others (sync_kind).
     for (int i = 0; i < cta->warps; ++i) {
         struct warp *w = &cta->warp[i];
         for (int k = 0; k < w->group_count; ++k) {
@@ -326,7 +326,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
 
 // ---- Launches that are stopped ------------------------------------------------------------------
 
-// The warp that has run most instructions.
+// The warp that has run most instructions, of those that have not ended; NULL: all have ended.
 static struct warp *busiest(struct cta *cta)
 {
     struct warp *best = NULL;

@@ -1,5 +1,5 @@
-// counts.c: wavefronts and sectors of one access; lower bounds on time by an L4's units, from the
-// counts.
+// counts.c: wavefronts and sectors of one access; the least time that a launch takes in each unit
+// of an L4, from its counts.
 #include "machine.h"
 
 #include "image/gpus.h"
@@ -29,8 +29,8 @@ static bool all_apart(const uint32_t address[WARP], int shift, uint32_t places, 
 }
 
 // There are 32 banks of 4 bytes. An element that several lanes want counts once. An element of
-// several words lies in as many aligned banks, so one count serves all of them. The fullest bank
-// gives the number of wavefronts.
+// several words lies in as many neighbouring banks, so one count serves all of these. The fullest
+// bank gives the number of wavefronts.
 static int fullest_bank(const uint32_t address[WARP], int shift, uint32_t mask)
 {
     enum { BANKS = 32 };
@@ -93,9 +93,8 @@ static bool pairs_agree(const uint32_t address[WARP], uint32_t mask, int bit)
     return true;
 }
 
-// Whether a load serves the lanes of two neighbouring parts together. It does if there are no
-// conflicts, and either no more lanes than one part may have, or pairs of lanes that share their
-// address.
+// Whether a load serves the lanes of two neighbouring parts together. It does if they have no
+// conflict, and either are no more than one part may have, or come in pairs that share an address.
 static bool go_together(const uint32_t address[WARP], int bytes, uint32_t mask, int lanes)
 {
     return (__builtin_popcount(mask) <= lanes || pairs_agree(address, mask, 1) ||

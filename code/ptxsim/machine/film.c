@@ -1,7 +1,7 @@
 // film.c: the events of a film, and how they are written.
 //
 // A row of "events" is [type, ...]. The rows after a `block` row belong to that row's warp, and
-// `instruction` says which of its instructions did it.
+// `instruction` is the number of the instruction that caused the row.
 //
 //   0 block     warp, block, mask
 //   1 lanes     instruction, mask            its guard holds for these only
@@ -41,10 +41,10 @@ struct film_pattern {
 struct film_report {
     enum fault_kind kind;
     uint32_t warp, lane, insn, other, event;
-    // party: the other access's thread and address are known; wrote, pending: that access is a
-    // write, and a copy under way.
+    // party: whether the other access's thread and address are known; wrote, pending: whether that
+    // access is a write, and whether it is a copy.
     bool party, wrote, pending;
-    bool global;     // the accesses are to global memory: `at` is a byte of `allocation`
+    bool global;     // whether both are to global memory; `at` is then an offset in `allocation`
     unsigned cta[3]; // the CTA of the other access
     uint32_t thread, bytes;
     uint64_t at;
@@ -61,14 +61,14 @@ struct film {
     size_t dynamic_shared_bytes;
     uint32_t shared_bytes;
     int warps;
-    bool cut;     // events were left out: more came than are kept
+    bool cut;     // whether events were left out, since the film is full
     bool *wanted; // for each instruction, whether its values are shown; NULL: no values are
     int64_t *words;
     size_t word_count, word_capacity, last_block;
     uint32_t events;
     struct film_pattern *patterns;
     size_t pattern_count, pattern_capacity, pattern_words;
-    uint32_t slots[SLOTS]; // 1 + the first pattern with this hash
+    uint32_t slots[SLOTS]; // 1 + the latest pattern with this hash; 0: none
     uint64_t *allocations; // base addresses of the accessed allocations
     size_t allocation_count, allocation_capacity;
     struct film_report faults[FAULTS_MAX];

@@ -66,8 +66,8 @@ struct film_mbarrier {
 void film_mbarrier(struct film *film, uint32_t insn, const struct film_mbarrier *state);
 void film_ask(struct film *film, uint32_t insn, uint32_t at, uint32_t lanes, uint32_t passed,
               uint32_t phases);
-// Commits a group of cp.async, bulk stores or wgmma (left: -1), or waits until `left` groups are
-// under way. all: the wait includes the group that is still open.
+// A group of cp.async, bulk stores or wgmma is committed (left: -1), or a warp waits until at most
+// `left` groups are under way. all: whether the wait includes the group that is still open.
 void film_group(struct film *film, uint32_t insn, int64_t left, bool all);
 // A bulk copy of `bytes` to shared address `at`, with its mbarrier and phase; or, if `store`, a
 // bulk store from there, with mbarrier 0 and its group as `phase`.

@@ -10,14 +10,15 @@
 
 // ---- Warps, CTAs and host threads ---------------------------------------------------------------
 
-struct insn_counts { // for each instruction and host thread: what block_counts lack
+struct insn_counts { // for each instruction and host thread: counts that block_counts lack
     uint64_t wavefronts, conflicts, shared_bytes, sectors, global_bytes, lanes_off, divergent;
 };
 struct block_counts {
     uint64_t warps, threads;
 };
 // An instruction's last irregular access to shared memory (the lanes had neither one address nor
-// consecutive ones), with its wavefronts: the next access is mostly like it.
+// consecutive ones), with its wavefronts. Kept, since the instruction's next access often has the
+// same pattern.
 struct pattern {
     uint32_t from[WARP];         // each lane's address, less that of lane 0
     uint32_t mask, phase, bytes; // phase: lane 0's address modulo 16; bytes 0: no access yet
@@ -27,8 +28,8 @@ struct pattern {
 struct group { // lanes of a warp that are at the same block
     uint32_t mask;
     uint32_t block;
-    uint32_t frame; // byte offset of its frame in the register file
-    bool arrived;   // the group waits at `barrier` for other lanes
+    uint32_t frame; // byte offset of the lanes' frame in the register file
+    bool arrived;   // whether the group waits at `barrier` for other lanes
     uint8_t barrier;
 };
 
@@ -62,21 +63,23 @@ struct warp {
     // (ops/cluster.c).
     uint32_t came, through;
     uint32_t error[WARP]; // what cudaGetLastError gives in device code
-    bool yields; // the warp ends its turn after a failed wait, a nanosleep or a load of a flag
+    // Whether the warp's turn ends: after a failed wait, a nanosleep or a strong load of global
+    // memory.
+    bool yields;
     // The failed wait for an mbarrier's phase that the warp repeats, or NULL.
     const struct op *waits;
     uint32_t waits_at;
     struct {                   // a loop that changes only registers (exec/stuck.c)
         uint64_t effects;      // the run's effects when the loop may have begun
-        uint64_t state, turns; // a hash of the registers in some round, and the turn of that round
+        uint64_t state, turns; // in some round: the hash state_of, and the low bits of `turns`
         uint64_t rounds, until, first;
-        bool watched, found, endless; // endless: not proven to loop, but past the limit of blocks
-        bool careful;                 // registers of lanes that have ended are kept
+        bool watched, found, endless; // endless: found by the limit of blocks, not by a proof
+        bool careful;                 // whether registers of lanes that have ended are kept
     } loop;
     struct {
         // ahead: cycles by which the clock is ahead of the warp's instructions (ops/special.c).
         uint64_t effects, count, since, ahead;
-    } look; // what the warp has read of the clock
+    } look; // the warp's reads of the clock
     // In a launch with an ablation: sectors of global memory that the warp has loaded before its
     // first product.
     uint64_t loaded;
@@ -97,7 +100,7 @@ struct cluster {
     int size;
     unsigned shape[3];
     struct cta *cta[MOST_CLUSTER]; // the CTAs, by rank
-    // For race checks, what the threads know that have arrived at the cluster's barrier: in this
+    // For race checks, what the threads that have arrived at the cluster's barrier know: in this
     // phase (pending), and in all earlier phases (complete).
     struct world *pending, *complete;
 };
@@ -110,7 +113,7 @@ struct cta {
     uint64_t number;
     struct cluster *cluster; // NULL: the CTA is in none
     int rank;                // the CTA's rank in its cluster
-    bool left;               // in a cluster: all threads of the CTA have ended
+    bool left;               // in a cluster: whether all threads of the CTA have ended
     // Whether one of its threads has waited (griddepcontrol.wait) for the previous kernel.
     bool waited;
     int warps;
@@ -121,7 +124,7 @@ struct cta {
         // How many threads. arrived: a warp counts as 32 when its last living lanes have arrived;
         // expected 0: all warps.
         uint32_t arrived, expected;
-        // bar.red: lanes that have arrived, and those whose predicate is true.
+        // bar.red: how many lanes have arrived, and how many of them have a true predicate.
         uint32_t lanes, yes;
         struct clock *clock; // what the threads that have arrived have done
     } barrier[NAMED_BARRIERS];
@@ -130,19 +133,20 @@ struct cta {
     size_t meeting_count, meeting_capacity;
     struct bulk *bulk; // bulk copies and stores under way
     size_t bulk_count, bulk_capacity;
-    uint64_t progress; // counts arrivals and bytes at mbarriers, and phases ended or seen complete
-    uint64_t idle;     // rounds in a row in which every warp only waited
+    // Counts events at mbarriers: arrivals, reports of bytes, phases ended or seen complete.
+    uint64_t progress;
+    uint64_t idle; // rounds in a row with all warps idle (cta.c) and no progress
     bool faulted;
-    bool watched; // accesses to shared memory are checked or traced
-    bool singly;  // operations run one by one: traced, or logged or spoiled for an ablation
-    // In a launch with an ablation: the CTA's number, and how many executions it has had.
+    bool watched; // whether accesses to shared memory are checked or traced
+    bool singly;  // whether operations are traced, or logged or spoiled for an ablation
+    // In a launch with an ablation: the CTA's number, counted over all launches, and how many
+    // executions it has had.
     uint64_t place, executions;
     // In a launch with an ablation: sectors of K and V that the CTA has loaded; sectors that warps
     // without a product have loaded since the CTA's last product; what it has done (enum progress).
     uint64_t loaded, ahead, progress_of[PROGRESSES];
     // In a launch with an ablation: for each byte of `shared` the thread that stored it or, for
-    // SPOIL_COPIES, whether a copy has brought it and nobody has read it; NULL: not
-    // asked for.
+    // SPOIL_COPIES, whether a copy has brought it and nobody has read it; NULL: not asked for.
     uint8_t *notes;
     struct known *known; // in a launch with an ablation: who knows of which signals (ablate.c)
     size_t known_count, known_capacity;
@@ -182,7 +186,7 @@ struct race_log {
 struct child_entry {
     struct child child;
     uint64_t cta, order; // the CTA that asked, and the request's number among those of the worker
-    bool asked;          // false: the buffer of its parameters is being filled
+    bool asked;          // false: its parameters are still being written, or it cannot be launched
 };
 
 enum { LAST_PAGES = 8 };
@@ -190,7 +194,7 @@ struct worker { // the state of one host thread
     struct run *run;
     _Atomic uint64_t effects; // how often its warps have done what other warps can see
     uint64_t stuck_at;        // all its CTAs are stuck as long as the run's effects have this sum
-    uint64_t instructions;    // run, and not yet added to the launch's
+    uint64_t instructions;    // run by its warps, but not yet added to the launch's sum
     unsigned rounds;          // rounds in which the warps of one of its CTAs have had their turns
     bool finished;
     struct insn_counts *insns;
@@ -198,7 +202,7 @@ struct worker { // the state of one host thread
     struct pattern *patterns;   // for each instruction, its last irregular shared access
     struct allocation last;     // the allocation that was accessed last
     struct touched_span *spans; // for each instruction; NULL: not asked for (launch.touched)
-    bool starts_dependents;     // one of its threads has executed griddepcontrol.launch_dependents
+    bool starts_dependents;     // whether a thread has executed griddepcontrol.launch_dependents
     struct race_log races;
     struct global_races *global_races; // the launch's
     // Recently used pages of global memory, each at the index: its number % LAST_PAGES.
@@ -210,8 +214,8 @@ struct worker { // the state of one host thread
     size_t child_count, child_capacity;
 };
 
-// A warp has done something that others can see: warps that wait look again. The counter is written
-// by its own host thread, and read by others.
+// Notes that a warp has done something that other warps can see, so that warps that wait look
+// again. The counter is written by the worker's own host thread, and read by others.
 static inline void note_effect(struct warp *w)
 {
     _Atomic uint64_t *effects = &w->cta->worker->effects;
@@ -255,7 +259,7 @@ void variable_name(const struct variable *variable, char *name, size_t size);
 // the line if op is NULL; of an assertion, only the message.
 struct fault fault_of(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                       const char *format, va_list arguments);
-// Makes this the CTA's fault, unless it has one already.
+// Gives the warp's CTA such a fault, unless it has one already.
 void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
               const char *format, ...) __attribute__((format(printf, 5, 6)));
 
@@ -268,9 +272,10 @@ static inline struct insn_counts *counts_of(struct warp *w, const struct op *op)
 
 // Wavefronts of one shared load. address: each lane's byte address; bytes: for each lane, 1 to 16;
 // mask: the active lanes. Lanes that name the same word share it. 8-byte accesses are served by
-// half warps, 16-byte ones by quarter warps; two such parts go together where few lanes are active
-// or neighbouring lanes agree. *least gets the wavefronts that the parts would take without any
-// conflict. test_counts.c compares all counts of this section with those of an H200.
+// half warps, 16-byte ones by quarter warps; two neighbouring parts are served together if they
+// have no conflict, and few lanes are active or pairs of lanes share an address. *least gets the
+// wavefronts that the parts would take without any conflict. test_counts.c compares all counts of
+// this section with those of an H200.
 int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
 // Wavefronts of one shared store: no two parts go together.
 int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);

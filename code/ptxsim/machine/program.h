@@ -45,7 +45,7 @@ enum family {
 // How PTX's .rn, .rz, .rm, .rp and .rna round.
 enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP, ROUND_AWAY };
 
-// What an atomic operation does, and the type of its numbers.
+// What an atomic operation does, and the type of its values.
 enum atomic {
     ATOMIC_ADD,
     ATOMIC_MIN,
@@ -104,7 +104,7 @@ struct op {
     uint8_t space, bytes, vector, width, is_signed;
     uint8_t wide_address; // the address register has 64 bits
     uint8_t order;        // bits of enum order, of a memory operation
-    bool cluster;         // the instruction says .shared::cluster
+    bool cluster;         // whether the instruction says .shared::cluster
     uint8_t family;       // enum family
     union {               // by family; ops.h says which member an operation uses
         int block;        // the block that a branch goes to
@@ -113,10 +113,10 @@ struct op {
         };
         uint8_t mbarrier; // enum mbarrier_kind
         uint8_t rounding; // enum rounding
-        bool relaxed;     // of an arrival: it releases nothing
-        bool open_group;  // of a wait: it includes the group that is still open
-        bool of_inits;    // of a fence: the instruction is fence.mbarrier_init
-        bool takes;       // setmaxnreg: takes registers, instead of giving them back
+        bool relaxed;     // of an arrival: whether it releases nothing
+        bool open_group;  // of a wait: whether it includes the group that is still open
+        bool of_inits;    // of a fence: whether it is fence.mbarrier_init
+        bool takes;       // of setmaxnreg: whether it takes registers (.inc)
         uint32_t locals;  // bytes of local memory of a called function's frame
     };
     uint32_t insn; // number of the instruction, for its counters and its source line
@@ -135,7 +135,7 @@ struct basic_block {
     uint32_t first, count; // the block's ops
     uint32_t insn, insns;  // the block's instructions
     uint8_t sync;          // enum sync_kind
-    bool ends_flow;        // control does not fall through
+    bool ends_flow;        // whether control never falls through
     uint32_t members;      // for SYNC_MEMBERS: register of the mask, or NO_REGISTER
     const struct barrier_operands *barrier; // for SYNC_BARRIER: the barrier
 };
@@ -155,12 +155,12 @@ struct program {
         bool barrier, store;
         bool substitutes, signals; // whether it counts in counts.mufu_substitutes, counts.signals
         uint8_t further;           // what a warp adds to counts.further_arithmetic
-        bool selects;              // takes bytes by a selector in a register (prmt)
+        bool selects;              // whether it takes bytes by a selector in a register (prmt)
         uint8_t family;            // enum family
         uint8_t scope;             // enum scope, of a load, a store or an atomic operation
-        bool is_volatile, swaps;   // swaps: compares and swaps (.cas)
+        bool is_volatile, swaps;   // swaps: whether it compares and swaps (.cas)
         uint8_t element; // bytes of an element, for a load, a store or an atomic operation; else 0
-        bool polls;      // a volatile load in a loop that ends by the loaded value
+        bool polls;      // whether it is a volatile load in a loop that ends by the loaded value
         const char *opcode;
         int ptx_line;
         // The length of the part of `opcode` that is its row's name, such as "cp.async.bulk".
@@ -168,11 +168,11 @@ struct program {
     } * insns;
     size_t insn_count;
     size_t shared_bytes;    // static shared memory, including variables of called functions
-    bool starts_dependents; // the kernel has griddepcontrol.launch_dependents
-    bool asks_reserved;     // reads the address of the shared memory that is kept for the system
+    bool starts_dependents; // whether the kernel has griddepcontrol.launch_dependents
+    bool asks_reserved;     // whether it reads the address of the system's shared memory
     size_t dynamic_offset;  // where dynamic shared memory begins, after padding for its alignment
-    bool tells_mbarriers;   // has copies that complete on an mbarrier
-    bool narrow;            // an instruction orders accesses to global memory only within a CTA
+    bool tells_mbarriers;   // whether it has cp.async.mbarrier.arrive, st.async or red.async
+    bool narrow;            // whether an instruction orders global accesses only within a CTA
     // log2 of a cell's bytes (races/): those of the smallest access to memory, but at most 4 bytes.
     uint8_t cell_shift;
     // local_bytes: each function's frame once, and the stack that the launch gives (recursion,
@@ -186,7 +186,7 @@ struct program {
         struct function *function;
         uint32_t block; // the callee's first block
         size_t frame_bytes, constants_at, constant_bytes, local_bytes;
-        int live_words;  // 4-byte words: the most that its registers hold at one point
+        int live_words;  // the most 4-byte words of live registers at one point
         char *constants; // immediates, copied for each lane, at the end of the frame
     } * callees;         // callees[0] is the kernel
     size_t callee_count;

@@ -31,7 +31,7 @@ struct trace_run { // a warp runs instructions [first, first + count), or waits 
 
 struct trace_access {
     uint32_t insn, warp, mask, bytes;
-    // The number of the run of its basic block: the parts of one matrix load have the same.
+    // The number of the run of its basic block: the parts of one matrix load have the same number.
     uint64_t run;
     int wavefronts, least;
     bool store;
@@ -66,7 +66,7 @@ struct trace {
     size_t access_count, access_capacity;
     uint64_t *last_run; // for each (instruction, warp), the run whose accesses are kept
     bool full;
-    bool kept;         // PTXSIM_TRACE asks for it
+    bool kept;         // whether PTXSIM_TRACE asks for the trace
     struct film *film; // NULL: not asked for by PTXSIM_FILM
     struct trace *next;
 };
@@ -76,7 +76,8 @@ static struct trace *traces, **last_trace = &traces;
 
 static const char PICTURES[] = "PTXSIM_TRACE", FILM[] = "PTXSIM_FILM";
 
-// Reads file name and CTA from an environment variable; false if it is not set.
+// Reads file name and CTA from an environment variable; false if it is not set, or if what follows
+// its '@' is no CTA.
 static bool wanted_by(const char *variable, char *path, size_t size, unsigned block[3])
 {
     const char *wanted = getenv(variable);
@@ -96,7 +97,7 @@ static bool wanted_by(const char *variable, char *path, size_t size, unsigned bl
     return true;
 }
 
-// Whether a variable names this CTA.
+// Whether an environment variable names this CTA.
 static bool asks_for(const char *variable, const struct cta *cta)
 {
     char path[4096];
@@ -189,7 +190,7 @@ void trace_arrive(struct trace *t, const struct warp *w, uint32_t insn, unsigned
     t->stands[w->index] = insn;
 }
 
-// All warps that wait at barrier `id` go on.
+// Notes that all warps that wait at barrier `id` go on.
 void trace_release(struct trace *t, const struct cta *cta, unsigned id)
 {
     uint64_t place = 0;
@@ -365,7 +366,7 @@ void films_write(FILE *file)
     write_all(file, FILM);
 }
 
-// Writes the file that a variable names, if it is set.
+// Writes the file that an environment variable names, if it is set.
 static void write_file(const char *variable)
 {
     char path[4096], temporary[4096 + 32];

@@ -26,7 +26,7 @@ void global_note(struct warp *w, const struct op *op, uint64_t address, uint32_t
     const struct allocation *a = &worker->last;
     bool strong = op->order & ORDER_STRONG || op->family == FAMILY_ATOMIC;
     unsigned kind = (strong ? NOTE_STRONG_READ : NOTE_READ) + store;
-    // A strong access may be a message between the kernels.
+    // A strong access may be a message between the kernels, so it does not count as early.
     bool early = w->cta->launch->early && !w->cta->waited && !strong;
     uint64_t at = address - a->base;
 

@@ -37,7 +37,7 @@ static inline void global_touch(struct warp *w, const struct op *op, uint64_t ad
         __atomic_store_n(&sectors[i - first], 1, __ATOMIC_RELAXED);
 }
 
-// Marks the bytes of a store as written; returns false for a load of bytes that nothing has
+// Marks the bytes of a store as written; returns false for a load if some of its bytes were never
 // written.
 static inline bool global_defined(struct warp *w, uint64_t address, uint64_t bytes, bool store)
 {

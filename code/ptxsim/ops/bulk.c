@@ -35,7 +35,8 @@ struct bulk { // a load or a store under way
     uint32_t meeting, phase, count, piece_bytes;
     struct piece *pieces;
     uint32_t issued; // the result of race_issue, for what reads shared memory
-    // The copy is from the shared memory of the CTA that issued it: the pieces are read there when they arrive.
+    // Whether the copy is from the shared memory of the CTA that issued it. If so, the pieces are
+    // read there again when they arrive.
     bool from_shared;
     // A store
     uint32_t group; // the store's group among the stores of its thread
@@ -184,7 +185,7 @@ static bool read_global(struct warp *w, const struct op *op, int lane, uint64_t 
     return true;
 }
 
-// Whether the bytes lie in shared memory; if not, reports a fault. Zero bytes always do.
+// Whether the bytes lie in the shared memory of `home`; if not, reports a fault.
 static bool has_room(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                      uint32_t bytes, bool store)
 {
@@ -213,7 +214,8 @@ static uint64_t lane_address(char *r, const struct bulk_address *a, int lane)
     return address_in(r, a->reg, a->wide, a->offset, lane);
 }
 
-// Reads an address of shared memory: returns the CTA that it belongs to; NULL after a fault.
+// The CTA whose shared memory contains a lane's address; *to gets the offset there. NULL after a
+// fault: the offset is no multiple of `align`, or past the end.
 static struct cta *shared_address(struct warp *w, char *r, const struct op *op,
                                   const struct bulk_address *address, int lane, uint32_t align,
                                   bool store, uint32_t *to)
@@ -394,8 +396,8 @@ static bool load_shared(struct warp *w, char *r, const struct op *op, const stru
     return true;
 }
 
-// Sends a load to the shared memory of one CTA: notes that its bytes will arrive there, and binds it to that CTA's
-// mbarrier.
+// Sends a load to the shared memory of one CTA: notes that its bytes will arrive there, and binds
+// it to that CTA's mbarrier.
 static bool deliver(struct warp *w, const struct op *op, int lane, struct cta *home,
                     const struct bulk *load, uint64_t barrier, uint32_t to, uint32_t bytes)
 {

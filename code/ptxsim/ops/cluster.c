@@ -169,7 +169,8 @@ void cluster_race(struct warp *w, const struct op *op, int lane, struct cta *hom
         race_remote(w, op, lane, home, at, bytes, access, value);
 }
 
-// a: an address of shared memory; b: a rank. bytes: 4 or 8. A generic address gives a generic address.
+// a: an address of shared memory; b: a rank; bytes: of the address, 4 or 8. A generic address gives
+// a generic address.
 void mapa_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     uint32_t size = (uint32_t)cluster_size(w->cta);

@@ -7,7 +7,7 @@
 #include "ops.h"
 
 // The CTA whose shared memory a lane accesses: the warp's own or another of its cluster; *at
-// becomes the offset there. If the address names no CTA of the cluster, it is the warp's own CTA,
+// becomes the offset there. If the address names no CTA of the cluster, returns the warp's own CTA,
 // and *at remains past its end. Reports an access to a CTA that has ended, and .shared where
 // .shared::cluster is needed.
 struct cta *cluster_home_of(struct warp *w, const struct op *op, int lane, uint32_t *at);
@@ -27,7 +27,7 @@ void cluster_race(struct warp *w, const struct op *op, int lane, struct cta *hom
 // " of block (1,0,0)" for another CTA, "" for the warp's own.
 const char *cluster_name(const struct warp *w, const struct cta *home, char *text, size_t size);
 
-// Some lanes of a CTA of a cluster have ended: the cluster's barrier no longer waits for them.
+// Called when lanes of a CTA in a cluster have ended: the cluster's barrier waits for them no more.
 void cluster_left(struct cta *cta);
 // came: lanes of the cluster that have arrived at its barrier in this phase; alive: lanes that have
 // not ended.

@@ -123,7 +123,7 @@ static void enter(struct warp *w, char *r, const struct op *op, const struct cal
         ((u64 *)(to + FRAME_STACK))[i] = w->stack[i];
         move_locals(w, call, mine, i, false);
     }
-    // Frames of other lanes, in another function, may overlap these constants.
+    // If other lanes are alive, writes the constants for the calling lanes only.
     char *constants = to + callee->constants_at;
     if (mask == w->alive) {
         memcpy(constants, callee->constants, callee->constant_bytes);

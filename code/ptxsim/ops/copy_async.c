@@ -5,7 +5,7 @@
 // which the copy is bound is complete. A GPU may not let them appear later. So a program that does
 // not wait computes with what was there before, and the race is reported (races/). In a hasty launch
 // half of the copies appear at once: a program that copies over what others still read computes with
-// them.
+// the new bytes.
 #include "address.h"
 #include "async.h"
 #include "mbarrier.h"
@@ -25,7 +25,7 @@ struct copies {          // the copies of a warp
         // this.
         uint32_t phase;
         uint8_t lane, data[16];
-        bool early;                  // its bytes have appeared already
+        bool early;                  // whether its bytes have appeared already
         size_t execution;            // 1 + its execution in an ablation's log; 0: none
         uint64_t issued[PROGRESSES]; // the CTA's progress at the issue
     } * list;
@@ -87,9 +87,9 @@ static void copy_places_of(const char *r, const struct op *op, struct copy_place
     }
 }
 
-// Whether all lanes copy whole pieces, read from consecutive addresses, and every earlier write to
-// them is ordered before. Most copies are so: their reads are then checked and noted at once.
-// Returns false if each lane must be checked by itself.
+// Checks and notes the reads of all 32 lanes at once, if the lanes read whole pieces at consecutive
+// addresses, as they mostly do, every earlier write there is ordered before, and no address is
+// wrong. Otherwise returns false: each lane must be checked by itself.
 static bool copy_reads_run(struct warp *w, const struct op *op, const struct copy_places *p)
 {
     const struct copy_operands *o = op->operands;

@@ -32,7 +32,7 @@ struct meeting { // what is known of an mbarrier beyond its object
     // bulk loads and st.async. copies: of cp.async, one for each parity of the phase, since a copy
     // of the current phase may arrive before those of the previous phase.
     uint32_t loads, copies[2];
-    // What the threads know that have arrived: in this phase, and in all earlier phases.
+    // What the threads that have arrived know: in this phase, and in all earlier phases.
     struct clock *pending, *complete;
 };
 
@@ -57,9 +57,9 @@ void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *
 void film_state(struct cta *cta, const struct op *op, enum mbarrier_kind kind, uint32_t lanes,
                 const struct meeting *m, const struct mbarrier_state *s);
 
-// Subtracts the bytes of a bulk copy from those that the mbarrier at `address`, in the shared
-// memory of `home`, expects. *meeting gets the mbarrier's number, *phase the phase that counts the
-// copy. False after a fault.
+// Subtracts the bytes of a bulk copy, st.async or red.async from those that the mbarrier at
+// `address`, in the shared memory of `home`, expects. *meeting gets the mbarrier's number, *phase
+// the phase that counts these bytes. False after a fault.
 bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *home,
                    uint64_t address, uint32_t bytes, uint32_t *meeting, uint32_t *phase);
 

@@ -25,7 +25,7 @@ enum op_id {
 struct wgmma;
 // Checks and notes an access to global memory by all lanes, at consecutive addresses from `at` on,
 // `size` bytes each; stores the bytes of `lanes` there, as race_global does; lanes NULL: a read.
-// Returns false if the access must be checked lane by lane, which notes again what has been noted
+// Returns false if the caller must check the access lane by lane; a part of it may have been noted
 // by then.
 typedef bool race_run_fn(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
                          const uint8_t *lanes);
@@ -71,14 +71,14 @@ struct matrix {
 struct mma {
     struct matrix a, b, c, d;
     int m, n, k;
-    bool differ;   // for single bits: counts bits that differ, instead of bits that are both set
-    bool saturate; // integer sums stop at the ends of s32 instead of wrapping
+    bool differ;   // for single bits: whether to count bits that differ; else those both set
+    bool saturate; // whether integer sums stop at the ends of s32 instead of wrapping
 };
 
 struct matrix_memory { // a wmma fragment, and where it is in memory
     struct matrix matrix;
     bool store, accumulator;
-    bool transposed; // rows of the matrix are not contiguous in memory
+    bool transposed; // whether columns, not rows, of the matrix are contiguous in memory
     uint32_t stride; // a register: elements from one row to the next
 };
 
@@ -231,8 +231,8 @@ void barrier_note_passing(struct warp *w, const struct group *g);
 void barrier_report_passed(struct warp *w, const struct op *op, uint32_t mask);
 // Releases all who wait at a barrier, if everyone has arrived.
 void release_barrier(struct cta *cta, unsigned id);
-// Some lanes of a warp have ended. If all its remaining lanes wait at a barrier, the warp has
-// arrived.
+// Called when some lanes of a warp have ended. If all its remaining lanes wait at a barrier, counts
+// the warp as arrived there.
 void barrier_left(struct warp *w);
 
 // The barrier of a cluster, and addresses in a cluster (cluster.c). An arrival may be `relaxed`.
@@ -304,9 +304,9 @@ struct mbarrier_operands {
 
 struct bulk_operands {
     bool tensor, store;
-    bool from_shared; // a copy from the CTA's shared memory to another CTA: `global` is the source
-    bool reduces; // cp.reduce: by `atomic` and `number` of the operation, in elements of its bytes
-    bool multicast; // a copy to each CTA of the cluster whose bit is set in the register `ranks`
+    bool from_shared; // whether the source, in `global`, is an address of the CTA's shared memory
+    bool reduces; // cp.reduce: by the operation's `atomic`, in elements of its `number` and `bytes`
+    bool multicast; // whether to copy to each CTA whose bit is set in the register `ranks`
     uint32_t ranks;
     int rank;
     struct bulk_address {
@@ -322,10 +322,10 @@ op_fn bulk_op; // operands: a struct bulk_operands
 struct told_operands {
     struct bulk_address to, barrier;
     uint32_t bytes;
-    bool stores; // the instruction is st.async, not red.async
+    bool stores; // whether the instruction is st.async; otherwise red.async
 };
-// Subtracts the bytes of the store to `to`, which has been made, from those that the mbarrier
-// expects.
+// Subtracts the bytes of the store to `to`, or the reduction there, which has been made, from those
+// that the mbarrier expects.
 op_fn told_op;
 op_fn bulk_group_op; // imm: how many groups of stores a wait may leave, -1: commit
 
@@ -367,8 +367,8 @@ op_fn wgmma_op;       // issue; operands: a struct wgmma
 op_fn wgmma_group_op; // imm: how many groups a wait may leave, -1: commit
 op_fn wgmma_fence_op;
 void wgmma_left(struct warp *w); // a warp has ended: no warp of its warpgroup waits for it any more
-// Another warp of the warpgroup of `w` that has not committed the products that `w` waits for; -1:
-// none.
+// The index of another warp of the warpgroup of `w` that has not committed the products that `w`
+// waits for; -1: none.
 int wgmma_behind(const struct warp *w);
 op_fn setmaxnreg_op; // imm: the count of registers; `takes`
 

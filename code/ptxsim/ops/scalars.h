@@ -241,8 +241,8 @@ SCALAR double upper_half(double a)
     return a;
 }
 
-// sin.approx and cos.approx: the angle rounded as the hardware does, to an f32 number of
-// revolutions.
+// For sin.approx and cos.approx: the angle in radians, without whole revolutions; rounded as the
+// hardware does, to an f32 number of revolutions.
 SCALAR double angle_of(float a)
 {
     float turns = flush(a) * 0x1.45f306p-3f; // 1 / 2 pi
@@ -284,9 +284,9 @@ SCALAR int32_t to_s32(float a) // towards zero, clamped; NaN gives 0
                                 : INT32_MIN;
 }
 
-// The sum of x and y in f64, rounded to odd: if it is inexact, its last bit is set. With x a
-// product of numbers of at most 11 bits, which is exact, a later rounding to a half gives a b + c
-// rounded once.
+// The sum of x and y in f64, rounded to odd: if it is inexact, its last bit is set. If x is a b,
+// the exact product of numbers of at most 11 bits, and y is c, a later rounding to a half gives
+// a b + c rounded once.
 SCALAR double sum_odd(double x, double y)
 {
     double sum = x + y, part = sum - x;

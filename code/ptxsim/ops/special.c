@@ -90,8 +90,8 @@ static bool is_clock(int64_t which)
     return which >= SPECIAL_CLOCK && which <= SPECIAL_GLOBALTIMER_HI;
 }
 
-// Where the system's part of shared memory begins. On a GPU it lies before the CTA's own part; in
-// the simulator it lies after it, and exists only in programs that ask for it (exec/launch.c).
+// Where the system's part of shared memory begins. On a GPU, this part lies before the CTA's own;
+// in the simulator after it, and only in programs that read its address (exec/launch.c).
 static uint64_t reserved_begin(const struct cta *cta)
 {
     return cta->shared_bytes - (cta->program->asks_reserved ? RESERVED_SHARED_BYTES : 0);

@@ -226,8 +226,8 @@ void start_dependents_op(struct warp *w, char *r, const struct op *op, uint32_t 
     w->cta->worker->starts_dependents = true;
 }
 
-// One thread's wait for the previous kernel counts for all threads of all CTAs that its barriers
-// may reach, since a barrier orders what it has seen before what they do.
+// One thread's wait for the previous kernel counts for all threads of its cluster: a barrier may
+// order what the thread has seen before what they do.
 void await_dependency_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r, (void)op, (void)mask;

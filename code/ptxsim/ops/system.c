@@ -101,9 +101,8 @@ static void put(struct warp *w, const char *from, size_t size)
         text_add(&w->printed, from, size);
 }
 
-// Widths and precisions beyond this are cut to it. A GPU's driver writes any number of characters,
-// up to two thousand million, at a second for each such line; the simulator would have to keep too
-// many of them.
+// Larger widths and precisions are cut to this. A GPU's driver writes as many characters as they
+// say, up to two thousand million, which takes a second; the simulator would have to keep them all.
 enum { WIDEST = 4096 };
 
 // Reads the number at format[*at], and moves *at to its last digit.
@@ -266,7 +265,7 @@ void malloc_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 void free_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     note_effect(w);
-    // The allocation remembered there may be this block.
+    // The allocation that was accessed last may be a block that is freed now.
     w->cta->worker->last = (struct allocation){0};
     for (; mask; mask &= mask - 1) {
         uint64_t address;

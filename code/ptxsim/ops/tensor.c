@@ -117,8 +117,8 @@ static bool rows_good(struct warp *w, const struct op *op, const uint64_t row[8]
     return !cta->races || race_rows(w, op, row, 8, 16);
 }
 
-// Moves one 8x8 tile of 16-bit elements: eight rows of 16 bytes, at the addresses of lanes first …
-// first + 7 in `row`.
+// Moves one 8x8 tile of 16-bit elements: eight rows of 16 bytes, at the addresses in `row`. Lane
+// `first` + i accesses row i.
 static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg,
                       const uint64_t row[8], int first, bool store, bool transposed)
 {
@@ -126,7 +126,8 @@ static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg
     uint16_t element[8][8];
     u16 *lanes = (u16 *)(r + reg);
     bool shared = false;
-    // Masked off, but equal in every call, so that count_wavefronts recognises the pattern.
+    // Lanes 8 to 31 are masked off, but count_wavefronts recognises the pattern only if their
+    // distances to lane 0 are equal in every call.
     for (int i = 8; i < WARP; ++i)
         at[i] = row[0];
     bool good = !store && rows_good(w, op, row);
@@ -168,7 +169,7 @@ static void load_tiles(struct warp *w, char *r, const struct op *op, uint64_t ba
     }
 }
 
-// Element e of a lane, in a fragment's registers from `first` on; width: bytes of an element.
+// Element e of a lane, in a fragment's registers from `first` on. width: bytes of a register.
 static char *element_at(char *r, const struct matrix *f, uint32_t first, uint32_t e, uint32_t width,
                         uint32_t lane)
 {
@@ -190,7 +191,7 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
         for (uint32_t part = 0; part < elements; part += together) {
             uint64_t at[WARP];
             bool shared = false;
-            // The host pointer, where the elements of four lanes are contiguous in memory.
+            // The host pointer, if the elements of four lanes are contiguous in memory; else NULL.
             uint8_t *quad = NULL;
             for (uint32_t i = 0; i < WARP; ++i) {
                 uint64_t row = i / 4 + f->row[first];
@@ -203,7 +204,7 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
                                ? NULL
                                : locate_quick(w, op, 15u << i, at[i], 4 * bytes, m->store);
                 shared |= quad != NULL;
-                bool two = size == 4 && together == 2; // f32 or s32: two registers, of one row
+                bool two = size == 4 && together == 2; // whether f32 or s32 in two registers
                 u32 *pair[2] = {(u32 *)(r + f->regs[first]) + i,
                                 (u32 *)(r + f->regs[first + two]) + i};
                 uint32_t stored[4]; // what the lane stores

@@ -23,8 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ROW_BYTES: bytes of one row of an operand along k, for every type. An operand is read in pieces of 16 bytes; PIECES:
-// the most that one has.
+// ROW_BYTES: bytes of one row of an operand along k, for every type. PIECE: bytes that are read at
+// a time; PIECES: the most pieces of an operand.
 enum { ROW_BYTES = 32, PIECE = 16, PIECES = WGMMA_N * ROW_BYTES / PIECE };
 
 struct products { // a warp's wgmma operations
@@ -41,7 +41,7 @@ struct products { // a warp's wgmma operations
         struct clock *clock;
     } * reads; // of products that some warp of the warpgroup has not waited for yet
     size_t read_count, read_capacity;
-    bool fenced;     // there was a wgmma.fence after the last write of a result
+    bool fenced;     // whether there was a wgmma.fence after the last completion of products
     uint64_t *dirty; // registers written since the last wgmma.fence, as in struct watch
     int words;
     size_t count, capacity;
@@ -50,8 +50,8 @@ struct products { // a warp's wgmma operations
         uint64_t a_desc, b_desc;
         uint32_t frame, group, number;
         uint32_t issued; // for race checks: the CTA's time at the issue
-        bool add, taken; // taken: operands have been read, at the wait of another warp
-        bool spoiled;    // struct ablation asks for the sign of D to be inverted
+        bool add, taken; // taken: whether operands were read at the wait of another warp
+        bool spoiled;    // whether an ablation spoils D (enum spoils)
         uint32_t a[4][WARP];
         // Operands that were read at the issue, or at another warp's wait: 16 rows of A, then B;
         // or NULL.
@@ -279,8 +279,8 @@ static uint32_t parts_of(const struct races *s, const struct pieces *pieces,
     return count;
 }
 
-// Checks all pieces of an operand at once, and notes that they are read. Returns false, with nothing noted, if one of
-// them may be wrong: check_piece then says which.
+// Checks all pieces of an operand at once, and notes that they are read, except at OTHERS_WAIT.
+// Returns false, with nothing noted, if a piece may be wrong: check_piece then finds it.
 static bool check_pieces(struct warp *w, const struct pending *p, const struct pieces *pieces,
                          enum stage stage)
 {
@@ -338,7 +338,7 @@ static bool same_lanes(struct warp *w, const struct op *op, const u64 *descripto
     return true;
 }
 
-// Takes the 16 rows of A that belong to warp number `rows` of the warpgroup.
+// Takes the 16 rows of A that belong to the CTA's warp number `rows`.
 static bool take_a(struct warp *w, const struct pending *p, int rows, enum stage stage,
                    uint8_t (*a)[ROW_BYTES])
 {
@@ -566,7 +566,7 @@ static void complete(struct warp *w, size_t done)
     struct products *p = w->products;
     int count;
     struct warp *first = warpgroup_of(w, &count);
-    bool news = false; // no warp has waited for these products before
+    bool news = false; // whether no warp has waited for some of these products before
     p->waited = p->list[done - 1].number;
     for (int i = 0; i < count; ++i) {
         struct products *other = first[i].products;

@@ -33,7 +33,7 @@ enum operand_kind {
 
 struct operand {
     enum operand_kind kind;
-    bool is_float, negated; // negated: a predicate as !%p
+    bool is_float, negated; // negated: whether it is a predicate as !%p
     int reg;
     int pair; // the second register of %r|%p, else -1
     int64_t value;
@@ -48,7 +48,7 @@ struct source_line {
     int line;
     // Where the line's function is inlined, " (called at FILE:LINE, …)"; "": it is not inlined.
     const char *callers;
-    bool in_library; // the instruction itself is in CUB, Thrust or CUTLASS
+    bool in_library; // whether the instruction itself is in CUB, Thrust or CUTLASS
 };
 
 struct insn {
@@ -78,8 +78,8 @@ struct variable {
     enum space space;
     size_t align, size;
     size_t offset; // offset in shared memory, in the parameters, or in the frame's local memory
-    bool dynamic;  // declared as extern .shared []
-    bool is_param; // a parameter of the kernel or function
+    bool dynamic;  // whether it is declared as extern .shared []
+    bool is_param; // whether it is a parameter of the kernel or function
     void *address; // the memory of a .global or .const variable
     uint8_t *init; // `size` bytes of initial values; or NULL
     struct relocation *relocations;
@@ -123,7 +123,7 @@ struct function {
     struct function *alias; // the function that an .alias stands for; or NULL
     int params, returns;    // how many a .func has; `variables` begins with the returned values
     int max_threads;
-    bool bounded;          // max_threads is given by the PTX
+    bool bounded;          // whether the PTX gives max_threads
     int most_registers;    // .maxnreg; 0: not given
     unsigned cluster[3];   // .reqnctapercluster; 0: not given
     char unsupported[256]; // why the function cannot be decoded; "": it can

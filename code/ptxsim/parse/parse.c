@@ -393,7 +393,7 @@ static int parse_register(struct parser *p, const char **part)
     return reg;
 }
 
-// Parses a vector that has a name as its registers; false: the name is no vector's.
+// Parses the name of a vector, as a list of its registers; false: the name is no vector's.
 static bool parse_vector(struct parser *p, struct operand *o)
 {
     for (size_t i = p->register_count; i-- > 0;) {
@@ -808,7 +808,7 @@ static void add_variable(struct parser *p, struct variable *v)
     }
 }
 
-// Adds a .param variable; own: a parameter of the current function; name NULL: a name is made.
+// Adds a .param variable. own: whether it is the current function's; name NULL: a name is made.
 static const char *add_param(struct parser *p, const char *name, size_t bytes, bool own)
 {
     struct variable *v = arena_alloc(&p->module->arena, sizeof *v);
@@ -941,7 +941,7 @@ static void parse_loc(struct parser *p)
                     break;
                 }
             }
-            if (l.parent < 0) { // a .loc may not be its own parent
+            if (l.parent < 0) { // none of the function's last 10000 locations: adds it
                 p->locations = array_grow(p->locations, p->location_count, &p->location_capacity,
                                           sizeof *p->locations);
                 l.parent = (int)p->location_count;
@@ -979,8 +979,8 @@ static const char *location_file(const struct parser *p, int location)
     return (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
 }
 
-// Where the function of a line is called, where its caller is called, and so on outwards: the MOST
-// innermost calls that are not in the toolkit's headers; "": there are none.
+// Where the function of a line is called, where its caller is called, and so on outwards: up to
+// MOST calls, the innermost of those outside the toolkit's headers; "": there are none.
 static const char *callers_of(struct parser *p, int location)
 {
     enum { MOST = 3 };

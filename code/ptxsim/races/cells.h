@@ -70,12 +70,12 @@ static inline bool latest_ordered(const struct warp_clock *c, const struct lates
     return l->stamp <= c->least[l->warp];
 }
 
-// Notes at a line a warp's access with the stamp `stamp`. run: as in struct latest; base: up to this stamp the warp
-// knows of all threads.
+// Notes at a line a warp's access with the stamp `stamp`. run: as in struct latest; base: the time
+// up to which the warp knows of all threads.
 static inline void latest_note(struct latest *l, uint32_t stamp, uint32_t warp, uint32_t run,
                                uint32_t base)
 {
-    bool alone = l->stamp <= base; // all earlier accesses to the line are ordered before this one
+    bool alone = l->stamp <= base; // whether all earlier accesses to the line are ordered before
     l->run = alone || l->run == run ? run : 0;
     l->warp = alone || l->warp == warp ? warp : SEVERAL;
     l->stamp = l->stamp > stamp ? l->stamp : stamp;

@@ -194,7 +194,7 @@ void completed_join(struct completed *into, const struct completed *more)
     }
     i = into->count;
     into->count = total;
-    // from the end, so that no entry is overwritten before it is moved.
+    // From the end, so that no entry is overwritten before it is moved.
     for (uint32_t j = more->count; j > 0;) {
         --total;
         if (i > 0 && into->of[i - 1].cta >= more->of[j - 1].cta) {
@@ -289,7 +289,7 @@ static void summarise_known(struct warp *w, uint32_t lanes)
         int lane = __builtin_ctz(lanes);
         const struct clock *known = c->known[lane];
         if (last >= 0 && known == c->known[last] && c->base[lane] == c->base[last])
-            continue; // like most lanes, this one has the same clock as the one before
+            continue; // like most lanes, this one has the same clock as `last`
         last = lane;
         for (int p = 0; p < warps; ++p) {
             uint32_t least = known ? UINT32_MAX : 0;

@@ -116,9 +116,9 @@ static struct stretch stretch_of(const struct party *me, uint32_t lanes, uint32_
 
 enum { CELL_WORDS = CELL_PARTIES * PARTY_WORDS, MOST_ALIKE = 32 };
 
-// How many of n cells, from the first on, have the same parties as the first. Neighbouring cells mostly have. `parties`
-// gets the words of these parties. If all stamps of a party are 0, its other words are not compared. The result may be
-// too low; it is at most MOST_ALIKE.
+// How many of n cells, from the first on, have the same parties as the first, as neighbouring cells
+// mostly do. `parties` gets the words of these parties. If all stamps of a party are 0, its other
+// words are not compared. The result may be too low; it is at most MOST_ALIKE.
 static uint32_t cells_alike(struct page *page, uint32_t cell, uint32_t n,
                             uint32_t parties[CELL_WORDS])
 {

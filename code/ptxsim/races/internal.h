@@ -165,7 +165,7 @@ enum foreign_access { FOREIGN_WRITE, FOREIGN_READ, FOREIGN_READ_2, FOREIGN_PARTI
 struct foreign {
     // For each cell: the last write, and two reads by different threads.
     struct party *of[FOREIGN_PARTIES];
-    struct crowd *crowd; // all readers that do not fit there
+    struct crowd *crowd; // all readers that do not fit in `of`
 };
 // race_foreign_read: checks lanes' write to their own CTA's memory against reads by other CTAs, and drops these reads;
 // true: a race has been reported. race_foreign_settle: afterwards removes RACE_FOREIGN from lines without such reads.
@@ -228,7 +228,7 @@ struct snapshot {
     };
     uint32_t wbase, cta;
     uint16_t thread, threads, depth;
-    bool flat;           // complete: `world` has all that it shows; the other fields are unused
+    bool flat;           // whether `world` has all that it shows; then other fields are unused
     struct world *world; // what the lane knew of other CTAs
     struct clock *known;
     struct snapshot *of[SNAPSHOTS_OF]; // snapshots that this one includes; or NULL

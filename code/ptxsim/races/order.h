@@ -183,7 +183,7 @@ RULE bool is_shown_by(const struct warp *w, int lane, const struct cta *by, uint
 RULE bool is_fenced(const struct warp *w, int lane, const struct cta *home, uint32_t thread,
                     uint32_t stamp)
 {
-    // The warp of the thread itself is tried first: mostly the fence is its own.
+    // The warp of the thread itself is tried first, since the fence is mostly by that warp.
     uint32_t own = thread / WARP < (uint32_t)home->warps ? thread / WARP : 0;
     if (is_shown_by(w, lane, home, own, PROXY_SHARED, home->number, thread, stamp))
         return true;

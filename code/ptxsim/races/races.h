@@ -67,7 +67,8 @@
 // where only their running in step decides which comes first.
 //
 // Everything that is reported is a race, but not every race is reported. Of several strong writes without order, a cell
-// remembers only the last. Of the readers in a launch, only as many are remembered as fit into 256 MB.
+// remembers only the last. Of the readers in crowds, only as many are remembered as fit into
+// 256 MB.
 #ifndef PTXSIM_RACES_H
 #define PTXSIM_RACES_H
 
@@ -114,7 +115,7 @@ enum proxy_space { PROXY_SHARED, PROXY_GLOBAL, PROXY_SPACES };
 // The last proxy fences of a warp. Older fences are treated as known to every thread.
 enum { PROXY_FENCES = 8 };
 struct proxy_fences {
-    // A thread that knows what one of these lanes did up to `stamp` knows of the fence.
+    // A thread that knows what one of `lanes` did up to `stamp` knows of the fence.
     struct proxy_fence {
         uint32_t stamp, lanes;
         bool is_for[PROXY_SPACES];
@@ -130,9 +131,10 @@ struct proxy_fences {
 // bulk load do not count as written by the thread that issued it: only a thread that has seen the mbarrier's phase
 // complete knows that they have arrived, and threads that have synchronised with such a thread since. So the loads of
 // each mbarrier have their own index in clocks. The same holds for st.async, and for those cp.async that arrive on an
-// mbarrier. But the thread that issued a cp.async may also wait for it itself; threads that synchronise with it
-// afterwards know of the copy by that thread's index. If a CTA has more than LOAD_SOURCES mbarriers, some share a
-// source. LOAD_SOURCES: as many as a 32-bit word has bits.
+// mbarrier. But the thread that issued a cp.async may also wait for it itself; threads that
+// synchronise with that thread afterwards know of the copy by the thread's index. If a CTA has more
+// than LOAD_SOURCES mbarriers, some share a source. LOAD_SOURCES: as many as a 32-bit word has
+// bits.
 enum { SEVERAL = WARP, LOADS, LOAD_SOURCES = 32, SOURCES = 128 };
 
 // The current series of a warp's loads of global memory (cells.h). A load instruction has the place at index
@@ -174,18 +176,18 @@ struct warp_clock { // the clocks of a warp's lanes: the time of each, and what 
     uint32_t waited[WARP];        // the time when each lane last waited for its own copies
     uint32_t now_all;             // the time of the lanes if all have the same; otherwise 0
     uint32_t base_all, wbase_all; // the least base, and the least wbase, of any lane
-    bool plain;                   // base and wbase have all that the lanes know of their own CTA
-    bool alone;                   // plain, and no lane knows anything of another CTA
-    bool learnt;                  // lanes have learnt something since race_summarise computed these
+    bool plain;                   // whether base and wbase have all that lanes know of their CTA
+    bool alone;                   // whether `plain`, and no lane knows anything of another CTA
+    bool learnt;                  // whether lanes have learnt something since race_summarise
     struct proxy_fences proxy;
     // Accesses to `home` that race_proxy has found to be fenced for `lane`. They stay so, since a lane forgets nothing.
     struct fenced_for {
         const struct cta *home;
         int lane;
-        uint32_t write_stamp, write_thread; // the write that it found fenced last
+        uint32_t write_stamp, write_thread; // the write found fenced last
         struct fenced_reads {
             uint32_t stamp, lanes;
-        } reads[WARP]; // by each warp of home, the reads that it found fenced last
+        } reads[WARP]; // for each warp of `home`, its reads found fenced last
     } fenced_for;
     struct series_place series[SERIES_PLACES];
 };
@@ -217,7 +219,7 @@ struct races {      // what the checker remembers of one CTA
     // threads: entries of a clock: one for each thread of the CTA, then one for each warp, for its products (wgmma),
     // then one for each source of loads.
     int warps;
-    bool bulk;             // the program has bulk copies
+    bool bulk;             // whether the program has bulk copies
     uint32_t load_sources; // sources of loads (race_load_source) taken so far
     uint32_t of_copies;    // a bit for each source of loads by cp.async
     // For each source of loads, the time when its last loads arrived.
@@ -232,10 +234,10 @@ struct races {      // what the checker remembers of one CTA
         uint32_t *strong[RACE_KINDS];
     } read[WARP];                  // one plane for each warp
     struct latest *writes, *reads; // the latest writes, and the latest reads, of each line
-    bool pending;                  // there may be stamps RACE_PENDING or RACE_FOREIGN
-    bool fenced[FENCE_SCOPES];     // a thread of the CTA has executed a fence of this scope
-    bool narrow;                   // a thread has executed a fence of CTA scope
-    bool told_narrowly;            // warp_clock.narrow of some lane is not NULL
+    bool pending;                  // whether there may be stamps RACE_PENDING or RACE_FOREIGN
+    bool fenced[FENCE_SCOPES];     // whether a thread has executed a fence of this scope
+    bool narrow;                   // whether a thread has executed a fence of CTA scope
+    bool told_narrowly;            // whether warp_clock.narrow of some lane is not NULL
     struct foreign *foreign;       // accesses with the stamp RACE_FOREIGN; NULL: there were none
     // An initialised mbarrier, until the cluster's barrier has shown it to the other CTAs.
     struct init {
@@ -379,17 +381,18 @@ void clock_drop(struct clock **clock);
 
 // ---- Reports ------------------------------------------------------------------------------------
 
-// Reports a race, or a read of bytes that nothing has written; the kernel goes on. Each pair of source lines is
-// reported once, for the CTA with the lowest number, and then only counted. other: the instruction of the other party.
-// With launch->mine, leaves out a pair whose lines are both in headers of the system or of a CUDA toolkit, unless one
-// of them is inlined into another file.
+// Reports a race, a read of bytes that nothing has written, or another fault after which the kernel
+// goes on. Each pair of source lines is reported once, for the CTA with the lowest number, and then
+// only counted. other: the instruction of the other party. With launch->mine, leaves out a pair
+// whose lines are both in headers of the system or of a CUDA toolkit, unless one of them is inlined
+// into another file.
 void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                  uint32_t other, const char *format, ...) __attribute__((format(printf, 6, 7)));
 void race_log_merge(struct race_log *into, struct race_log *from);
 void race_log_sort(struct race_log *log);
-// Whether an instruction belongs to CUB, to Thrust, or to a load of fragments of CUTLASS. The file of its source line
-// decides; if the program has no source lines, the name of its kernel. A program that uses the same names is taken for
-// the library.
+// Whether an instruction belongs to CUB, to Thrust, or to a load of fragments of CUTLASS: by the
+// file of its source line or, for CUB and Thrust, by the kernel's name. A program that uses the
+// same names is taken for the library.
 bool race_in_library(const struct program *program, uint32_t insn);
 
 #endif

@@ -161,8 +161,8 @@ static bool same_readers(struct readers a, struct readers b)
     return a.stamp == b.stamp && a.lanes == b.lanes && a.insn == b.insn;
 }
 
-// Bits for those warps that may have read, since `base`, some of the cells by plain reads, which have been settled; and
-// for those that may have by strong ones.
+// A bit for each warp that may have read some of the cells after `base`. plain: by plain reads,
+// which have been settled; strong: by strong reads.
 struct late_readers {
     uint32_t plain, strong;
 };
