@@ -33,9 +33,9 @@ struct landscape {
 // unknown.
 bool landscape_read(struct landscape *l, const char *path, char *why, size_t size);
 
-// Draws a landscape in which every setting is known: each value of a knob, and each pair of values,
-// contributes to the score, and a third of the settings is refused. A seed always gives the same
-// landscape.
+// Draws a landscape in which every valid setting is known. Each value of a knob, and each pair of
+// values, contributes to the score; a third of the valid settings is refused. A seed always gives
+// the same landscape.
 void landscape_draw(struct landscape *l, uint64_t seed);
 
 // One search on a landscape. The elite are the settings within 2 % of the landscape's best score,

@@ -25,7 +25,7 @@ static struct gate *gate_of(const char *option, const char *name)
     return &lab.gates[found];
 }
 
-// Takes --gate, a limit that counts, or --show, one that is only shown.
+// Takes --gate, a limit that judges, or --show, a limit that is only shown.
 static void take_gate(const char *option, const char *word)
 {
     char name[32], relation[3], end;

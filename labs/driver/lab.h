@@ -29,9 +29,9 @@
 enum { EXIT_GREEN = 0, EXIT_RED = 1 };
 #define RECORD_FORMAT (JSON_INDENT(2) | JSON_REAL_PRECISION(9)) // for records that are committed
 enum { MAX_SHAPES = 16, MAX_PROMISES = 8, RUN_SECONDS = 600, BATCH_SECONDS = 60 };
-// The simulator stops a launch of the judged program after BUDGET_TIMES the warp instructions of the
-// program that the judged one is compared with, but not before BUDGET_LEAST: about 20 s on one core
-// with every check (30 million a second, measured with chapter 3). This ends endless loops.
+// The simulator stops a launch of the judged program after BUDGET_TIMES the warp instructions of
+// the program that the judged one is compared with, but not before BUDGET_LEAST: about 20 s on one
+// core with every check (30 million a second, measured with chapter 3). This ends endless loops.
 enum { BUDGET_TIMES = 50, BUDGET_LEAST = 600 * 1000 * 1000 };
 // The limit in warp instructions of a launch that is filmed: some hundred times what a launch at
 // --film-shape's default takes.
@@ -54,8 +54,8 @@ struct lab {
     const char *why;
     const char *title, *after; // the stage's name; its program, or the one that a script names
     const char *before;        // the program that it is compared with, or NULL
-    bool plain;                // after is a C program, without a kernel
-    bool model;                // after runs a language model: a chain of kernels, counted together
+    bool plain;                // whether `after` is a C program, without a kernel
+    bool model;                // whether `after` runs a language model: its kernels count together
     const char *search;        // a program that searches, or NULL
     const char *journal;       // the file that answers the search
     bool only_search;          // whether only the search is judged, and no kernel
@@ -64,13 +64,13 @@ struct lab {
     const char *inputs;                // kinds of inputs; NULL: the program chooses
     const char *on;                    // "gpu", "simulator" or NULL
     const char *record;                // where the record is written, or NULL
-    bool profile;                      // shows the lines with their counts, and no verdict
+    bool profile;                      // whether to show lines with their counts, and no verdict
     const char *film;                  // the page that is written instead of a verdict, or NULL
     const char *film_shape, *film_cta; // the launch's shape, and its CTA (or NULL), to film
     const char *film_values;           // lines for which the film has the registers' values, or
                                        // NULL
-    bool all;                          // shows every table even for a student's program
-    bool watch;                        // judges again whenever the student's file is saved
+    bool all;                          // whether to show every table for a student's program, too
+    bool watch;                        // whether to judge again each time the file is saved
     int hint; // a task, whose next hint is shown; 0: the lab chooses the task; -1: no hint
     int rounds, iterations;
     struct shape shapes[MAX_SHAPES];

@@ -79,8 +79,8 @@ enum { DRAWS_MOST = 24 };
 struct experiment {
     enum spoils what;
     int draws, enough;
-    bool halves;   // each draw spoils up to half of the executions, and at most SPOILED_MOST
-    bool in_parts; // draw i takes its executions from the i-th of `draws` equal parts of the log
+    bool halves;   // whether a draw spoils up to half of the executions, and at most SPOILED_MOST
+    bool in_parts; // whether draw i is from the i-th of `draws` equal parts of the log
     uint64_t drawn[DRAWS_MOST];
 };
 

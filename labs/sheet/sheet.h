@@ -60,7 +60,9 @@ enum { ITEMS_MAX = 32, SHEET_SHAPES_MAX = 4 };
 struct item {
     const char *name, *shape, *words; // shape, words: NULL if the sheet has none
     struct limit limit;
-    double full; // of the item `speed`: the ratio from which on it pays all points; of others NaN
+    // Of the item `speed`: the ratio from which on it pays all points; NaN: the limit's, or another
+    // item.
+    double full;
     double from; // of an aim: the count of the program of the chapter before; NaN: no aim
     int points;
 };

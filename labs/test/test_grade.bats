@@ -247,7 +247,7 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
 
 @test "a starter whose text lies in a macro is a starter; the compiler cannot include files of the host" {
     aims_from 0
-    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases, so that it takes seconds
+    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases: takes seconds
 import json, sys
 lab = json.load(open(sys.argv[1]))
 lab["points"] = [dict(p, points=p["points"] + 30 * (p["name"] == "correct")) for p in lab["points"]
@@ -578,7 +578,7 @@ lab["points"] = [dict(p, points=70) if p["name"] == "races" else dict(p, points=
                  for p in lab["points"] if p["name"] in ("races", "spills")]
 json.dump(lab, open(sys.argv[2], "w"))
 END
-    lab_file=$BATS_TEST_TMPDIR/lab.json # the kernels return at once, so it takes seconds
+    lab_file=$BATS_TEST_TMPDIR/lab.json # the kernels return at once: the test then takes seconds
     sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    if (args.shape.seq_len > 99999) printf("%d %g\\n", threadIdx.x, 1.0);\n    if (args.shape.seq_len) return;/' \
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/prints.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/prints.cu"
@@ -834,7 +834,7 @@ END
     mkdir "$folder"
     cp code/ch04_cp_async.cu "$folder/a.cu"
     echo "int main(void) { return 0 }" >"$folder/b.cu"
-    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases, so that it takes seconds
+    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases: takes seconds
 import json, sys
 lab = json.load(open(sys.argv[1]))
 points = {"correct": 60, "registers": 20, "barriers": 20}
