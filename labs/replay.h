@@ -33,9 +33,9 @@ struct landscape {
 // unknown.
 bool landscape_read(struct landscape *l, const char *path, char *why, size_t size);
 
-// Draws a landscape in which every setting is known: each value of a knob, and each pair of values,
-// contributes to the score, and a third of the settings is refused. A seed always gives the same
-// landscape.
+// Draws a landscape in which every valid setting is known. Each value of a knob, and each pair of
+// values, contributes to the score; a third of the valid settings is refused. A seed always gives
+// the same landscape.
 void landscape_draw(struct landscape *l, uint64_t seed);
 
 // One search on a landscape. The elite are the settings within 2 % of the landscape's best score,
@@ -48,7 +48,7 @@ struct game {
     int first_64;       // how many it took to reach tiles of 64 x 64; 0: not yet
     double best;        // the lowest score so far; INFINITY: none
     char wrong[160];    // the first rule that was broken; "": none
-    bool late;          // it did not end in time, whether or not it broke a rule
+    bool late;          // whether it did not end in time; it may also have broken a rule
 };
 
 void game_begin(struct game *g, const struct landscape *l);
@@ -81,7 +81,7 @@ struct children {
     bool value[REPLAY_KNOBS][4]; // which values occurred in children
     bool several;                // whether a child had several changes
     char wrong[160];             // the first rule that they break; empty: none
-    bool late;                   // the time for them was up
+    bool late;                   // whether the time was up
 };
 // Settings whose children are checked; NULL after the last.
 extern const char *const replay_parents[];

@@ -168,7 +168,7 @@ void ladder(void)
 struct label {
     double x, y;
     int chapter;
-    bool moved; // while this was timed, the clock moved
+    bool moved; // whether the clock moved while this was timed
 };
 
 static int label_order(const void *a, const void *b)
@@ -481,9 +481,9 @@ static void print_stalls(const struct record *const *labs, int chapter, int row)
            mission ? "-" : "*");
 }
 
-// How the cycles between two issues of a warp split into stalls: their sum is the warps per
-// scheduler, divided by the share of cycles in which it issues. Block 0: rows; 1: names of the
-// parts; 2: the stalls of each row.
+// How the cycles between two issues of a warp split into stalls: their sum is the active warps of a
+// scheduler, divided by the share of cycles in which the scheduler issues. Block 0: rows; 1: names
+// of the parts; 2: the stalls of each row.
 void stalls(void)
 {
     bool drawn[MAX_CHAPTER + 1] = {false};

@@ -18,7 +18,7 @@ const struct named_shape named_shapes[NAMED_SHAPES] = {
 #undef SHAPE
 };
 
-static bool load_labs;     // loads labs' records instead of programs'
+static bool load_labs;     // whether labs' records are loaded instead of programs'
 static char *sources_path; // SOURCES_KERNELS below plots/
 static char *tree; // the folder that contains plots/ and chapters/; NULL: the working directory
 

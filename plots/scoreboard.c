@@ -10,7 +10,7 @@ enum { MAX_CONTESTANTS = 64 };
 static struct board {
     json_t *json, *floors; // floors: floors.json beside the record, or NULL
     const char *path;
-    const char *names[MAX_CONTESTANTS]; // names in the record's order: stages, then PyTorch
+    const char *names[MAX_CONTESTANTS]; // names in the record's order, each once
     int count;
 } board;
 

@@ -53,11 +53,11 @@ extern struct record records[MAX_RECORDS], sides[MAX_RECORDS];
 extern int record_count, side_count;
 
 // Reads the records of all GPUs below a folder such as plots/, which has chapters/ beside it; labs:
-// reads those of labs instead of programs.
+// whether those of labs instead of those of programs.
 void load_all(const char *plots, bool labs);
 void unload_all(void);
-// Measurements of the sources' kernels; NULL if there are none. Valid between load_all and
-// unload_all.
+// Measurements of the sources' kernels; NULL if there are none. For calls between load_all and
+// unload_all, which frees *path.
 json_t *load_sources(const char **path);
 
 const char *stage_name(int chapter); // chapters/stages.tsv
@@ -75,13 +75,14 @@ extern const struct named_shape {
 } named_shapes[NAMED_SHAPES];
 
 const char *device_name(const struct record *record);
-bool is_reported(const struct record *record); // the sources' authors measured it
-bool is_stage(const struct record *record);    // a chapter's program, measured by us on a GPU
+bool is_reported(const struct record *record); // whether the sources' authors measured it
+bool is_stage(const struct record *record);    // whether it is a chapter's program, measured by us
 
 // ---- Tables that gnuplot reads (records.c) ------------------------------------------------------
 
 void end_block(void);
-// Prints the block of rows (row, label) for the chapters marked in `drawn`, and numbers them.
+// Prints the block of rows (row, label) for the chapters marked in `drawn`; sets the row of each in
+// row_of. Returns the number of rows.
 int print_rows(const bool *drawn, int *row_of);
 
 // ---- The charts and tables, each to stdout ------------------------------------------------------

@@ -12,7 +12,7 @@
 struct lab lab = {
     .seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1, .film_shape = "1x1x96"};
 
-static const char *shapes = "small,1x2x77,mission"; // 77 is not a multiple of a tile
+static const char *shapes = "small,1x2x77,mission"; // 77 rows do not fill a tile
 // Shapes that a script adds to the usual ones by --also; --shapes takes them out. NULL: none.
 static const char *also;
 
@@ -25,7 +25,7 @@ static struct gate *gate_of(const char *option, const char *name)
     return &lab.gates[found];
 }
 
-// Takes --gate, a limit that counts, or --show, one that is only shown.
+// Takes --gate, a limit that judges, or --show, a limit that is only shown.
 static void take_gate(const char *option, const char *word)
 {
     char name[32], relation[3], end;
@@ -90,7 +90,7 @@ static void add_shape(const char *option, const char *word)
         fail(EXIT_USAGE, "%s: %s", option, why);
 }
 
-// A seed may have 64 bits, as the grader's have: its reports say how to repeat a case.
+// A seed may have 64 bits, like the seeds in the grader's reports, which say how to repeat a case.
 static void check_seed(const char *option, const char *word)
 {
     char *end;

@@ -151,7 +151,7 @@ static void profile(struct side *side, char **why)
     done();
 }
 
-// Counts one launch, in the simulator, of a program that is known to be right.
+// Sets a program's counts from a run in the simulator (simulator_read); outputs are not checked.
 static void count(struct side *side)
 {
     char *counts = text("%s/%s-counts.json", folder, side->name);

@@ -50,9 +50,9 @@ static bool ask_film(const char *shape, int schedule, char *lines[3])
     return output.status == 0 && lines[2] && *lines[2];
 }
 
-// Whether a kind of fault explains what the lab has seen. If a kernel was stopped, only the reason
-// for that does, since other faults come again in each round of its loop. A kernel that ended in
-// the lab may be stopped in a film, which has a smaller budget: that explains nothing.
+// Whether a kind of fault explains what the lab has seen. If the lab stopped the kernel, only an
+// endless loop or a deadlock does: other faults may occur in each round of the loop. A kernel that
+// ended in the lab may be stopped in a film, which has a smaller budget: that explains nothing.
 static bool is_of_that(const char *kind)
 {
     bool endless = strcmp(kind, "endless") == 0;

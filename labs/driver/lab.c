@@ -38,8 +38,8 @@ static const char *expected(void)
                                 : text(" or make starter%d writes one", lab.number));
 }
 
-// Makes a folder for output, if it does not exist. In a shared checkout only the owner may write,
-// and no program is to blame for that.
+// Makes a folder for output, if it does not exist. Fails if it cannot be written, as in somebody
+// else's checkout: no program is to blame for that.
 static void check_folder(const char *path)
 {
     if ((mkdir(path, 0777) && errno != EEXIST) || access(text("%s/.", path), W_OK))
@@ -75,7 +75,7 @@ static int chapter_of(const char *source)
     return chapter;
 }
 
-// Ends with make's message if make itself failed, or the disk is full: then no program is to blame.
+// Exits if make itself failed, with make's message, or if the disk is full: no program is to blame.
 static void blame_machine(const char *said)
 {
     for (const char *line = said; line; line = strchr(line, '\n')) {
@@ -311,7 +311,7 @@ static void show_printed(void)
              printf("  "), 4);
 }
 
-// Shows the gates that failed, one a line.
+// Shows the first SHOWN gates that failed, one a line.
 static void show_failed(void)
 {
     enum { SHOWN = 5 };

@@ -29,12 +29,12 @@
 enum { EXIT_GREEN = 0, EXIT_RED = 1 };
 #define RECORD_FORMAT (JSON_INDENT(2) | JSON_REAL_PRECISION(9)) // for records that are committed
 enum { MAX_SHAPES = 16, MAX_PROMISES = 8, RUN_SECONDS = 600, BATCH_SECONDS = 60 };
-// The limit of a launch in the simulator, so that nobody waits for an endless loop: this many times
-// the warp instructions of the program that it is compared with; and at least the number that takes
-// about 20 s on one core with every check (30 million a second, measured with chapter 3).
+// The simulator stops a launch of the judged program after BUDGET_TIMES the warp instructions of
+// the program that the judged one is compared with, but not before BUDGET_LEAST: about 20 s on one
+// core with every check (30 million a second, measured with chapter 3). This ends endless loops.
 enum { BUDGET_TIMES = 50, BUDGET_LEAST = 600 * 1000 * 1000 };
-// The limit in warp instructions of a launch that is filmed: some hundred times what the default
-// shape takes.
+// The limit in warp instructions of a launch that is filmed: some hundred times what a launch at
+// --film-shape's default takes.
 enum { FILM_BUDGET = 20 * 1000 * 1000 };
 
 // ---- What is asked for (arguments.c) ------------------------------------------------------------
@@ -44,45 +44,45 @@ struct gate { // a limit of a resource; without an option, the usual one of reso
     bool judges; // false: it is only shown
 };
 
-struct promise { // mission:1.3, a ratio that must be reached; or mission:50, a goal in µs
+struct promise { // of mission:1.3, a promised speedup; or of mission:50, a goal in µs
     char shape[32];
-    double ratio; // 0: the programs are compared without a judgement
+    double ratio; // or the goal's µs; 0: the programs are compared without a judgement
 };
 
 struct lab {
     int number;
     const char *why;
-    const char *title, *after; // the stage's name; its program, or one that the script names
+    const char *title, *after; // the stage's name; its program, or the one that a script names
     const char *before;        // the program that it is compared with, or NULL
-    bool plain;                // after is a C program, without a kernel
-    bool model;                // after runs a language model: a chain of kernels, counted together
-    const char *search;        // a program that searches, or NULL; the journal that answers it
-    const char *journal;
-    bool only_search;    // only the search is judged: the lab has no kernel
-    const char *student; // a source file that is judged instead of `after`, or NULL
+    bool plain;                // whether `after` is a C program, without a kernel
+    bool model;                // whether `after` runs a language model: its kernels count together
+    const char *search;        // a program that searches, or NULL
+    const char *journal;       // the file that answers the search
+    bool only_search;          // whether only the search is judged, and no kernel
+    const char *student;       // a source file that is judged instead of `after`, or NULL
     const char *seeds;
     const char *inputs;                // kinds of inputs; NULL: the program chooses
     const char *on;                    // "gpu", "simulator" or NULL
     const char *record;                // where the record is written, or NULL
-    bool profile;                      // shows the lines with their counts, and no verdict
+    bool profile;                      // whether to show lines with their counts, and no verdict
     const char *film;                  // the page that is written instead of a verdict, or NULL
-    const char *film_shape, *film_cta; // the launch, and its CTA (or NULL), to film
+    const char *film_shape, *film_cta; // the launch's shape, and its CTA (or NULL), to film
     const char *film_values;           // lines for which the film has the registers' values, or
                                        // NULL
-    bool all;                          // shows every table even for a student's program
-    bool watch;                        // judges again whenever the student's file is saved
+    bool all;                          // whether to show every table for a student's program, too
+    bool watch;                        // whether to judge again each time the file is saved
     int hint; // a task, whose next hint is shown; 0: the lab chooses the task; -1: no hint
     int rounds, iterations;
     struct shape shapes[MAX_SHAPES];
     int shape_count;
-    struct gate *gates; // at most one for each resource
+    struct gate *gates; // one for each of resources[]; its relation may be NO_LIMIT
     struct promise promises[MAX_PROMISES], goals[MAX_PROMISES];
     int promise_count, goal_count;
 };
 extern struct lab lab;
 
-// Fills in `lab`, with the stage from a file below `root`. Prints --help and exits; for bad
-// options, exits with one line about what is wrong.
+// Fills in `lab`, with the stage from a file below `root`. With --help, prints the help and exits;
+// for bad options, exits with one line about what is wrong.
 void parse_options(int argc, char **argv);
 
 // ---- The state so far (state.c) -----------------------------------------------------------------
@@ -94,11 +94,11 @@ struct side {
     json_t *device;
     json_t *counts;                // evidence: for each counter's key its value
     json_t *counts_of;             // the simulator's counts, for each shape
-    bool wrong;                    // some output was wrong
+    bool wrong;                    // whether some output was wrong
     char *how;                     // in which way, at the first shape with a wrong output; or NULL
     char *kind, *words, *sentence; // about the fault at which a film opens, or NULL
-    char *fault;                   // the first complaint of the simulator, or NULL
-    const char *faulty;            // the shape with that complaint
+    char *fault;                   // the simulator's first fault in a run not `stopped`, or NULL
+    const char *faulty;            // the first shape with a fault, in any run; or NULL
     char *printed; // what the program printed on stdout, at the first shape where it printed
                    // anything; or NULL
     const char *printed_at;    // the shape at which it printed that
@@ -115,20 +115,21 @@ extern json_t *record;     // the record that will be written
 extern json_t *gates_said; // the record's "gates"
 extern int gates_failed;
 
-// Adds a gate to the record; takes over `value`. The caller prints the gate's line.
+// Adds a gate to the record; takes over `value`; returns `pass`. The caller prints the gate's line.
 bool note_gate(const char *group, const char *name, json_t *value, const char *limit, bool pass);
 
 // Keeps what a program's first record says about its source and the device.
 void note_identity(struct side *side, json_t *said);
 
-// The shape for which evidence is shown: the promise's, if it is run; otherwise the last.
+// The shape for which evidence is shown: the first promise's, if the lab runs that shape; otherwise
+// the last one that it runs.
 const char *main_shape(void);
 
 // The environment for a program on the GPU, or in the simulator, which writes its report to a file
 // ("": nowhere) and stops a launch after `budget` warp instructions (0: never).
 char *const *environment(bool gpu, const char *report, double budget);
-// The budget of a judged program at a shape; 0: none, since it runs on a GPU, or no other program
-// has been counted at that shape.
+// The budget of a judged program at a shape; 0: none, since the program runs on a GPU, or there is
+// no count of the program before, or of the chapter's own, at that shape.
 double budget_of(const char *shape); // checks.c
 
 // ---- The parts of a lab -------------------------------------------------------------------------
@@ -152,7 +153,7 @@ void explain_fault(int schedule);
 struct score {
     double got, open, total;
 };
-// fault.c: the fault's sentence, the simulator's words, how to watch the fault.
+// fault.c: prints the fault's sentence, the simulator's words, and how to watch the fault.
 void show_fault(void);
 bool judge_sheet(struct score *score); // sheet.c: false if the lab has no sheet
 void show_next(void);                  // sheet.c: what to look at
@@ -164,7 +165,8 @@ void show_hint(void);                  // sheet.c
 // of them.
 void watch(const char *source); // watch.c
 
-// The value of a resource, of the image (sm_89, or sm_90) or on this GPU; NaN: unknown.
+// The value of a resource: if `image`, in the program's image (such as sm_89); otherwise on this
+// GPU. NaN: unknown.
 double resource(const struct side *side, const struct resource *resource, bool image); // checks.c
 
 // ---- Nsight Compute (ncu.c) ---------------------------------------------------------------------

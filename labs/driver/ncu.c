@@ -35,7 +35,7 @@ const struct counter ncu_counters[] = {
     {NULL, NULL},
 };
 
-// Metrics under ncu's names. If two have the same key, the first one that the GPU has is taken. The
+// Metrics under ncu's names. If two have the same key, the first one that ncu prints is taken. The
 // wavefronts of loads and stores beyond one for each instruction are a difference of two metrics,
 // since ncu's own metric of conflicts also counts waiting for the data pipe. Stalls are cycles that
 // warps wait, for each issued instruction.

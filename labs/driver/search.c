@@ -16,7 +16,7 @@ enum { SEARCH_SECONDS = 20, PRACTICE = 14000 };
 static struct game games[REPLAY_SEEDS];
 static int until_elite[SEARCHED]; // median number of candidates until the elite
 static char *broken;              // the first broken rule, or NULL
-static bool late;                 // a run did not end in time, and no other is started
+static bool late;                 // whether a run did not end in time; then no other is started
 
 // Runs a program on a landscape, with a seed, and counts in *g.
 static void play(struct game *g, const struct landscape *l, const char *path, int seed)
@@ -174,7 +174,8 @@ static void show_yardstick(const char *name, const char *key, const int counts[]
             json_pack("{s:i, s:i, s:i}", "median", median, "worst", most, "found", found));
 }
 
-// Shows for comparison the counts of the book's own search, and of random choice.
+// Shows the counts of the judged search beside those of the book's search, if another one is
+// judged, and of random choice.
 static void show_yardsticks(const struct landscape *l, const char *own)
 {
     int counts[REPLAY_SEEDS];

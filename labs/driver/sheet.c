@@ -14,7 +14,7 @@
 enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 23, WIDE = 43 };
 
 static struct sheet sheet;
-static char *raced; // the first fault, or wrong outputs, that a later schedule showed; or NULL
+static char *raced; // the first complaint under a schedule other than 0, or NULL
 static int clean;   // how many of the SCHEDULES showed nothing wrong
 
 // Reads the sheet; returns whether the lab has one.
@@ -68,7 +68,7 @@ static bool write_shown(json_t *tasks, const int shown[], char *why, size_t size
     return file_write(hints_path(), said, strlen(said), why, size);
 }
 
-// The line of a source file where a task's gap is still open; 0: it is filled.
+// The line of a source file where a task's gap is still open; 0: it is filled, or there is no file.
 static int open_line(const char *source, json_t *task)
 {
     const char *marker = string_at(task, "marker");
@@ -282,14 +282,15 @@ static struct reached reached_here(void)
         shares[i] = share_of(&sheet.items[i]);
     bool starter = untouched();
     // Whether a kernel with a fault is right cannot be known here; but a starter as handed out is
-    // not.
+    // not right.
     return (struct reached){.correct = !after.wrong && !after.stopped && !(starter && after.fault),
                             .aim = aims_reached(&sheet, shares),
                             .tried = has_aims(&sheet) && !starter};
 }
 
-// Whether the count of an aim is unknown, for example because nothing ran at its shape: all other
-// points depend on it. False for a program that was stopped, which has no such points.
+// Whether an aim's count is unknown, for example because nothing ran at the aim's shape; then the
+// points of all other items are unknown, too. False for a program that was stopped: it earns no
+// points for other items.
 static bool aim_unseen(void)
 {
     for (int i = 0; i < sheet.count; ++i)
@@ -320,7 +321,7 @@ static void show_rule(const struct reached *reached)
              printf("  "), 2);
 }
 
-// The points paid for an item; *open: they cannot be seen here.
+// The points paid for an item; *open: whether they cannot be seen here; then 0 is returned.
 static double paid(const struct item *item, const struct reached *reached, bool *open)
 {
     // A kernel with a fault may be right or wrong: its points are open.
@@ -404,7 +405,7 @@ static const struct item *first_missed(void)
     return NULL;
 }
 
-// Tells what is missing in the first item that is not passed.
+// Prints why an item, the first one that is missed, is missed.
 static void show_cause(const struct item *item)
 {
     const char *name = item->name, *cause = NULL;

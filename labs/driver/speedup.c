@@ -47,7 +47,8 @@ static double process_batch(struct process *child, int seconds, struct clock_spa
 }
 
 // Runs the two programs in turn, then in reverse order, so that a drift of the clock affects both
-// equally; each round gives one ratio. False: a program has ended.
+// equally; each round gives one ratio. False: a program ended early, or its outputs were wrong
+// after the timed runs.
 static bool compare(const struct promise *promise, json_t *said)
 {
     struct process children[2];

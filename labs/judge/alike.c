@@ -33,7 +33,8 @@ static bool is_name(char c) // a letter of any alphabet counts
     return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
 }
 
-// Words that say what a program does: the language's keywords, and names with a meaning in CUDA.
+// Whether a token keeps a word's spelling: keywords of the language, names with a meaning in CUDA,
+// and names that begin with two underscores say what a program does.
 static bool is_kept(const char *word, size_t length)
 {
     static const char *const words[] = {

@@ -137,7 +137,8 @@ static void reshape_cache(struct grade_case *c)
     }
 }
 
-// Makes inputs of the grader's own kinds by changing the codes; the scales do not change.
+// Turns normal inputs into inputs of the grader's own kinds. Without a cache only codes change, no
+// scales.
 static void reshape_inputs(struct grade_case *c)
 {
     struct problem *p = &c->problem;
@@ -326,7 +327,7 @@ static char *joined_inputs(const struct shape *shape, const void *const parts[])
     return inputs;
 }
 
-// Replaces Q, K or V of a problem by that of another seed, with the same shape.
+// Replaces K or V of a problem by the K or V of another seed, with the same shape.
 static void take_tensor(struct problem *p, enum tensor which, uint64_t seed)
 {
     struct problem other;
@@ -420,7 +421,7 @@ static bool is_nobodys(uint8_t byte)
     return byte == 0xff;
 }
 
-// Fills a slot without a token with bytes that an earlier owner of the page might have left; a
+// Fills the slots without a token with bytes that an earlier owner of the page might have left; a
 // kernel cannot tell them from a token.
 static void fill_with_stale(const struct grade_case *c)
 {

@@ -4,8 +4,8 @@
 // and yet earns nothing, since the aims begin at its counts. A planted bug that reaches the aims
 // earns at least half of their points.
 //
-// The points are also read from the chapter's text, without Pandoc, so that a sheet and a grader
-// that disagree are noticed here.
+// The points are also read from the chapter's text, without Pandoc, and compared with those of the
+// sheet by which the grader pays.
 #include "judge.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static struct expected { // what is expected of each entry, by its index
     enum { STARTER, SOLUTION, MUTANT, BEFORE } kind;
     const json_t *loses; // for a planted bug: the items it loses, by name
     double costs;        // for a planted bug: the most points that it loses
-    bool other;          // it is planted in another program than the lab's
+    bool other;          // whether it is planted in another program than the lab's
 } expected[ENTRIES_MAX];
 static struct entry entries[ENTRIES_MAX];
 static int count, failures;
@@ -193,9 +193,9 @@ static bool is_named(const json_t *names, const char *name)
     return false;
 }
 
-// The names of the judged items that were not passed; returns whether they are those that should be
-// lost. limits: the program is the lab's, whose limits apply. Counts of a wrong kernel are not
-// compared.
+// *names: the judged items that were not passed. Returns whether they are just the items in
+// `loses`. limits: whether items with a limit are judged, as for the lab's program only; they never
+// are if `correct` should be lost.
 static bool lost_as_said(const json_t *result, const json_t *loses, bool limits, char **names)
 {
     const json_t *item;
@@ -329,9 +329,9 @@ static void tell(int ended, int of, const struct entry *e)
 
 // ---- The record ---------------------------------------------------------------------------------
 //
-// What the book's own texts earn, for appendix D's table and for what the book says about planted
-// bugs: the points of each, and for those in the lab's program the least and the most. A whole test
-// writes the record; the quick one compares with it.
+// What the book's own programs earn, for appendix D's table and for what the book says about
+// planted bugs: the points of each, and for those in the lab's program the least and the most. A
+// whole test writes the record; the quick one compares with it.
 
 static const char *const kinds[] = {
     [STARTER] = "starter", [SOLUTION] = "solution", [BEFORE] = "before"};

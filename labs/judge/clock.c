@@ -1,8 +1,8 @@
 // clock.c: the clock for host code that is recorded: a library that is loaded before all others
 // (LD_PRELOAD). The clock begins at BOX_CLOCK, in nanoseconds since 1970, and advances with every
-// look at it and with every sleep, which returns at once. Two records have clocks years apart
-// (record.c), so a launch that depends on the clock differs between them. Host code that reads the
-// machine's clock in another way is not stopped.
+// look at it and with every sleep, which returns at once. Each record's clock begins at another
+// random date (record.c), so a launch that depends on the clock differs between two records. Host
+// code that reads the machine's clock in another way is not stopped.
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/time.h>

@@ -60,7 +60,7 @@ enum status result_status(const json_t *result)
 json_t *kept_result(const struct entry *e)
 {
     json_t *result = json_load_file(e->kept, 0, NULL);
-    if (result) // the result may be of the same text under another name
+    if (result) // the result may be of the same source under another name
         json_object_set_new(result, "name", json_string(e->name));
     return result;
 }
@@ -167,7 +167,7 @@ void grade_entries(struct entry *entries, int count, tell_entry *tell)
                 continue;
             }
             e->pid = -1;
-            for (int j = 0; j < count; ++j) // this entry, and others with the same text
+            for (int j = 0; j < count; ++j) // this entry, and others with the same source
                 if (!entries[j].result && (j == i || strcmp(entries[j].kept, e->kept) == 0))
                     entry_finish(&entries[j], &ended, count, tell);
         }

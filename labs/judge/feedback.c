@@ -178,7 +178,8 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
     }
 }
 
-// Says that all points that can be reached here are, and what they leave out; NULL: they are not.
+// A line for a result with all points that can be had here; it names the points that cannot. NULL:
+// the result has fewer.
 static char *full_marks(const json_t *result)
 {
     const json_t *item;

@@ -3,9 +3,9 @@
 // The fault is looked for and filmed at public shapes and on the inputs of seed 0, as by ./labN
 // FILE --film: nothing is drawn from the secret, and everybody can repeat it. It does not affect
 // points. The kernels run in the runner's box, as for every case. The page is made in a box of the
-// compiler's kind, which contains only the submission and the page's own parts: a #line of the
-// submission may name any file, but finds none. If anything fails, the report says so in a few
-// words.
+// compiler's kind, since it shows the source: a #line of the submission may name any file, but in
+// this box there are only the submission and files that are no secret. If anything fails, the
+// report says so in a few words.
 #include "judge.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static bool ask(struct submission *s, enum verb verb, struct run_request *r, con
 }
 
 struct found {
-    char *words; // what the simulator says of the fault, without a film; NULL: no fault
+    char *words; // what the simulator says of the fault in a run without a film; NULL: no fault
     char *film;  // the film as JSON; NULL: it could not be made
     size_t bytes;
 };

@@ -1,5 +1,5 @@
-// flags.c: flags what a teacher may want to look at in a submission. Flags cost no points: each can
-// be honest, and the sandbox stops what could do harm.
+// flags.c: flags what a teacher may want to look at in a submission. Flags cost no points: what
+// they name may be honest, and the sandbox stops what could do harm.
 #include "judge.h"
 
 #include <ctype.h>

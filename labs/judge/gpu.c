@@ -2,8 +2,8 @@
 // first needed, so that the same runner works without a GPU.
 //
 // Timing: all input sets of a request are different, and each is launched once, in one sequence;
-// the clock starts after the first ones. So a kernel can reuse nothing from an earlier launch. The
-// outputs of all launches are sent back, to be checked.
+// the clock starts after the first `warm` sets. A kernel can reuse nothing of an earlier launch.
+// The outputs of all launches are sent back, to be checked.
 #include "protocol.h"
 
 #include "host/host.h"

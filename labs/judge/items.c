@@ -29,7 +29,7 @@ struct grading {
     struct runner runner;
     struct known_launches shapes[SHAPES_SEEN];
     int shape_count;
-    char *why_not_launched; // the reason, usually the same for all shapes
+    char *why_not_launched; // why its host code gave no launches; usually the same for all shapes
     struct counted {        // a run that ended
         struct shape shape;
         bool right;
@@ -47,7 +47,7 @@ struct grading {
     const char *group;                  // the current group of cases
     int failed;                         // failed cases of the group
     struct searches searches[SEARCHED]; // of a search's lab; `cases` NULL: not run yet
-    bool wrong_when_timed;              // wrong on a GPU, whatever the simulator said
+    bool wrong_when_timed;              // whether a timed output was wrong, on a GPU
     char *first;                        // the first failure in the group
 };
 
@@ -473,7 +473,7 @@ static void run_hidden_caches(struct grading *g)
         {RAGGED, 2, 8, 0, 1, 8, 8, 2, GRADE_PEAKY},
         {RAGGED, 8, 20, 32, 9, 16, 4, 1, GRADE_RISING},
         {RAGGED, 1, 3, 16, 1, 8, 16, 16, GRADE_MEAN}, // more heads in all than an L4 has SMs
-        // So many CTAs that their results are merged in several rounds.
+        // A head's keys are divided among so many CTAs that they merge results in several rounds.
         {MIDDLE, 33, 33, 256, 1, 4, 1, 1, GRADE_PEAKY},
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -656,8 +656,8 @@ static const char *shape_of(const struct item *item)
 
 // ---- Resources ----------------------------------------------------------------------------------
 
-// A resource in the sm_89 image: the largest value of all launches at a shape, which is `mission`
-// unless the sheet names another. NaN: *why says why there is none.
+// A resource in the sm_89 image: the largest value of all launches at the item's shape (of the
+// occupancy, the least). NaN: *why says why there is none.
 static double resource(struct grading *g, const struct item *item, char **why)
 {
     struct run_request r = {.sets = 0};

@@ -32,7 +32,7 @@
 //   main.c      one submission, a folder, or a test
 //
 //   gpu.c       part of the runner: a GPU's memory, launches and timing
-//   spoil.c     part of the runner: spoils executions, and sees which outputs change
+//   spoil.c     part of the runner: spoils operations of a launch, and sees which outputs change
 //   runner.c    the runner, a program of its own: runs kernels on inputs that come through a pipe
 //   clock.c     a library: the clock that host code sees while it is recorded
 //
@@ -63,7 +63,7 @@ struct options {
 
     bool unsafe, fresh, cpu_only, check, quick, slurm, board, no_film;
     const char *pairs; // a folder of programs that all sheets judge, or NULL
-    bool one;          // the folder is a single submission
+    bool one;          // whether the folder is a single submission
     const char *film;  // where a single submission's film is written, or NULL
     const char *partition, *time_limit, *gres; // Slurm's options
     uint8_t secret[SHA256_DIGEST_LENGTH];      // key made from the secret
@@ -72,8 +72,8 @@ struct options {
 extern struct options options;
 // Whether submissions are timed: on this machine's GPU, or on GPUs that Slurm provides.
 bool is_timed(void);
-// Makes both keys: that of the secret, from --secret or the environment, and that of published
-// seeds.
+// Sets options.secret, from --secret, GRADE_SECRET or build/grade/secret, which is made if there is
+// none; and options.seeds.
 void secrets_read(void);
 
 // ---- Texts --------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ enum box_kind { BOX_COMPILE, BOX_RECORD, BOX_RUN, BOX_MODEL };
 struct box {
     enum box_kind kind;
     const char *folder; // private to this submission; inside the box it is /work, read-only
-    bool gpu;           // BOX_RUN: the GPU's device files are in the box
+    bool gpu;           // BOX_RUN: whether the GPU's device files are in the box
     int cpu_seconds;    // limit for each process
     const char *clock;  // BOX_RECORD: where its clock begins, in ns since 1970; or NULL
 };
@@ -117,10 +117,10 @@ struct stream { // what a process wrote, up to a limit
 
 struct boxed {
     int status;        // exit status; 128 + signal; or -1: stopped
-    bool late, chatty; // late: the clock's or the CPU's limit was exceeded; chatty: it wrote too
-                       // much
+    bool late, chatty; // whether it exceeded a limit of time (by the clock, or of the CPU); whether
+                       // it wrote too much
     double used;       // in CPU seconds; all that were allowed, if the process was stopped
-    struct stream out, err, lines; // lines: from file descriptor 3; each with a NUL after it
+    struct stream out, err, lines; // lines: from file descriptor 3; all three end with a NUL
 };
 
 // Paths inside the box: the submission's folder, the repository's files.
@@ -154,9 +154,9 @@ struct submission {
     json_t *records;                        // for each shape, what its host code answered
                                             // (record.c)
     double record_used;                     // CPU seconds that its host code, or its searches, used
-    bool record_late;                       // its host code once did not end in time, and is run no
-                                            // more
-    bool recorded;                          // there are new answers to be kept
+    bool record_late;                       // whether its host code once did not end in time: then
+                                            // it is run no more
+    bool recorded;                          // whether there are new answers to be kept
     char *two_ways;                         // how two answers of its host code differed, or NULL
     char *ptx, *cubin;
     size_t ptx_bytes, cubin_bytes;
@@ -184,8 +184,8 @@ bool wall_over(const struct submission *s);
 char *wall_told(const struct submission *s); // a text that says that the time is over
 void submission_free(struct submission *s);
 
-// Makes the folder, in /tmp. It is locked while it is in use; submission_tidy removes a folder
-// without a lock, which a killed judge has left.
+// Makes a submission's folder, in /tmp. It is locked while it is in use; submission_tidy removes
+// folders without a lock, which killed judges have left.
 void work_make(struct submission *s);
 void work_remove(struct submission *s);
 void submission_tidy(void);
@@ -343,11 +343,11 @@ struct searches {
     json_t *cases; // for the caller to free
     int median;    // median of the candidates asked for until the elite was found; REPLAY_MOST: it
                    // was not found
-    bool late;     // a run did not end in time, and no other was started
+    bool late;     // whether a run did not end in time; then no other was started
 };
 // search_journal: runs the submission for children of some candidates, and for searches on the
 // lab's journal. search_drawn: runs it for searches on landscapes drawn for this submission;
-// `late`: an earlier run did not end in time, so none is run.
+// `late`: whether an earlier run did not end in time; then none is run.
 struct searches search_journal(struct submission *s);
 struct searches search_drawn(struct submission *s, bool late);
 
@@ -361,7 +361,7 @@ typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
 
 struct use {
     bool known;
-    bool depends; // the outputs change with Q, with K and with V
+    bool depends; // whether the outputs change with Q, with K and with V
     double share; // the share of executions that affect an output, 0 to 1
     double deviation;
     // Work of a launch: flops of products, bytes of copies, sectors of atomic operations.
@@ -422,7 +422,7 @@ struct speed {
                              // 95 % interval
     double microseconds;     // median of one launch of the submission
     char *why;               // why there is no ratio, or NULL
-    bool wrong;              // an output of a timed run was wrong
+    bool wrong;              // whether an output of a timed run was wrong
 };
 // Times a submission against the lab's own program on this machine's GPU.
 void measure_speed(struct submission *s, const char *shape, struct speed *speed);
@@ -446,7 +446,7 @@ void model_run_free(struct model_run *r);
 // A submission's source: the file itself, or the one in a folder with the ending of the lab's
 // programs. NULL with one line in *why.
 char *submission_source(const char *path, size_t *bytes, char **why);
-bool ends_well(const char *name); // the name has the ending of the lab's programs, also as .CU
+bool ends_well(const char *name); // whether it ends like the lab's programs, in any case: .cu, .CU
 // The kind of a file that operating systems add to folders, by its name; NULL: it is another file.
 const char *litter(const char *name);
 

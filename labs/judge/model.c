@@ -8,7 +8,8 @@
 #include <string.h>
 
 // Limits of a run, in CPU time and by the clock; a run takes a few seconds. A loop without an end
-// is stopped by a budget of warp instructions for a launch: some hundred times a right one's.
+// is stopped by a budget of warp instructions for each launch: some hundred times what a right
+// launch takes.
 enum { MODEL_CPU_SECONDS = 120, MODEL_SECONDS = 300, MODEL_ANSWER_MAX = 8 << 20 };
 static const char BUDGET[] = "50000000";
 

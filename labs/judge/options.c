@@ -19,8 +19,8 @@ bool is_timed(void)
     return !options.cpu_only && (options.slurm ? options.gres != NULL : gpu_here());
 }
 
-// Reads a line of random hex digits from a file in build/grade; *made: the file is new. If two
-// judges make it at the same time, it still appears whole, and the first one stays.
+// Reads a line of random hex digits from a file in build/grade; *made: set if the file is new. If
+// two judges make the file at the same time, it still appears whole, and the first judge's stays.
 static char *random_line(const char *name, bool *made)
 {
     char *path = text("%s/build/grade/%s", root, name);
@@ -108,8 +108,9 @@ static void read_secret(void)
 }
 
 // Reads the key for published seeds. Students see these seeds, so they must reveal nothing about
-// the secret, and nobody may know them in advance. For the book's own texts (--check) they are the
-// same everywhere.
+// the secret, and nobody may know them in advance. With --check, which runs only the book's own
+// programs, the key is made from the secret's key, so that one secret gives the same seeds
+// anywhere.
 static void read_seeds(void)
 {
     bool made;

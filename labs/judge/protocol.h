@@ -17,10 +17,10 @@
 
 enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
 enum { FILM_BYTES_MAX = 32 << 20 }; // of a film's JSON; a larger film is not sent
-// Bytes of a cache's scratch memory, or of host code's allocations.
+// The most bytes of a cache's scratch memory, or of host code's allocations.
 enum { SCRATCH_MOST = 64 << 20 };
 enum { MORE_MAX = 256 };
-enum { REPORTS_MAX = 10000 }; // races and the like, after which a launch is stopped
+enum { REPORTS_MAX = 10000 }; // reports, such as of races, after which a launch is stopped
 
 #define WRITES_INPUTS "it writes into its inputs"
 
@@ -32,7 +32,7 @@ union kernel_args {
 };
 
 // Fills in the arguments as the host code gets them, with addresses where there is no memory;
-// returns their bytes.
+// returns their size in bytes.
 static inline size_t args_for(union kernel_args *args, const struct shape *shape)
 {
     memset(args, 0, sizeof *args);
@@ -48,8 +48,8 @@ struct recorded {
     char kernel[KERNEL_NAME_MAX];
     unsigned grid[3], block[3];
     uint64_t shared;
-    bool cooperative; // its CTAs may wait for one another, so all must be on the GPU at the same
-                      // time
+    bool cooperative; // whether its CTAs may wait for one another: then all must be on the GPU at
+                      // the same time
     uint32_t steps;   // where its steps, which change memory, end in the text of all steps
     uint32_t more_bytes;
     unsigned char more[MORE_MAX]; // the parameters after the first one, in the kernel's layout
@@ -79,8 +79,8 @@ enum { DRAWS_MOST = 24 };
 struct experiment {
     enum spoils what;
     int draws, enough;
-    bool halves;   // each draw spoils up to half of the executions, and at most SPOILED_MOST
-    bool in_parts; // draw i takes its executions from the i-th of `draws` equal parts of the log
+    bool halves;   // whether a draw spoils up to half of the executions, and at most SPOILED_MOST
+    bool in_parts; // whether draw i is from the i-th of `draws` equal parts of the log
     uint64_t drawn[DRAWS_MOST];
 };
 
@@ -91,12 +91,13 @@ struct run_request {
     struct recorded launches[LAUNCHES_MAX];
     uint64_t budget; // warp instructions after which a launch is stopped
     bool races;
-    // The executions of up to four sets are logged; then launches of the first set are spoiled.
+    // Whether the executions of up to four sets are logged, and then launches of the first set are
+    // spoiled.
     bool ablated;
     struct experiment experiment;
-    bool unchecked; // reads of memory never written are not reported, as on a GPU
+    bool unchecked; // whether reads of memory never written go unreported, as on a GPU
     unsigned schedule;
-    bool hasty; // half of the copies arrive when they are issued, not when they are awaited
+    bool hasty; // whether half of the copies arrive when they are issued, not when they are awaited
     int threads;
     uint64_t scratch; // bytes of scratch memory: zeros at first, then as the launch before leaves
                       // them
@@ -202,7 +203,7 @@ struct worked_on {
 struct noticed {
     int draws;
     int noticed;  // draws that changed an output, or whose launch did not end
-    bool repeats; // repeated without spoiling, the launch gave the same outputs
+    bool repeats; // whether the launch, repeated without spoiling, gave the same outputs
 };
 
 struct reply {
@@ -212,7 +213,7 @@ struct reply {
     char text[1024];           // one line about the fault, or about why the launch was refused
     int races;                 // reports of races, which do not change the verdict
     char race[1024];           // the first race
-    bool raced_out;            // stopped after too many races
+    bool raced_out;            // whether the launch was stopped after too many races
     char printed[PRINTED_MAX]; // the beginning of what kernels printed, unchanged
     uint32_t printed_bytes;
     bool printed_more;
@@ -246,7 +247,7 @@ struct spoiling {
 };
 struct noticed spoil_all(const struct spoiling *s);
 // Spoils executions on what changes with V only, and others on what changes with K only. Returns
-// the result of the kind of which the smaller share was noticed, or of one without executions.
+// the result of the kind of which the smaller share was noticed, or of a kind without executions.
 struct noticed spoil_each(const struct spoiling *s, const uint8_t *changes);
 
 // gpu.c: the same requests on a GPU, through the driver's API. False: `why` has one line.

@@ -2,8 +2,8 @@
 //
 // The host code runs in a box, with a runtime that runs no kernel and only writes the launches
 // down. It runs twice for each shape, and both answers must be the same: a submission has one
-// grade, so no launch may depend on the clock, on chance or on an address. The two clocks that it
-// sees (clock.c) are years apart; addresses and random numbers are real. From then on, the first
+// grade, so no launch may depend on the clock, on chance or on an address. In each run the clock
+// (clock.c) begins at a random date; addresses and random numbers are real. From then on, the first
 // answer for a shape is what is graded. It is kept beside the compiled files, so that the same text
 // is always launched in the same way.
 #include "judge.h"
@@ -18,7 +18,7 @@ enum { RECORDS_CPU_SECONDS = 60 }; // for all records of a submission
 
 // ---- Lines -----------------------------------------------------------------------------------
 
-// Reads a number up to `most` from a line; returns more than that if the line has none.
+// Reads a number up to `most` from a line; returns most + 1 if the line has no such number.
 static uint64_t read_number(char **line, uint64_t most)
 {
     char *end;
@@ -47,7 +47,8 @@ static bool is_name(const char *name, size_t length)
     return true;
 }
 
-// The most CTAs of a launch: eight for each row of the output, and as many as an L4 has threads.
+// The most CTAs of a launch: eight for each row of the output, plus one for each thread that an L4
+// can hold.
 // Each CTA costs the simulator some 40 us, whatever it does.
 static uint64_t most_ctas(const struct shape *shape)
 {

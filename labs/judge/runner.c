@@ -4,7 +4,7 @@
 // No host code of the submission is in this process. It gets PTX and recorded launches, but neither
 // the reference nor the seed. It answers on its own file descriptor, which a kernel's prints cannot
 // reach. In the simulator, a process runs one case and ends, so that no case finds anything left by
-// another. It is called in two ways:
+// another. The runner is called in two ways:
 //   build/runner       the simulator
 //   build/runner gpu   the GPU, by the driver's API (gpu.c)
 #include "protocol.h"
@@ -52,7 +52,7 @@ static void refuse(const char *text)
 
 static void fault(enum fault_kind kind, const char *text)
 {
-    if (reply.verdict != DONE) // a failure has been reported: only the first one is
+    if (reply.verdict != DONE) // only the first failure is reported
         return;
     reply.verdict = FAULTED;
     reply.fault = kind;
@@ -370,8 +370,8 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
         if (good)
             continue;
         note(&first);
-        // The kind of fault is read from the simulator's words. The only effect of a misreading is
-        // one more run.
+        // Whether too many races stopped the launch is read from the simulator's words. A
+        // misreading would cost only one more run.
         if (first.kind == FAULT_RACE && strstr(first.text, ": stopped: "))
             reply.raced_out = true;
     }
@@ -494,8 +494,8 @@ static const uint16_t *launch_again(void *of, const struct ablation *spoils)
     return ended ? again->set.at[again->output] : NULL;
 }
 
-// Watches the memory of K and V, for an experiment that asks who loads them; for a cache, the codes
-// and scales of both.
+// Sets the memory whose loads are noted for SPOIL_STORES (ablation.distinct, busiest): K and V; for
+// a cache, its codes and its scales.
 static void watch_parts(const struct run_request *r, const struct set *set)
 {
     size_t bytes[INPUTS_MAX];
@@ -516,7 +516,7 @@ static void watch_parts(const struct run_request *r, const struct set *set)
 // spoiled executions.
 static void run_ablated(const struct run_request *r, const char *inputs, void *scratch, char *out)
 {
-    enum { NOTED_MOST = 4 }; // sets; each of three has another tensor than the first
+    enum { NOTED_MOST = 4 }; // sets: the first, and three that differ from it in V, K or Q
     size_t bytes[INPUTS_MAX], ends[NOTED_MOST] = {0};
     struct again again = {.request = r, .output = (size_t)input_sizes(&r->shape, bytes)};
     struct set set;

@@ -1,12 +1,13 @@
 // sandbox.c: runs processes in boxes, isolated from the judge.
 //
-// bubblewrap gives a process its own view of the machine: no network, no other process, an empty
+// bubblewrap gives a process its own view of the machine: no network, no other process, a new
 // environment, and the system's programs and the few files of the book that it needs, read-only. A
-// box that runs submitted code cannot write anywhere. A compiler's box has a /tmp in memory, which
-// is limited and disappears with it; what the compiler makes leaves the box through a pipe. So
-// nothing in a box writes to the host's disk. Memory is limited (as address space), and so is CPU
-// time, so that a busy machine refuses nobody; a limit by the clock stops what only sleeps. Only
-// listed system calls are possible (`allowed`, below).
+// box for host code cannot write anywhere. A box for compilers, for a model's program or for a GPU
+// has a /tmp in memory, which is limited and disappears with the box; what a compiler makes leaves
+// the box through a pipe. So nothing in a box writes to the host's disk. Memory is limited (as
+// address space, except in a box for a GPU). So is CPU time, rather than time by the clock, so that
+// a busy machine refuses nobody; a limit by the clock stops what only sleeps. Only listed system
+// calls are possible (`allowed`, below).
 #include "judge.h"
 
 #include <errno.h>

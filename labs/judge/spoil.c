@@ -218,8 +218,8 @@ static struct chosen choose(const struct spoiling *s, size_t execution)
     return chosen;
 }
 
-// Adds the executions that a draw spoils to `a`. False: there are none, or their CTA is spoiled
-// already.
+// Adds to `a` the executions that a draw spoils. False: there are none, or (without `halves`) `a`
+// has an execution of their CTA already.
 static bool take_draw(const struct spoiling *s, int draw, struct ablation *a)
 {
     const struct experiment *e = s->experiment;
@@ -280,7 +280,7 @@ struct noticed spoil_all(const struct spoiling *s)
         int taken = 0;
         while (next + taken < stage && taken < (apart ? most : 1) && take_draw(s, next + taken, &a))
             ++taken;
-        if (taken == 0) { // there are fewer CTAs than draws
+        if (taken == 0) { // the draw's part of the log is empty
             ++next;
             continue;
         }

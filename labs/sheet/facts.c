@@ -54,7 +54,7 @@ static char *read_shapes(const json_t *json, struct sheet *sheet)
 }
 
 // Reads "longest": no drawn case has more keys, which shortens grading. It is a multiple of a tile,
-// and not less than what ragged cases have.
+// and not less than what the cases of `races` have, whatever the sheet says: at most 401.
 static char *read_longest(const json_t *json, struct sheet *sheet)
 {
     enum { LEAST = 512, MOST = 1 << 20, TILE = 128 };

@@ -15,8 +15,8 @@ enum pays_for {
 struct reached {
     double correct; // the share of the cases of `correct` that are right
     double aim;     // how far it has come towards the aims; 1: the lab has none
-    bool tried; // a gap is filled, a run has stored all outputs, and an output or a count differs
-                // from the starter's
+    bool tried; // whether a gap is filled, a run has stored all outputs and, if no case is right,
+                // an output or a count differs from the starter's
 };
 
 // How much of its points an item is paid, from 0 to 1, when it has reached `share` of what it asks

@@ -87,7 +87,7 @@ enum pays_for pays_for(const struct item *item)
 }
 
 // Larger tiles, or padding, change many counts by a tenth or two: so a kernel that has come less
-// than a fifth of the way to its aim has not begun.
+// than a fifth of the way to its aim has not begun. (A search's counts have no such threshold.)
 static const double BEGUN = 0.2;
 
 double share_reached(const struct item *item, double value)
@@ -112,7 +112,7 @@ double aims_reached(const struct sheet *sheet, const double shares[])
     return points > 0 ? reached / points : 1;
 }
 
-// Points are in tenths, so that the numbers in a report add up.
+// Rounds points to tenths, so that the numbers in a report add up.
 double in_tenths(double points)
 {
     return round(10 * points) / 10;

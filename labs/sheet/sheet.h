@@ -60,7 +60,9 @@ enum { ITEMS_MAX = 32, SHEET_SHAPES_MAX = 4 };
 struct item {
     const char *name, *shape, *words; // shape, words: NULL if the sheet has none
     struct limit limit;
-    double full; // of the item `speed`: the ratio from which on it pays all points; of others NaN
+    // Of the item `speed`: the ratio from which on it pays all points; NaN: the limit's, or another
+    // item.
+    double full;
     double from; // of an aim: the count of the program of the chapter before; NaN: no aim
     int points;
 };
@@ -74,8 +76,8 @@ struct sheet {
     const char *shapes[SHEET_SHAPES_MAX]; // public shapes: small and mission, or caches
     int shape_count;
     int longest;         // no drawn case has more keys
-    bool cache;          // its programs compute attention over a KV cache
-    bool model;          // its program runs a language model; the shapes are its caches
+    bool cache;          // whether its programs compute attention over a KV cache
+    bool model;          // whether its program runs a language model; the shapes are then caches
     struct p_rounding p; // how its kernels may round P
     enum mask mask;      // the mask that its kernels apply
     struct item items[ITEMS_MAX];
@@ -93,7 +95,8 @@ bool has_aims(const struct sheet *sheet);
 enum pays_for pays_for(const struct item *item);
 
 // 1 if a value keeps an item's limit. Otherwise, for an aim, the part of the way from `from` to the
-// limit that the value has come, or 0 if that is less than a fifth; for all else, and for NaN, 0.
+// limit that the value has come, or 0 if that is less than a fifth, except for the counts of a
+// search; for all other items, and for NaN, 0.
 double share_reached(const struct item *item, double value);
 // How far the aims have been reached, weighted by their points; shares: those of all items. 1 if
 // there is no aim.

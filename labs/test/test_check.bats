@@ -6,7 +6,8 @@ setup() {
     bwrap --unshare-all --ro-bind / / true 2>/dev/null || skip "bubblewrap may not make a sandbox here"
 }
 
-# Of every second lab; test_grade.bats has lab 4's grader, test_make.bats each lab's verdict, and make check-labs all.
+# Checks every second lab; test_grade.bats tests lab 4's grader, test_make.bats each lab's verdict,
+# and make check-labs checks all labs.
 @test "one program of a lab, and all kept results, get what the lab's sheet says" {
     run labs/tools/check-labs --quick
     echo "$output"
@@ -44,7 +45,7 @@ lab["exercises"][1]["hints"] = []
 lab["before"] = lab["program"]
 lab["longest"] = 512
 for item in lab["points"]:
-    if item["name"] == "correct": # neither the shape mission nor long cases, which do not matter here
+    if item["name"] == "correct": # leaves out the shape mission, as "longest" leaves out long cases
         item["shape"] = "small"
     if item["name"] == "barriers": # an aim that the previous program reaches already
         item["from"] = 9999

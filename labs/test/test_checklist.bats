@@ -28,7 +28,7 @@ make_tree() { # FOLDER: makes a tree to work in
     cd "$1"
 }
 
-# fails RUN NAME TEXT: in the output RUN, the only line of item NAME is FAIL and has TEXT.
+# fails FILE NAME TEXT: in the output in FILE, the only line of item NAME is FAIL and has TEXT.
 fails() {
     cat "$1"
     [[ $(grep "^  [^ ]* *$2 " "$1") =~ ^"  FAIL"\ +"$2"\ +.*"$3" ]]

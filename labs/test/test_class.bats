@@ -8,8 +8,8 @@ setup_file() {
     export class=$BATS_FILE_TMPDIR/class out=$BATS_FILE_TMPDIR/out
     mkdir "$class"
     base=$(sed '1i #error none' build/starters/ch04_cp_async.cu)
-    # First a helper that no starter has; then its copy with other names, numbers, comments and
-    # layout; then another helper.
+    # anna has a helper that no starter has; ben a copy of it with other names, numbers, comments
+    # and layout; carla another helper.
     helper='__device__ float fold(const float *in, int n)
 {
     float best = in[0], sum = 0;

@@ -247,7 +247,7 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
 
 @test "a starter whose text lies in a macro is a starter; the compiler cannot include files of the host" {
     aims_from 0
-    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases, so that it takes seconds
+    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases: takes seconds
 import json, sys
 lab = json.load(open(sys.argv[1]))
 lab["points"] = [dict(p, points=p["points"] + 30 * (p["name"] == "correct")) for p in lab["points"]
@@ -426,8 +426,8 @@ child() {
 
 @test "a film shows public inputs, contains no file of the grader, and is bounded" {
     short
-    # At the judged shapes the program is wrong at once; at the filmed shape it prints, and loops
-    # without an end.
+    # At the judged shapes the program reads out of bounds at once; at the filmed shape it prints in
+    # an endless loop.
     faulty='args.shape.seq_len != 96'
     sed "s/if (row < rows_of(args))$/if ($faulty)\n        ((volatile char *)args.out)[1l << 40];\n    else\n        for (unsigned i = 1; i; i = 1664525 * i | 1)\n            printf(\"%u\", i);\n    &/
         s,^__global__ void.*,// </script><b>\n#line 1 \"/etc/passwd\"\n&," "$CHEATS/inline-ptx.cu" >"$BATS_TEST_TMPDIR/loop.cu"
@@ -473,7 +473,7 @@ END
     class --no-film
     [ "$(find "$out" -name '*.html' | wc -l)" -eq 0 ]
     run -1 grep -q "Watch it" "$out"/reports/*.txt
-    cut -d, -f1-5 "$out/grades.csv" | diff - <(cut -d, -f1-5 "$BATS_TEST_TMPDIR/with.csv") # a film pays nothing
+    cut -d, -f1-5 "$out/grades.csv" | diff - <(cut -d, -f1-5 "$BATS_TEST_TMPDIR/with.csv") # a film costs nothing
     # If no page can be made, the report says one word, and the grade stays the same.
     root=$BATS_TEST_TMPDIR/root
     mkdir -p "$root/build/ptxsim"
@@ -536,7 +536,8 @@ END
     [ -z "$(awk 'length > 80' <<<"$output")" ]
 }
 
-# aims_from FROM: uses the fixture's sheet with an aim, asynchronous copies counted from FROM.
+# aims_from FROM: uses the small sheet with an aim: a count of asynchronous copies, which begins at
+# FROM.
 aims_from() {
     python3 - "$1" "$small_file" "$BATS_TEST_TMPDIR/aims.json" <<'END'
 import json, sys
@@ -577,7 +578,7 @@ lab["points"] = [dict(p, points=70) if p["name"] == "races" else dict(p, points=
                  for p in lab["points"] if p["name"] in ("races", "spills")]
 json.dump(lab, open(sys.argv[2], "w"))
 END
-    lab_file=$BATS_TEST_TMPDIR/lab.json # the kernels return at once, so it takes seconds
+    lab_file=$BATS_TEST_TMPDIR/lab.json # the kernels return at once: the test then takes seconds
     sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    if (args.shape.seq_len > 99999) printf("%d %g\\n", threadIdx.x, 1.0);\n    if (args.shape.seq_len) return;/' \
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/prints.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/prints.cu"
@@ -606,8 +607,8 @@ END
     [[ $output =~ "correct "\ +"0 / 30   not run" ]]
 }
 
-# Two programs that launch nothing and fail with different words, to show whose program was run; in
-# a tree of its own, where the book's files can be changed.
+# Two programs that launch nothing and are refused with different words, which show which of the two
+# was run; in a tree of the test's own, where the book's files can be changed.
 @test "compiled programs are kept, and compiled anew when damaged or when anything about them has changed" {
     root=$BATS_TEST_TMPDIR/root
     mkdir -p "$root/build" "$root/code"
@@ -636,10 +637,11 @@ END
     try crashes "its host code crashed" 2
     crashes=$(find "$kept" -name '*.built' ! -path "$quiet")
     cp "$crashes" "$BATS_TEST_TMPDIR/other"
-    # A kept program is used, whatever the secret: if another program replaces it, that one runs.
+    # A kept program is used, whatever the secret: if another program replaces it, the other one
+    # runs.
     cp "$BATS_TEST_TMPDIR/other" "$quiet"
     GRADE_SECRET=another-secret-of-it try quiet "its host code crashed" 2
-    # If a kept program is damaged or empty, its text is compiled anew, and the result kept.
+    # If a kept program is damaged or empty, its source is compiled anew, and the result kept.
     for damage in 's/ELF/ELK/' d; do
         sed "$damage" "$BATS_TEST_TMPDIR/other" >"$quiet"
         run -1 cmp -s "$quiet" "$BATS_TEST_TMPDIR/other"
@@ -681,7 +683,7 @@ END
     [[ $(xargs <<<"$output") == *"asked twice how it launches, says two things: launch 1 has another grid"* ]]
     kept=$(find build/grade/kept -name '*.launches' -newer "$BATS_TEST_TMPDIR/begin")
     grep -q '^{"small":{' "$kept"
-    run -1 grep -q '},"' "$kept" # refused at once: no other shape was asked
+    run -1 grep -q '},"' "$kept" # refused at once: the host code was not asked about other shapes
     sed -i 's/says two things/said two things then/' "$kept"
     grade --no-film "$BATS_TEST_TMPDIR/a.cu"
     echo "$output"
@@ -797,7 +799,7 @@ json.dump(lab, open(sys.argv[2], "w"))
 END
     lab_file=$BATS_TEST_TMPDIR/lab.json
     secret=$BATS_TEST_TMPDIR/secret
-    echo "secret-of-a-test-$RANDOM$RANDOM" >"$secret" # nothing is kept of this one yet
+    echo "secret-of-a-test-$RANDOM$RANDOM" >"$secret" # nothing is kept for this secret yet
     all=(--lab 4 --lab-file "$lab_file" --no-gpu --secret "$secret" --out "$out" "$folder")
     : >"$BATS_TEST_TMPDIR/said" # the background shell may be late to make it
     labs/grade "${all[@]}" --jobs 1 >"$BATS_TEST_TMPDIR/said" &
@@ -819,10 +821,10 @@ END
     used=$({ time labs/grade "${all[@]}" >/dev/null 2>&1; } 2>&1)
     awk '{ exit !($1 + $2 < 3) }' <<<"$used" # all results were kept: nothing is compiled or run
     cp "$out/grades.csv" "$BATS_TEST_TMPDIR/first.csv"
-    # In another order, several at a time, from the start: each text earns the same.
+    # In another order, several at a time, from the start: each program earns the same.
     for i in 1 2 3 4; do mv "$folder/s$i.cu" "$folder.named/s$((5 - i)).cu"; done
     labs/grade "${all[@]/%class/class.named}" --fresh --jobs 3 >/dev/null
-    row() { sed -e 1d -e 's/,reports[^,]*$//' "$1" | cut -d, -f2-; } # without the report's number
+    row() { sed -e 1d -e 's/,reports[^,]*$//' "$1" | cut -d, -f2-; } # without the report's name
     diff <(row "$BATS_TEST_TMPDIR/first.csv") <(row "$out/grades.csv" | tac)
 }
 
@@ -832,7 +834,7 @@ END
     mkdir "$folder"
     cp code/ch04_cp_async.cu "$folder/a.cu"
     echo "int main(void) { return 0 }" >"$folder/b.cu"
-    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases, so that it takes seconds
+    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # fewer cases: takes seconds
 import json, sys
 lab = json.load(open(sys.argv[1]))
 points = {"correct": 60, "registers": 20, "barriers": 20}
@@ -921,7 +923,7 @@ for path in sys.argv[1:]:
         assert item["points"] == item["max"] and result["score"] == result["total"], path
     elif what in ("starter", "gpu-tires"):
         assert not speed and result["score"] == 0, path
-    else: # the program of the stage before, or a part of it
+    else: # the program that the lab compares with
         assert result["score"] < result["total"], path
 END
 }

@@ -5,11 +5,11 @@
 # NAME.times (one p50 a batch, the last one repeated), NAME.clock (what it reports of the clock),
 # NAME.machine (if it exists, the device has too little memory), NAME.wrong (if it exists,
 # correctness fails), NAME.how (in which way), NAME.prints (on stdout),
-# NAME.refused (the launch is refused with this message), NAME.fault (a fault by the simulator),
+# NAME.refused (the launch is refused with this message), NAME.fault (the simulator finds a fault),
 # NAME.endless (a loop that the simulator stopped), NAME.waits (runs until it is interrupted, as the
 # simulator does), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts (the
-# simulator's counts for three launches, the inside of an object). They leave the budget that they
-# were given in NAME.budget.
+# simulator's counts for three launches, the inside of an object). For each run they add a line with
+# the shape and the budget to NAME.budget.
 new_lab() {
     LAB=$BATS_TEST_TMPDIR/lab
     rm -rf "$LAB"

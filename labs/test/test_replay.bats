@@ -178,7 +178,7 @@ says() {
     says replay ask "$JOURNAL" 32-32-4-2-0-0-0-1 -- "asked 1 * elite 0: question 1, 32-32-4-2-0-0-0-1: these do not fit together"
     says replay ask "$JOURNAL" "$first" "$first" -- "asked 2 * elite 0: question 2, $first: asked for before"
     says replay ask "$JOURNAL" 64-64-2-3-0-0-0-1 -- "asked 1 * elite 0: it ended after 1 candidates, none with a time"
-    # Asks for all single changes of the best but one, and then for that one, too.
+    # Asks for all single changes of the best setting except one, and then for that one, too.
     around=(32-64-2-2-0-0-0-1 64-128-2-2-0-0-0-1 64-64-1-2-0-0-0-1 64-64-2-1-0-0-0-1 64-64-2-3-0-0-0-1
         64-64-2-4-0-0-0-1 64-64-2-2-1-0-0-1 64-64-2-2-2-0-0-1 64-64-2-2-4-0-0-1 64-64-2-2-0-1-0-1
         64-64-2-2-0-0-1-1)

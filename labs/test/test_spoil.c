@@ -18,10 +18,10 @@ static uint16_t out[OUTPUTS], now[OUTPUTS];
 
 static struct made_up {
     bool used[OF_EACH]; // whether each of a CTA's executions changes outputs
-    bool shows_in_last; // only the last CTA's outputs change
-    bool never_ends;    // a launch that is spoiled does not end
-    bool differs;       // each launch has other outputs
-    bool pieces;        // each execution is logged in two pieces
+    bool shows_in_last; // whether only the last CTA's outputs change
+    bool never_ends;    // whether spoiled launches do not end
+    bool differs;       // whether each launch has other outputs
+    bool pieces;        // whether each execution is logged in two pieces
     int launches, spoiled, used_alone;
 } made_up;
 
@@ -112,8 +112,8 @@ static void some_used(void **state)
     assert_int_equal(made_up.spoiled, DRAWS);
 }
 
-// Spoiling one CTA changes another's outputs: each draw gets its own launch, and the earlier ones
-// are repeated.
+// Spoiling one CTA changes another's outputs: each draw gets its own launch, also the draws that
+// shared the first launch.
 static void used_by_others(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void what_does_not_end(void **state)
     assert_true(n.repeats);
 }
 
-// An execution that is logged in pieces is one.
+// An execution that is logged in pieces counts as one execution.
 static void pieces_are_spoiled_together(void **state)
 {
     (void)state;
@@ -161,8 +161,8 @@ static struct worked_on worked_on(enum spoils what, struct execution *log, size_
     return w;
 }
 
-// Atomic operations of `ctas` CTAs, of which `together` share an address; `same`: all find one
-// value.
+// worked_on.orders of atomic operations of `ctas` CTAs, of which each `together` share an address.
+// same: whether all operations find the same value.
 static double orders(int ctas, int together, bool same)
 {
     enum { COUNT = 16 };

@@ -3,9 +3,9 @@
 //   nvcc -std=c++20 -O3 -arch=native -o build/peaks labs/tools/peaks.cu
 //   build/peaks >plots/runs/<gpu>/ch15-peaks.json
 //
-// Each kernel repeats one instruction on registers, with so many independent chains in each warp
-// that only the unit can limit it: mma.sync on halves, ex2, the conversion from E4M3, and products
-// mixed with exponentials.
+// Each kernel repeats one instruction on registers: mma.sync on halves, ex2, or the conversion from
+// E4M3; one mixes products with exponentials. In each warp there are so many independent chains
+// that only the unit limits the rate.
 #include <cuda_runtime.h>
 #include <stdint.h>
 #include <stdio.h>

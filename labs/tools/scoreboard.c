@@ -37,10 +37,10 @@ struct entry {
     const char *name;     // "ch03_wmma_qk", "pytorch-flash", or the name of the student's file
     const char *backend;  // PyTorch's backend, or the contestant's name; NULL: a program
     const char *path;     // the program, or the contestant's file
-    bool own;             // it is a contestant's Python file, not a backend of PyTorch
+    bool own;             // whether it is a contestant's Python file, not a backend of PyTorch
     struct process child; // the process of a program; PyTorch's backends share one
     bool started, timed;
-    bool compared; // programs are compared with it: a backend, a contestant, or one of --over
+    bool compared; // whether programs are compared with it: a backend, a contestant, one of --over
     const char *verdict, *why; // verdict: "wrong" or "left out", why: one line; or both NULL
     double times[MODES][MAX_ROUNDS];
     int rounds[MODES], samples[MODES], launches[MODES];
