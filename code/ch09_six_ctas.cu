@@ -338,7 +338,7 @@ attention(const __grid_constant__ attention_args args)
         accumulator s; // [16 rows][KEYS]
         score(t, s, warp);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - key);
-        convert(t.v, t.codes[tile % STAGES].v); // since softmax's barrier K is free
+        convert(t.v, t.codes[tile % STAGES].v); // K is free since softmax's barrier
 
         // Copy into the buffer that has been converted
         __syncthreads(); // P and V are complete, and all codes are read

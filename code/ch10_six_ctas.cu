@@ -67,7 +67,7 @@ static_assert(sizeof(tiles) <= 102400 / 6 / 128 * 128 - 1024, "six CTAs");
 // change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
-// As swizzle(), for a row of 32 halves: two such rows share the 32 banks.
+// As swizzle(), for rows of 32 halves: two of them fill the 32 banks once.
 __device__ int swizzle_p(int row, int key)
 {
     return key ^ row / 2 % 4 * CHUNK;
@@ -380,7 +380,7 @@ attention(const __grid_constant__ attention_args args)
         float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
         score(t, t.k, s, warp, lane);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - key);
-        convert(t.v, t.codes[tile % STAGES].v); // since softmax's barrier K is free
+        convert(t.v, t.codes[tile % STAGES].v); // K is free since softmax's barrier
 
         // Copy into the buffer that has been converted
         __syncthreads(); // P and V are complete, and all codes are read

@@ -64,7 +64,7 @@ struct alignas(128) tiles {
 // change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
-// As swizzle(), for a row of 32 halves: two such rows share the 32 banks.
+// As swizzle(), for rows of 32 halves: two of them fill the 32 banks once.
 __device__ int swizzle_p(int row, int key)
 {
     return key ^ row / 2 % 4 * CHUNK;
@@ -369,7 +369,7 @@ attention(const __grid_constant__ attention_args args)
     for (int tile = 0; tile < tiles_n; ++tile) {
         // Start a copy, finish another, convert it
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
-        __pipeline_wait_prior(STAGES - 1); // this thread's copies have landed
+        __pipeline_wait_prior(STAGES - 1); // this thread's part has landed
         __syncthreads(); // everybody's part has landed; K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);

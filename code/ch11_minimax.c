@@ -187,8 +187,9 @@ static double taylor(double x)
     return sum;
 }
 
-// If e^0 is c, each tile without a new maximum multiplies by c what was summed
-// up before. Returns the relative spread of the weights that equal tiles get.
+// If e^0 is computed as c, each tile without a new maximum multiplies by c what
+// was summed up before. Returns the standard deviation of the weights that
+// equal tiles get, divided by their mean.
 static double drift(double c, int tiles)
 {
     double sum = 0, squares = 0, factor = 1;

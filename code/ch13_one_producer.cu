@@ -101,7 +101,7 @@ __device__ void barrier_arrive(uint64_t *barrier)
 // change places, differently in each of eight consecutive rows.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
 
-// As swizzle(), for a row of 32 halves: two such rows share the 32 banks.
+// As swizzle(), for rows of 32 halves: two of them fill the 32 banks once.
 __device__ int swizzle_p(int row, int key)
 {
     return key ^ row / 2 % 4 * CHUNK;

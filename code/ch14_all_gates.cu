@@ -22,9 +22,9 @@ struct knobs {
     int warps_n;     // warps that share a row of scores
     int stages;      // converted tiles in shared memory
     int producers;   // warps that only load and convert; 0: all warps do
-    bool persistent; // CTAs take query tiles from a queue
-    bool fast_exp;   // chapter 11's polynomial instead of ex2.approx
-    bool swizzle;    // tiles swizzled as in chapter 10
+    bool persistent; // whether CTAs take query tiles from a queue
+    bool fast_exp;   // whether chapter 11's polynomial replaces ex2.approx
+    bool swizzle;    // whether tiles are swizzled as in chapter 10
 };
 
 #ifndef KNOBS // the search compiles with a header that defines KNOBS
@@ -348,7 +348,7 @@ __device__ void softmax(tiles &t, row_state &rows,
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = fmaxf(rows.max[h], tile_max[h]);
-        rescale[h] = exponential(rows.max[h] - new_max); // 0 on the first tile
+        rescale[h] = exponential(rows.max[h] - new_max); // tile 0: 0 or e^-87
         rows.max[h] = new_max;
         rows.sum[h] *= rescale[h];
     }

@@ -5,9 +5,9 @@
 //   make tune          (build/ch14_search --help)
 //
 // Evolution with an elite of three, then every single change of the best.
-// Every candidate is compiled, then has to be new, to keep the limits on
-// resources and to be right, and only then is timed. All results go into a
-// journal, so that a search can be interrupted and resumed.
+// Every candidate is compiled. It is timed only if its machine code is new, it
+// keeps the limits on resources, and its results are right. All results go into
+// a journal, so that a search can be interrupted and resumed.
 
 #include <ctype.h>
 #include <errno.h>

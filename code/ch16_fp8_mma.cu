@@ -7,7 +7,7 @@
 // K and V stay the bytes they are, and P becomes bytes: mma.sync m16n8k32
 // multiplies E4M3 by E4M3. P is packed where it lies, its keys permuted as V's
 // are; V is transposed on its way into registers. Needs sm_89; for sm_90 the
-// compiler makes each FP8 product of products of halves.
+// compiler turns each FP8 product into products of halves.
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
@@ -190,8 +190,8 @@ __device__ void score(const uint8_t (*k_tile)[HEAD_DIM],
     }
 }
 
-// Finds the new maxima. Sets `rescale` to the factors for the output so far and
-// `shift` to what makes a row's largest scaled score P_OFFSET when added to it.
+// Finds the new maxima. Sets `rescale` to the factors for the output so far,
+// and `shift` so that a row's largest scaled score plus its shift is P_OFFSET.
 __device__ void softmax(row_state &rows, float (&s)[KEY_BLOCKS][4],
                         float (&rescale)[2], float (&shift)[2], int lane,
                         float scale, int keys_left)
@@ -316,7 +316,7 @@ attention(const __grid_constant__ attention_args args)
     float sum[COL_BLOCKS][4] = {}; // [16 rows][64 d]
 
     for (int tile = 0; tile < tiles_n; ++tile) {
-        __pipeline_wait_prior(STAGES - 2); // this thread's copies have landed
+        __pipeline_wait_prior(STAGES - 2); // this thread's part has landed
         __syncthreads(); // everybody's part has landed; nobody reads the tile before
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
 

@@ -275,10 +275,10 @@ template <int I> __device__ uint32_t two_halves(uint32_t codes)
     return halves;
 }
 
-// A thread converts 16 columns of a row. Of each four columns the first two go
-// to one chunk of 16 bytes and the last two to the next chunk, so that lane t
-// of a quad has columns 4 t ... 4 t + 3 of each 16 of the output. THREADS
-// threads convert a tile.
+// THREADS threads convert a tile; a thread converts 16 columns of a row at a
+// time. Of each four columns the first two go to one chunk of 16 bytes and the
+// last two to the next chunk, so that lane t of a quad has columns 4 t ...
+// 4 t + 3 of each 16 of the output.
 template <int THREADS> __device__ void make_half(const uint8_t *v, __half *vh)
 {
     int thread = threadIdx.x, c = thread % 4;
@@ -306,8 +306,8 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *q_map,
 {
     int mine = (items - (int)blockIdx.x - 1) / (int)gridDim.x + 1;
     int all = mine * tiles_n; // key tiles of this CTA's items
-    int to_load = 1, tile = 1, item = blockIdx.x; // the first one is under way
-    int i = 1, last = tiles_n - 1; // query tile i is asked for at tile `last`
+    int to_load = 1, tile = 1, item = blockIdx.x; // tile 0 is under way
+    int i = 1, last = tiles_n - 1; // query tile i is loaded at key tile `last`
 
     // Load the next key tile of this CTA's items
     auto load_next = [&] {
@@ -855,7 +855,7 @@ attention_short(const __grid_constant__ attention_args args,
         barrier_wait(&t.v_full[stage], i / 2 & 1);
         make_half<T::THREADS>(t.v[stage], t.vh);
         proxy_fence();
-        __syncthreads(); // V is half
+        __syncthreads(); // vh is complete
         wgmma_wait<0>();
         pin(s);
 

@@ -271,9 +271,9 @@ __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
 
 // Transposes V, 32 keys and 16 columns at a time. A lane gets the codes of
 // two keys in two columns from each of four matrices; four byte permutations
-// make four codes of a column out of them. In vt a code has:
-//   row of vt     16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
-//   byte of it    as P lies in a lane's registers: see convert()
+// make four codes of a column out of them. The place of a code in vt:
+//   row           16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
+//   byte of row   by key, as P's keys lie in a lane's registers: see convert()
 __device__ void transpose(const uint8_t *v, uint8_t *vt, int warp, int lane)
 {
     constexpr int BLOCKS = BLOCK_N / 32;
@@ -317,7 +317,7 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int mine = (items - (int)blockIdx.x - 1) / (int)gridDim.x + 1;
     int all = mine * tiles_n; // key tiles of this CTA's items
-    int to_load = 1, tile = 1, item = blockIdx.x; // the first one is under way
+    int to_load = 1, tile = 1, item = blockIdx.x; // tile 0 is under way
 
     // Load the next key tile of this CTA's items
     auto load_next = [&] {

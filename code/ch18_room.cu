@@ -31,7 +31,7 @@ struct tiling {
     static constexpr int ROW_GROUPS = ROW_GROUPS_; // of 64 query rows each
     static constexpr int KEY_GROUPS = KEY_GROUPS_; // parts of a row's keys
     static constexpr int STAGES = STAGES_;         // tiles in shared memory
-    static constexpr bool FEW_TILES = FEW_TILES_;  // at most FEW a warpgroup
+    static constexpr bool FEW_TILES = FEW_TILES_;  // whether at most FEW
     static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
     static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
     static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
@@ -273,9 +273,9 @@ __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
 
 // Transposes V, 32 keys and 16 columns at a time. A lane gets the codes of
 // two keys in two columns from each of four matrices; four byte permutations
-// make four codes of a column out of them. In vt a code has:
-//   row of vt     16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
-//   byte of it    as P lies in a lane's registers: see convert()
+// make four codes of a column out of them. The place of a code in vt:
+//   row           16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
+//   byte of row   by key, as P's keys lie in a lane's registers: see convert()
 __device__ void transpose(const uint8_t *v, uint8_t *vt, int warp, int lane)
 {
     constexpr int BLOCKS = BLOCK_N / 32;
@@ -319,7 +319,7 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int mine = (items - (int)blockIdx.x - 1) / (int)gridDim.x + 1;
     int all = mine * tiles_n; // key tiles of this CTA's items
-    int to_load = 1, tile = 1, item = blockIdx.x; // the first one is under way
+    int to_load = 1, tile = 1, item = blockIdx.x; // tile 0 is under way
 
     // Load the next key tile of this CTA's items
     auto load_next = [&] {
@@ -434,7 +434,7 @@ struct row_state {
     float ref[2];    // the score for which P is 1
     float factor[2]; // scales the output so far, when ref has risen
     float mean[2];   // the mean of the first tile's scores
-    bool rising;     // the warp takes the maximum of each tile
+    bool rising;     // whether the warp takes the maximum of each tile
 };
 
 // The state of two rows in tiling T: a type for each tiling.
@@ -730,7 +730,8 @@ __device__ void store(const float (&out)[OUT_COLS / 2], __half *to, int row,
 }
 
 // A warpgroup of row group g and key group k computes rows 64 g to 64 g + 63 of
-// a query tile, over key tiles k, k + KEY_GROUPS, ... n: key tiles before them.
+// a query tile, over key tiles k, k + KEY_GROUPS, ...
+// n: the key tiles that used the stages before this query tile.
 template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int tiles_m, int tiles_n, int n)

@@ -54,7 +54,7 @@ constexpr bool possible(form f)
 }
 // The bytes of a section's K and V: its heads share the L2 cache.
 constexpr size_t SECTION_BYTES = 17000000;
-// From how many tiles of 64 rows on SPLIT, NARROW and WIDE are used.
+// The least numbers of tiles of 64 rows for which SPLIT, NARROW, WIDE are used.
 constexpr size_t FEW = 100, SOME = 300, MANY = 800;
 static_assert(possible(WIDE) && possible(NARROW) && possible(SPLIT) &&
                   possible(QUARTER),
@@ -288,7 +288,7 @@ __device__ void score(step_scores<F> &s, const query<F> &q,
 template <form F> __device__ void mask(step_scores<F> &s, int row, int key)
 {
     int lane = threadIdx.x % 32;
-    int last = row + lane / 4 - (key + lane % 4 * 2); // for the first row
+    int last = row + lane / 4 - (key + lane % 4 * 2); // of the lane's first row
 #pragma unroll
     for (int m = 0; m < F.fragments; ++m)
 #pragma unroll

@@ -27,8 +27,8 @@ struct tiling {
     static constexpr int ROW_GROUPS = ROW_GROUPS_; // of 64 query rows each
     static constexpr int KEY_GROUPS = KEY_GROUPS_; // parts of a row's keys
     static constexpr int STAGES = STAGES_;         // tiles in shared memory
-    static constexpr bool PAIRED = PAIRED_; // pairs of tiles summed in floats
-    static constexpr bool RAGGED = RAGGED_; // sequences differ in length
+    static constexpr bool PAIRED = PAIRED_; // whether floats sum pairs of tiles
+    static constexpr bool RAGGED = RAGGED_; // whether sequence lengths differ
     static constexpr bool SINGLE = ROW_GROUPS == 1; // a CTA has one item
     static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
     static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
@@ -278,9 +278,9 @@ __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
 
 // Transposes V, 32 keys and 16 columns at a time. A lane gets the codes of
 // two keys in two columns from each of four matrices; four byte permutations
-// make four codes of a column out of them. In vt a code has:
-//   row of vt     16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
-//   byte of it    as P lies in a lane's registers: see convert()
+// make four codes of a column out of them. The place of a code in vt:
+//   row           16 (d / 16) + 8 (d % 2) + d / 2 % 8   for column d of V
+//   byte of row   by key, as P's keys lie in a lane's registers: see convert()
 __device__ void transpose(const uint8_t *v, uint8_t *vt, int warp, int lane)
 {
     constexpr int BLOCKS = BLOCK_N / 32;
@@ -324,7 +324,7 @@ __device__ void write_ones(uint8_t *vt, int warp, int lane)
 struct schedule {
     int tiles_m;                       // row tiles of a sequence
     int section, sections, last; // heads a section, sections, heads of the last
-    int rounds;                        // of a section, an item a CTA in each
+    int rounds;                        // of a section; one item per CTA in each
     float by_section, by_last, by_rounds, by_heads; // 1 / section, ...
     const int *lengths;                // NULL unless the batch is ragged
 };
@@ -465,7 +465,7 @@ __device__ void produce(tiles<T> &t, const schedule &plan,
 {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     work l = w;                // the item whose tiles are being loaded
-    int loaded = 1, tile = 1;  // tiles in all, and of l: one is under way
+    int loaded = 1, tile = 1;  // tiles in all, and of l: tile 0 is under way
 
     // Load the next key tile of this CTA's items
     auto load_next = [&] {
@@ -584,7 +584,7 @@ struct row_state {
     float ref[2];    // the score for which P is 1
     float factor[2]; // scales the output so far, when ref has risen
     float mean[2];   // the mean of the first tile's scores
-    bool rising;     // the warp takes the maximum of each tile
+    bool rising;     // whether the warp takes the maximum of each tile
 };
 
 // ---- Find a row's highest code ----
@@ -1234,8 +1234,8 @@ constexpr size_t SECTION_BYTES = 17000000; // a section's K and V: 1/3 of the L2
 // 1 / b, to be passed to quotient().
 static float reciprocal(int b) { return 1.0f / (float)b; }
 
-// Cuts the items, heaviest first, into sections, and these into rounds of one
-// item for each of `ctas` CTAs.
+// Divides the heads into sections, and the items of a section, heaviest first,
+// into rounds of one item for each of `ctas` CTAs.
 static struct schedule plan_of(const struct shape *shape, int block_m,
                                int ctas, const int *lengths)
 {

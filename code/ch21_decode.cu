@@ -224,7 +224,7 @@ __device__ token quantise(const raw_token &raw)
 struct walk {
     const int *table;  // pages of the sequence
     int first, stride; // of the warp's granules
-    int count;         // how many it has
+    int count;         // how many granules the warp has
     int ids, next_ids; // pages of 32 of them, one in each lane
 };
 

@@ -1,9 +1,9 @@
 // Tangled from chapters/22-prompt.md; edit that, then `make tangle`.
 
 // Chapter 22 on Hopper: prompts of more than FEW_ROWS rows are multiplied by
-// wgmma. A kernel puts new tokens into the cache; in the next one a warpgroup
-// of producers has the TMA bring granules and makes V half, and warpgroups of
-// consumers have 64 rows each.
+// wgmma. A kernel puts new tokens into the cache; in the next kernel two
+// warpgroups of producers have the TMA bring granules, and convert K and V to
+// half, and warpgroups of consumers have 64 rows each.
 
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -25,7 +25,7 @@ constexpr float LEAST = -1e30f;       // below all scores, and finite
 constexpr float LARGEST_P = 8;        // as a log2; past it references rise
 
 // ---- Name the sizes of Hopper's tiles ----
-constexpr int FEW_ROWS = 64;   // of a group: up to here by mma.sync
+constexpr int FEW_ROWS = 64;   // of a group, at most, for mma.sync
 constexpr int WARPGROUP = 128; // threads
 constexpr int PRODUCERS = 2;   // warpgroups: one makes V half, one K
 constexpr int GROUP_ROWS = 64; // rows that a warpgroup's wgmma computes
@@ -86,7 +86,7 @@ template <int D_, int ROW_GROUPS_, bool IN_PLACE_, int STAGES_, int HALVES_,
 struct tiling {
     static constexpr int D = D_;
     static constexpr int ROW_GROUPS = ROW_GROUPS_; // of 64 rows each
-    static constexpr bool IN_PLACE = IN_PLACE_; // P where the scores were
+    static constexpr bool IN_PLACE = IN_PLACE_; // whether P replaces the scores
     static constexpr int STAGES = STAGES_;      // tiles of codes
     static constexpr int HALVES = HALVES_;      // tiles of K, and of V, in half
     static constexpr int BLOCK_M = GROUP_ROWS * ROW_GROUPS;
@@ -123,9 +123,9 @@ template <class T> struct alignas(1024) tiles {
     uint64_t v_full[T::HALVES], v_empty[T::HALVES];
 };
 
-// A place in a ring of stages. Who fills stages of halves waits for k_empty and
-// v_empty with the other parity: in the first round these let all pass. All
-// other barriers are waited for with `parity`.
+// A place in a ring of stages. The barriers of a stage are waited for with
+// `parity`; but who fills a stage of halves waits for k_empty or v_empty with
+// the other parity, which lets the first round pass.
 template <int STAGES> struct place {
     int stage, parity;
     __device__ place next() const
@@ -1031,7 +1031,8 @@ struct schedule {
 };
 
 // Finds the CTA's next row tile from round `round` on. Every second round is
-// dealt out backwards, so that CTAs get about as many keys. False: no more.
+// dealt out backwards, so that all CTAs get about the same number of keys.
+// Returns false if there is no more.
 template <class T>
 __device__ bool next_work(work &w, int &round, const prompt_args &args,
                           const schedule &plan)
@@ -1070,8 +1071,8 @@ __device__ bool next_work(work &w, int &round, const prompt_args &args,
 
 // ---- Load a key tile ----
 
-// The thread's number, read anew. What follows from it takes no registers, of
-// which producers have few, from one tile to the next.
+// The thread's number, read anew at each call: what is computed from it need
+// not stay in registers, of which producers have few, from tile to tile.
 __device__ int thread_anew()
 {
     int thread;
@@ -1080,7 +1081,7 @@ __device__ int thread_anew()
 }
 
 // Has the tile's pages looked up, ahead of the load that needs them; takes
-// the next row tile first if this one is done.
+// the next row tile first if all tiles of the current one are loaded.
 template <class T>
 __device__ void look_up(tiles<T> &t, loader l, const prompt_args &args,
                         const schedule &plan)
@@ -1192,8 +1193,8 @@ __device__ uint32_t scales_of(const tiles<T> &t, int stage, int tensor,
 }
 
 // What a code is multiplied by: 2^7 for the largest scale, so that 448 becomes
-// 57344, which a half holds. For a key that is not there it is so small that it
-// becomes 0 as a half.
+// 57344, which a half holds. For a key past the end the factor is so small that
+// it is 0 as a half.
 constexpr int UNIT = 127 + 7; // exponent of 2^7
 __device__ float factor_of(uint32_t scale, int most)
 {
@@ -1239,8 +1240,8 @@ template <class T> __device__ void make_keys(tiles<T> &t, int stage, int to)
 }
 
 // A lane takes four keys of four columns, which are eight apart, and then the
-// four keys next to them; its neighbour the other way round, so that the stores
-// of 8 bytes have no conflicts.
+// next four keys; but a lane with odd lane / 8 takes the later four keys first,
+// so that the stores of 8 bytes have no conflicts.
 template <class T> __device__ void make_values(tiles<T> &t, int stage, int to)
 {
     int most;
@@ -1389,7 +1390,7 @@ __device__ void make_halves(uint32_t (&p)[4], const float *floats)
 
 // The units of a tile.
 struct units {
-    float score; // turns scores into powers of two
+    float score; // turns scores into exponents of 2
     float v;     // log2 of V's unit
 };
 
@@ -1578,12 +1579,13 @@ __device__ void attend(tiles<T> &t, const prompt_args &args, const work &w,
     halves p, p2;          // p2 only where P has its own registers
     float out[D / 2] = {}; // [64][D]
     float sum[4] = {};     // of a tile's P
-    float factor[2];       // what a rise of the reference does to the output so far
+    float factor[2];       // for the output so far, when the reference rises
     row_sums rows = {{NOTHING, NOTHING}, {0, 0}};
     int row = first_row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
     for (int m = 0; m < 2; ++m)
         rows.last[m] = seen_by(w, row + 8 * m) - 1;
-    int all_see = __shfl_sync(0xffffffff, rows.last[0], 0) + 1; // all of the warp's
+    // Keys that all rows of the warp see.
+    int all_see = __shfl_sync(0xffffffff, rows.last[0], 0) + 1;
     uint64_t q = describe<ROW_BYTES>(t.q + group * GROUP_ROWS * D);
     uint64_t k_tiles = describe<ROW_BYTES>(t.k);
     uint64_t v_tiles = describe<ROW_BYTES>(t.v);
@@ -1824,8 +1826,9 @@ typedef CUresult (*encode_function)(
     CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
     CUtensorMapFloatOOBfill);
 
-// Describes the granules of all pages: 64 bytes of a token, 16 tokens, the
-// panels of K and then of V, granules. A box has `box` granules of one panel.
+// Describes the granules of all pages in four dimensions: 64 bytes of a token,
+// 16 tokens, the panels of K and then of V, granules. A box has `box` granules
+// of one panel.
 template <int D>
 static cudaError_t describe_cache(CUtensorMap *map, uint8_t *codes, int box)
 {
@@ -1863,7 +1866,7 @@ typedef tiling<128, 2, true, 2, 2, 56> heads_of_128;
 constexpr size_t SECTION_BYTES = 17000000; // of keys and values: 1/3 of the L2
 
 struct division {
-    bool few;   // at most FEW_ROWS rows of a group: the form with mma.sync
+    bool few;   // whether a group has at most FEW_ROWS rows, for mma.sync
     int rows;   // of a tile
     int groups, tiles, splits;
 };

@@ -1,7 +1,7 @@
 // Tangled from chapters/23-talk.md; edit that, then `make tangle`.
 
-// Chapter 23 on Hopper: a kernel begins while the one before it is at work,
-// loads its weights, and waits for the other's results.
+// Chapter 23 on Hopper: a kernel begins while the kernel before it is at work,
+// loads its weights, and then waits for the results of the kernel before.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -208,7 +208,7 @@ __device__ token quantise(const raw_token &raw)
 struct walk {
     const int *table;  // pages of the sequence
     int first, stride; // of the warp's granules
-    int count;         // how many it has
+    int count;         // how many granules the warp has
     int ids, next_ids; // pages of 32 of them, one in each lane
 };
 
@@ -660,11 +660,12 @@ attention(const __grid_constant__ cache_args args)
 }
 
 // ---- Divide a head's keys where they are many ----
-constexpr int ALONE = 16;  // granules of a pair that one CTA takes, at most
+constexpr int ALONE = 16;  // up to 16 granules of a pair go to one CTA
 constexpr int SHARES = 16; // CTAs of a pair, at most
 
-// How many CTAs share a pair: the largest power of two, up to SHARES, with no
-// more CTAs in all than SMs or MOST_PARTS, and with a granule for each warp.
+// How many CTAs share a pair: 1 if it has at most ALONE granules; otherwise the
+// largest power of two, up to SHARES, with no more CTAs in all than SMs or
+// MOST_PARTS, and with a granule for each warp.
 static int splits_of(const struct cache_args *args, int pairs, int sms)
 {
     int granules = (args->shape.seq_len + GRANULE - 1) / GRANULE;
@@ -1290,14 +1291,14 @@ constexpr int SEQUENCES = 64;  // that are answered together, at most
 
 // ---- Name what a step is about ----
 struct step {
-    int count, length;   // tokens; the prompt's sequence's length with them
+    int count, length;   // tokens; length of the prompt's sequence with them
     int lengths[BLOCK];  // of the sequence up to and with each token
     int ids[BLOCK];
 };
 
-// [rows / 16][columns / 32] tiles of 16 rows by 32 columns, and zeros up to a
-// multiple of TILES. A lane has rows lane / 4 and lane / 4 + 8 of a tile, in
-// columns 8 (lane % 4) to + 7.
+// [rows / 16][columns / 32] tiles of 16 rows by 32 columns, with zeros up to a
+// multiple of TILES tiles of rows. A lane has rows lane / 4 and lane / 4 + 8 of
+// a tile, in columns 8 (lane % 4) to + 7.
 struct weights {
     const uint8_t *codes;  // a tile's: 8 or 16 bytes for each of 32 lanes
     const __half2 *scales; // a tile's, for 8 pairs of rows: d, d; or d, m, d, m
@@ -1601,8 +1602,8 @@ struct beside { // what a result needs besides the sums, of two rows of a token
     float2 angle[2];      // TURNED: cosine and sine
 };
 
-// It is loaded before the sums are there, or for many tokens at once: the
-// compiler moves no load ahead of a store.
+// Loads what store_rows() needs: before the sums are there, or for many tokens
+// at once, since the compiler moves no load ahead of a store.
 __device__ beside load_beside(const result &to, int rows, int row, int token,
                               int count)
 {
@@ -1729,7 +1730,7 @@ template <int N, int MINE>
 __device__ void multiply_tile(float (&y)[MINE][2], const uint32_t (&a)[2][4],
                               const rounded &v)
 {
-    bool rest = N == 0 && threadIdx.x / 4 % 2; // the lane's column
+    bool rest = N == 0 && threadIdx.x / 4 % 2; // whether its column has rests
     float d[4] = {}, e[4] = {};
     uint32_t b[4];
     for (int p = 0; p < 4; ++p)
@@ -2181,8 +2182,8 @@ __device__ uint64_t sum_of(uint64_t (&sums)[32], const candidates &c,
     return __shfl_sync(0xffffffff, sum_up_to(sums[lane]), 31);
 }
 
-// The largest weight so that all tokens of at least this weight have more than
-// `enough` together. All threads of the CTA call it.
+// The largest weight w for which the weights of at least w add up to more than
+// `enough`. All threads of the CTA call it.
 __device__ uint32_t least_kept(const candidates &c, uint64_t enough)
 {
     __shared__ unsigned long long bins[32];
@@ -2353,12 +2354,12 @@ struct talker {
     float *surprises;              // of a text that is foretold
     void *scratch;                 // for chapter 21's launches
     int sequence, place;           // the next token's
-    bool together;                 // each token of a step has its own sequence
+    bool together;                 // whether tokens are of different sequences
     int sms;
     cudaStream_t stream;
-    bool graphs;                   // steps are graphs
+    bool graphs;                   // whether steps are launched as graphs
     step_graph reading, answering;
-    bool tiles;                    // a prompt is read by blocks
+    bool tiles;                    // whether a prompt is read by blocks
     int few;                       // more tokens go to multiply_block()
     drawing by;                    // how a token is chosen
 };
@@ -2453,7 +2454,7 @@ static cache_args attention_args(const talker *t, int layer, int token,
     return args;
 }
 
-// The pages of a sequence lie among those of the others.
+// The pages of a sequence lie among those of the other sequences.
 static int *make_table(const struct model *m, int sequences)
 {
     int pages = pages_of(m), count = pages * sequences;
@@ -2537,8 +2538,8 @@ static void start_product(const talker *t, const weights &w, const source &from,
           count);
 }
 
-// Takes the largest tiles of which there are at least as many as SMs; for up to
-// TOKENS tokens, twice as many.
+// Gives a CTA as many tiles of weights as still leave a CTA for each SM, or two
+// CTAs with up to TOKENS tokens; but one tile at least.
 template <bool FOUR>
 static void multiply_few(const talker *t, const weights &w, const source &from,
                          const result &to, int count)
@@ -2600,7 +2601,7 @@ static int longer(const talker *t, int count)
 
 // Launches chapter 21's kernel: once for a token of each sequence, or for one
 // token of a sequence after the other, each of which sees the ones before it.
-// For more than TOKENS of these, chapter 22's.
+// For more than TOKENS tokens of one sequence, chapter 22's kernel.
 static void attend(talker *t, int layer, int count)
 {
     int room = room_for(t->model, t->place + longer(t, count));
@@ -2794,7 +2795,7 @@ static int chosen(talker *t)
 // How an answer is said, and what the next turn has to read of it.
 struct turn_state {
     int most;       // the most tokens of an answer
-    bool numbers;   // say the tokens' numbers, not their texts
+    bool numbers;   // whether to say the tokens' numbers, not their texts
     int unread[2], left; // `left` tokens that the next turn has to read first
 };
 
@@ -3106,8 +3107,8 @@ static json_t *time_graph(talker *t, int count, LAUNCHES launches)
     return us;
 }
 
-// Times kernels of each kind alone, for the `count` tokens that were set last,
-// and as many that do nothing.
+// Times a step's kernels of each kind alone, for the `count` tokens that were
+// set last; and as many kernels that do nothing as a step has in all.
 static json_t *parts_json(talker *t, int count)
 {
     int layers = t->model->layers, launches = longer(t, count);
@@ -3257,8 +3258,9 @@ static void choose_again(talker *t, const drawing &by)
           t->model->words, 1, by, INT_MAX);
 }
 
-// Prints the logits that follow these tokens, "1 42 7", a line each; or, if
-// `draws` > 0, that many tokens that are chosen by them, at one place each.
+// Prints the logits that follow the tokens of `words`, such as "1 42 7", a line
+// each; or, if `draws` > 0, as many tokens drawn from these logits, one for
+// each place from the next on.
 static void print_next(talker *t, const char *words, int draws)
 {
     const struct model *m = t->model;
@@ -3317,7 +3319,7 @@ static void draw_for_lab(void *of, const struct sampling *s, int *tokens,
                          int count)
 {
     talker *t = (talker *)of;
-    set_step(t, tokens, 1); // for its place
+    set_step(t, tokens, 1); // sets the place that tokens are drawn for
     for (int i = 0; i < count; ++i) {
         choose_again(t, drawing_of(*s));
         tokens[i] = chosen(t);

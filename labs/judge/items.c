@@ -29,7 +29,6 @@ struct grading {
     struct runner runner;
     struct known_launches shapes[SHAPES_SEEN];
     int shape_count;
-    char *why_not_launched; // why its host code gave no launches; usually the same for all shapes
     struct counted {        // a run that ended
         struct shape shape;
         bool right;
