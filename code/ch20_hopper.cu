@@ -386,7 +386,7 @@ __device__ void tabulate(tiles<T> &t, const schedule &plan,
     }
     __syncthreads(); // all lengths are stored
     for (int level = threadIdx.x; level <= plan.tiles_m; level += T::THREADS) {
-        int items = 0, least = plan.tiles_m - level; // row tiles
+        int items = 0, least = plan.tiles_m - level; // lowest row tile counted
         for (int i = 0; i < shape.batch; ++i) {
             int tiles_m = (t.lengths[i] + T::BLOCK_M - 1) / T::BLOCK_M;
             items += max(tiles_m - least, 0);

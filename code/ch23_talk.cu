@@ -1277,7 +1277,7 @@ attention(const __grid_constant__ prompt_args args)
 }
 
 // ---- Name the model's sizes ----
-constexpr int TOKENS = 4;      // two columns each of a product: half and rest
+constexpr int TOKENS = 4;      // of a product, in two columns each: half, rest
 constexpr int GROUP = 8;       // one column each of two: halves, then rests
 constexpr int FEW = 256;       // more tokens are multiplied by multiply_block()
 constexpr int BLOCK = 2048;    // tokens of a prompt at a time, at most
@@ -1956,7 +1956,7 @@ __device__ void bring(block_stage<FOUR> &to, const weights &w, const operand &x,
 // ---- Multiply tiles of weights by a block of tokens ----
 constexpr int HERE = TILES / 2;                   // tiles of a warp
 constexpr int TOKENS_HERE = SOME_TOKENS / 2;
-constexpr int COLUMNS_HERE = TOKENS_HERE / GROUP; // its groups of eight tokens
+constexpr int COLUMNS_HERE = TOKENS_HERE / GROUP; // a warp's groups of 8 tokens
 
 // Adds a warp's products of a stage.
 template <bool FOUR>
@@ -2599,9 +2599,9 @@ static int longer(const talker *t, int count)
     return t->together ? 1 : count;
 }
 
-// Launches chapter 21's kernel: once for a token of each sequence, or for one
-// token of a sequence after the other, each of which sees the ones before it.
-// For more than TOKENS tokens of one sequence, chapter 22's kernel.
+// Launches chapter 21's kernel once, for a token of each sequence, or once for
+// each token of one sequence, in order: a token sees the ones before it. More
+// than TOKENS tokens of one sequence go to chapter 22's kernel.
 static void attend(talker *t, int layer, int count)
 {
     int room = room_for(t->model, t->place + longer(t, count));

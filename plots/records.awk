@@ -17,8 +17,8 @@ file == 1 {
     known[$0] = $0
     stem = $0
     sub(/\.[a-z0-9]+$|\/$/, "", stem)
-    known[stem] = known[stem] == "" || $0 ~ /\.json$/ ? $0 : known[stem] # the prose quotes
-                                                                         # h200/lab03
+    # Chapters quote a record without its ending (h200/lab03); of several files, a .json is meant.
+    known[stem] = known[stem] == "" || $0 ~ /\.json$/ ? $0 : known[stem]
     next
 }
 

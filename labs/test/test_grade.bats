@@ -474,7 +474,7 @@ END
     [ "$(find "$out" -name '*.html' | wc -l)" -eq 0 ]
     run -1 grep -q "Watch it" "$out"/reports/*.txt
     cut -d, -f1-5 "$out/grades.csv" | diff - <(cut -d, -f1-5 "$BATS_TEST_TMPDIR/with.csv") # a film costs nothing
-    # If no page can be made, the report says one word, and the grade stays the same.
+    # If no page can be made, the report says "Film: failed.", and the grade stays the same.
     root=$BATS_TEST_TMPDIR/root
     mkdir -p "$root/build/ptxsim"
     ln -s "$PWD"/{code,plots,chapters} "$root"

@@ -586,8 +586,9 @@ static void half_of_the_copies_are_early(void **state)
     assert_int_equal(out[32 + 5], 1000);
 }
 
-// Logs a copy's bytes; and for each byte what the CTA did until the copy had arrived: new products, whose pieces count
-// once, and first reads of what another copy has brought. Other instructions count as nothing.
+// A copy is logged with its bytes, and with these times what the CTA did until the copy arrived:
+// new pieces of products (an equal piece counts once), and bytes of another copy that were read for
+// the first time. Other instructions do not count.
 static void copies_are_noted(void **state)
 {
     (void)state;
