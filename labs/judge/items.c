@@ -29,7 +29,7 @@ struct grading {
     struct runner runner;
     struct known_launches shapes[SHAPES_SEEN];
     int shape_count;
-    struct counted {        // a run that ended
+    struct counted { // a run that ended
         struct shape shape;
         bool right;
         struct counts counts;
