@@ -273,8 +273,8 @@ struct extra_children {
 };
 extern const struct extra_children extra_children;
 
-// For a program whose requests are only written down (written.c). only_written: whether this is such a program. The
-// others write down a task, a refused launch, an allocation.
+// For a program whose requests are only written down (written.c). only_written: whether this is such a program.
+// write_down, write_refusal, write_memory: write down a task, a refused launch, an allocation.
 bool only_written(void);
 void write_down(const struct task *task);
 void write_refusal(cudaError_t error);
