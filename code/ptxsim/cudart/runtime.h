@@ -255,7 +255,7 @@ struct task { // a piece of work in a stream, or of a graph's node
 
 struct condition { // a cudaGraphConditionalHandle is the address of this; kernels set `now`
     unsigned now, first;
-    bool assign; // each launch of the graph sets `now` to `first`
+    bool assign; // whether each launch of the graph sets `now` to `first`
 };
 
 // Does a task, defers it (PTXSIM_SCHEDULE=late), or adds it to the graph that the stream is

@@ -113,7 +113,7 @@ static void note_execution(const struct cta *cta, uint64_t first, uint64_t secon
 // A part of a product: a register of A and one of B, whose columns and rows meet.
 struct piece {
     uint64_t of[2];
-    uint32_t work; // flops; 0 for integers, or if one of the two is all zeros
+    uint32_t work; // flops; 0 for integers, or if one of the two registers is all zeros
 };
 enum { PIECES_MOST = 64 };
 

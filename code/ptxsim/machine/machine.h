@@ -71,7 +71,7 @@ struct warp {
     uint32_t waits_at;
     struct {                   // a loop that changes only registers (exec/stuck.c)
         uint64_t effects;      // the run's effects when the loop may have begun
-        uint64_t state, turns; // in some round: the hash state_of, and the low bits of `turns`
+        uint64_t state, turns; // in some round: the result of state_of, low bits of `turns`
         uint64_t rounds, until, first;
         bool watched, found, endless; // endless: found by the limit of blocks, not by a proof
         bool careful;                 // whether registers of lanes that have ended are kept

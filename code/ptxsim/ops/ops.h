@@ -239,7 +239,7 @@ void barrier_left(struct warp *w);
 // The operands of the wait are a struct barrier_operands: a barrier of the CTA, at which a CTA
 // without a cluster waits instead.
 op_fn cluster_arrive_op, cluster_wait_op;
-op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: of the address; mapa: b is the rank
+op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: those of an address; b: mapa's rank
 
 enum barrier_kind { BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR };
 struct barrier_operands {
