@@ -283,8 +283,8 @@ struct ablation {
         uint32_t times;
     } * signalled;
     size_t signalled_count, signalled_room;
-    uint64_t progress[PROGRESSES]; // of all CTAs; SPOIL_COPIES, if `logs`
-    uint8_t *made;                 // a bit for each hash of a piece of a product; the caller frees
+    uint64_t progress[PROGRESSES]; // SPOIL_COPIES, if `logs`: the sums over all CTAs
+    uint8_t *made;                 // a bit for each hash of a product's piece; the caller frees it
     // SPOIL_STORES, if `logs`: loads from two parts of global memory, K and V. distinct: sectors
     // loaded, each counted once. busiest: sectors loaded by the CTA that loads most.
     struct part_of_memory {
@@ -366,7 +366,7 @@ void films_save(void);
 // bound, never a prediction.
 struct floors {
     double tensor, exp, shared, issue, dram;
-    const char *binding; // the name of the largest of these
+    const char *binding; // the name of the unit with the highest bound
 };
 struct floors l4_floors(const struct counts *counts, uint64_t dram_bytes);
 

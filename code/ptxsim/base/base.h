@@ -181,9 +181,9 @@ void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruct
 
 // ---- Notes of what is accessed (notes.c) --------------------------------------------------------
 
-// Strong: by atomic and volatile accesses; all others are plain. Early: by plain accesses before
-// the kernel has waited for the kernel that it depends on (griddepcontrol.wait); these are noted as
-// plain, too.
+// Kinds of accesses. Atomic and volatile accesses are strong, all others plain. Plain accesses
+// before the kernel has waited for the kernel that it depends on (griddepcontrol.wait) are noted
+// twice, as plain and as early.
 enum note {
     NOTE_READ,
     NOTE_WRITE,

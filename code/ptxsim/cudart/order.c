@@ -26,7 +26,7 @@ enum {
     STRONG = STRONG_READS | STRONG_WRITES,
     EARLY_READS = 1 << NOTE_EARLY_READ,
     EARLY_WRITES = 1 << NOTE_EARLY_WRITE,
-    COARSE = 1 << NOTE_KINDS, // the run is of sectors: some byte of each was accessed
+    COARSE = 1 << NOTE_KINDS, // a run of whole sectors: some byte of each was accessed
     SECTOR = 32,
     ANY_READ = READS | STRONG_READS,
     ANY_WRITE = WRITES | STRONG_WRITES,

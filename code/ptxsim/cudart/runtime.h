@@ -255,7 +255,7 @@ struct task { // a piece of work in a stream, or of a graph's node
 
 struct condition { // a cudaGraphConditionalHandle is the address of this; kernels set `now`
     unsigned now, first;
-    bool assign; // each launch of the graph sets `now` to `first`
+    bool assign; // whether each launch of the graph sets `now` to `first`
 };
 
 // Does a task, defers it (PTXSIM_SCHEDULE=late), or adds it to the graph that the stream is
@@ -273,8 +273,8 @@ struct extra_children {
 };
 extern const struct extra_children extra_children;
 
-// For a program whose requests are only written down (written.c). only_written: whether this is such a program. The
-// others write down a task, a refused launch, an allocation.
+// For a program whose requests are only written down (written.c). only_written: whether this is such a program.
+// write_down, write_refusal, write_memory: write down a task, a refused launch, an allocation.
 bool only_written(void);
 void write_down(const struct task *task);
 void write_refusal(cudaError_t error);

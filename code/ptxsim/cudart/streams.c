@@ -21,7 +21,7 @@ struct CUstream_st {
     bool into;                  // in the origin: whether the program gave a graph to capture into
     unsigned long long capture_id;
     struct tips tips;                // nodes of `capture` after which the stream's next work comes
-    struct tips late;                // not while capturing: the same, of deferred nodes
+    struct tips late;                // not capturing: such nodes, in the graph of deferred work
     struct CUstream_st *origin;      // the stream that began the capture
     bool unjoined;                   // whether it has work that the origin does not depend on yet
     bool invalid;                    // in the origin: whether a forbidden call has been made

@@ -144,7 +144,7 @@ static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_
     size_t at = first;
     bool any = false;
     for (; at < end && !is_wgmma(d->spelled[at]); ++at, ++n.insn)
-        if (f->insns[at].guard < 0) // an instruction under a guard may not execute
+        if (f->insns[at].guard < 0) // an instruction under a guard is perhaps not executed
             visit_registers(d, &f->insns[at], note_watched, &n);
     for (int i = 0; i < d->watched_words; ++i)
         any |= n.watch.touched[i] | n.watch.written[i];

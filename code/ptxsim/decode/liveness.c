@@ -204,7 +204,7 @@ void number_watched(struct decoder *d)
             d->accumulates = arena_alloc(&d->temporary, f->reg_count + 1);
             memset(d->watched, 0xff, (f->reg_count + 1) * sizeof *d->watched);
         }
-        for (int k = 0; k < 2; ++k) // D; A, if it is in registers
+        for (int k = 0; k < 2; ++k) // operand 0 is D; operand 1 is A, if it is in registers
             for (int e = 0; e < insn->operands[k].count; ++e) {
                 int reg = insn->operands[k].elements[e].reg;
                 if (reg < 0)
@@ -278,7 +278,7 @@ static struct interval *find_intervals(struct decoder *d, struct flow_block *blo
 
 struct pressure {
     uint64_t *live;
-    bool defines; // whether definitions are visited, or uses
+    bool defines; // whether definitions are visited; otherwise uses are
     int now;      // words of 4 bytes that are live
 };
 

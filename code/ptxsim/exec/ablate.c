@@ -113,7 +113,7 @@ static void note_execution(const struct cta *cta, uint64_t first, uint64_t secon
 // A part of a product: a register of A and one of B, whose columns and rows meet.
 struct piece {
     uint64_t of[2];
-    uint32_t work; // flops; 0 for integers, or if one of the two is all zeros
+    uint32_t work; // flops; 0 for integers, or if one of the two registers is all zeros
 };
 enum { PIECES_MOST = 64 };
 
@@ -296,7 +296,7 @@ static struct signalled *signalled_at(struct ablation *a, const struct warp *w, 
     return &a->signalled[a->signalled_count++];
 }
 
-enum { MOST_WARPS = 32 }; // of a CTA
+enum { MOST_WARPS = 32 }; // the most warps of a CTA
 
 // What is known of the warps' signals: by a warp, or at an address where warps signal.
 struct known {
@@ -342,9 +342,9 @@ static bool has_come_back(struct warp *w, uint64_t at, bool asks)
     return back;
 }
 
-// Notes a signal (an arrival at an mbarrier, a strong store); or a wait or a strong load, which
-// shows that the warp's earlier signals at this address, or its last one elsewhere, were meetings
-// (struct ablation).
+// Notes a warp's signal (an arrival at an mbarrier, a strong store). A wait or a strong load counts
+// as meetings (struct ablation) the warp's signals at this address since its last wait or load
+// there; if there are none, the warp's last signal elsewhere, if has_come_back returns true.
 static void note_signal(struct ablation *a, struct warp *w, const char *r, const struct op *op,
                         const struct insn_info *insn, uint32_t on)
 {

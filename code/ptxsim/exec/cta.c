@@ -11,7 +11,7 @@
 
 enum {
     CTA_ROUNDS = 256,      // rounds after which another CTA of the same host thread takes its turn
-    IDLE_BLOCKS = 64,      // a turn of no blocks, or of fewer and then a failed wait, is idle
+    IDLE_BLOCKS = 64,      // idle: a turn of no block, or of fewer than this before a failed wait
     IDLE_ROUNDS = 1000,    // rounds of idle turns, with no progress, that count as a deadlock
     TICK_ROUNDS = 16,      // rounds between calls of launch.tick
     MOST_UNTOLD = 1 << 16, // instructions of a host thread that the launch's sum may still lack

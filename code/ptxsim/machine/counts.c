@@ -93,8 +93,9 @@ static bool pairs_agree(const uint32_t address[WARP], uint32_t mask, int bit)
     return true;
 }
 
-// Whether a load serves the lanes of two neighbouring parts together. It does if they have no
-// conflict, and either are no more than one part may have, or come in pairs that share an address.
+// Whether a load serves the lanes of two neighbouring parts of the warp (halves or quarters)
+// together. It does if they have no conflict, and either are no more than the `lanes` of one part,
+// or come in pairs that share an address.
 static bool go_together(const uint32_t address[WARP], int bytes, uint32_t mask, int lanes)
 {
     return (__builtin_popcount(mask) <= lanes || pairs_agree(address, mask, 1) ||

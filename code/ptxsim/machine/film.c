@@ -44,7 +44,7 @@ struct film_report {
     // party: whether the other access's thread and address are known; wrote, pending: whether that
     // access is a write, and whether it is a copy.
     bool party, wrote, pending;
-    bool global;     // whether both are to global memory; `at` is then an offset in `allocation`
+    bool global;     // whether both accesses are to global memory, `at` an offset in `allocation`
     unsigned cta[3]; // the CTA of the other access
     uint32_t thread, bytes;
     uint64_t at;

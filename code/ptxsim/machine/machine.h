@@ -71,7 +71,7 @@ struct warp {
     uint32_t waits_at;
     struct {                   // a loop that changes only registers (exec/stuck.c)
         uint64_t effects;      // the run's effects when the loop may have begun
-        uint64_t state, turns; // in some round: the hash state_of, and the low bits of `turns`
+        uint64_t state, turns; // in some round: the result of state_of, low bits of `turns`
         uint64_t rounds, until, first;
         bool watched, found, endless; // endless: found by the limit of blocks, not by a proof
         bool careful;                 // whether registers of lanes that have ended are kept
@@ -204,10 +204,10 @@ struct worker { // the state of one host thread
     struct touched_span *spans; // for each instruction; NULL: not asked for (launch.touched)
     bool starts_dependents;     // whether a thread has executed griddepcontrol.launch_dependents
     struct race_log races;
-    struct global_races *global_races; // the launch's
+    struct global_races *global_races; // the launch's race checks; NULL: races are not checked
     // Recently used pages of global memory, each at the index: its number % LAST_PAGES.
     struct page *pages[LAST_PAGES];
-    struct series_log *series;  // its series of reads (races/cells.h)
+    struct series_log *series;  // the thread's series of reads (races/cells.h)
     struct global_place *place; // where the last strong access was, with what is released there
     struct snapshot *free_snapshots;
     struct child_entry *children; // requests of device code (ops/extra/children.c)

@@ -177,7 +177,7 @@ struct program {
     uint8_t cell_shift;
     // local_bytes: each function's frame once, and the stack that the launch gives (recursion,
     // alloca). frames_local_bytes: the frames alone.
-    size_t local_bytes, frames_local_bytes; // of a thread's local memory
+    size_t local_bytes, frames_local_bytes; // bytes of a thread's local memory
     bool has_alloca;
     // Bytes of a warp's register file: all of it; the frames alone.
     size_t file_bytes, frames_file_bytes;

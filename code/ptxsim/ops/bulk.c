@@ -34,7 +34,7 @@ struct bulk { // a load or a store under way
     // A load: it is in the list of the CTA whose memory it goes to.
     uint32_t meeting, phase, count, piece_bytes;
     struct piece *pieces;
-    uint32_t issued; // the result of race_issue, for what reads shared memory
+    uint32_t issued; // if the operation reads shared memory: what race_issue returned
     // Whether the copy is from the shared memory of the CTA that issued it. If so, the pieces are
     // read there again when they arrive.
     bool from_shared;

@@ -70,9 +70,9 @@ static const struct callee *callee_of(const struct program *p, uint32_t block)
     return &p->callees[c];
 }
 
-// If the frame of a callee at `frame` would overlap another lane's frame, returns the end of that
-// one; otherwise 0. Frames of the same function at the same place may overlap: each lane has its
-// own part of every register.
+// If the frame of a callee at `frame` would overlap another lane's frame, returns the end of the
+// other lane's; otherwise 0. Frames of the same function at the same place may overlap: each lane
+// has its own part of every register.
 static uint32_t overlapped(const struct warp *w, const struct callee *callee, uint32_t frame,
                            uint32_t mask)
 {

@@ -172,9 +172,9 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
 }
 
-// For race checks, of the phase of an mbarrier to which a copy is bound: the source of writes
-// (races.h) as which its copies count, and the clock that a thread acquires when it sees the phase
-// complete.
+// For race checks of a copy that is bound to a phase of an mbarrier. source_of_copies: the source
+// of writes (races.h) to which all copies bound to the phase belong. clock_of_copies: the clock
+// that a thread acquires when it sees the phase complete.
 static uint32_t *source_of_copies(struct cta *cta, const struct copy *c)
 {
     return &cta->meetings[c->meeting - 1].copies[c->phase % 2];
@@ -186,9 +186,9 @@ static struct clock **clock_of_copies(struct cta *cta, const struct copy *c)
     return c->phase < m->phases ? &m->complete : &m->pending;
 }
 
-// A phase to which a thread's copies are bound waits for all copies that the thread issued before
-// them, too. So whoever sees the phase to which a lane's later copies are bound knows that its
-// earlier copies have arrived.
+// A lane's copies of `source` have arrived at `stamp`: adds this to the clocks of the phases to
+// which the lane's later copies, from index `from` on, are bound. Such a phase also waits for all
+// copies that the lane issued before, so whoever sees it complete knows that they have arrived.
 static void tell_later(struct warp *w, size_t from, int lane, uint32_t source, uint32_t stamp)
 {
     for (size_t i = from; i < w->copies->count; ++i) {

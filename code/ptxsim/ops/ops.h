@@ -139,9 +139,9 @@ op_fn guarded_op; // runs `inner` for the lanes whose guard holds
 // Whether all 32 lanes take part, as they must in products and matrix accesses. If not, a fault.
 bool whole_warp(struct warp *w, const struct op *op, uint32_t mask);
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
-// For race checks of a shuffle: reports the first lane that its own mask leaves out, and the first
-// that takes a value from a lane that has ended, or that its mask leaves out. named: each lane's
-// mask; NULL: all lanes.
+// For race checks of a shuffle: reports the first lane that is not in its own mask, and the first
+// lane that takes a value from another lane that has ended, or is not in the taking lane's mask.
+// named: each lane's mask; NULL: every mask has all lanes.
 void report_sources(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP],
                     const uint32_t *named);
 op_fn nothing_op;
@@ -207,7 +207,7 @@ enum special {
     SPECIAL_NCLUSTERID_Z,
     SPECIAL_CLUSTER_CTARANK,
     SPECIAL_CLUSTER_NCTARANK,
-    SPECIAL_IS_EXPLICIT_CLUSTER, // this one is a predicate
+    SPECIAL_IS_EXPLICIT_CLUSTER, // a predicate; all others are numbers
     SPECIALS
 };
 extern const char *const special_names[SPECIALS];
@@ -239,7 +239,7 @@ void barrier_left(struct warp *w);
 // The operands of the wait are a struct barrier_operands: a barrier of the CTA, at which a CTA
 // without a cluster waits instead.
 op_fn cluster_arrive_op, cluster_wait_op;
-op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: of the address; mapa: b is the rank
+op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: those of an address; b: mapa's rank
 
 enum barrier_kind { BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR };
 struct barrier_operands {

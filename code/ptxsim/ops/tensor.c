@@ -204,7 +204,7 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
                                ? NULL
                                : locate_quick(w, op, 15u << i, at[i], 4 * bytes, m->store);
                 shared |= quad != NULL;
-                bool two = size == 4 && together == 2; // whether f32 or s32 in two registers
+                bool two = size == 4 && together == 2; // whether two f32 or s32, each in a register
                 u32 *pair[2] = {(u32 *)(r + f->regs[first]) + i,
                                 (u32 *)(r + f->regs[first + two]) + i};
                 uint32_t stored[4]; // what the lane stores

@@ -34,12 +34,12 @@ struct products { // a warp's wgmma operations
     const struct op *last, *last_resize; // the last wgmma and setmaxnreg, for messages
     uint32_t committed, waited;          // numbers of the last product committed, and waited for
     const struct op *waits; // the operation at which the warp waits for other warps, or NULL
-    // For race checks: what the warp had done when it had issued, or read, the products up to
-    // `number`.
+    // For race checks: what the warp had done when it committed the products up to `number`, or
+    // had waited for them.
     struct reads {
         uint32_t number;
         struct clock *clock;
-    } * reads; // of products that some warp of the warpgroup has not waited for yet
+    } * reads; // entries for products that some warp of the warpgroup has not waited for yet
     size_t read_count, read_capacity;
     bool fenced;     // whether there was a wgmma.fence after the last completion of products
     uint64_t *dirty; // registers written since the last wgmma.fence, as in struct watch
@@ -50,7 +50,7 @@ struct products { // a warp's wgmma operations
         uint64_t a_desc, b_desc;
         uint32_t frame, group, number;
         uint32_t issued; // for race checks: the CTA's time at the issue
-        bool add, taken; // taken: whether operands were read at the wait of another warp
+        bool add, taken; // taken: whether the operands were read at another warp's wait
         bool spoiled;    // whether an ablation spoils D (enum spoils)
         uint32_t a[4][WARP];
         // Operands that were read at the issue, or at another warp's wait: 16 rows of A, then B;

@@ -71,8 +71,8 @@ static void stretch_push_part(struct reader *r, struct stretch s, uint32_t first
     stretch_push(r, s);
 }
 
-// Two stretches with the same stamp have some cells in common: appends these, each with the lanes of both, one by one,
-// since no `run` describes them.
+// Appends the cells [first, end), which two stretches with the same stamp have in common. Each cell becomes a stretch
+// of its own, with the lanes of both, since no `run` describes them.
 static void stretch_push_both(struct reader *r, const struct stretch *a, const struct stretch *b,
                               uint32_t first, uint32_t end)
 {

@@ -130,8 +130,8 @@ RULE bool is_complete(const struct warp *w, const struct party *p)
     return false;
 }
 
-// Whether the clock of a fence includes what a thread of CTA `cta` did up to `stamp`. own: the fence is also by that
-// CTA.
+// Whether the clock of a fence includes what a thread of CTA `cta` did up to `stamp`. own: whether the fence, too,
+// is by that CTA.
 RULE bool shows(const struct clock *c, bool own, uint64_t cta, uint32_t thread, uint32_t stamp)
 {
     const struct clock *known = !c || own ? c : world_clock(c->world, cta);

@@ -540,7 +540,7 @@ static const json_t *tile_left(const json_t *kernel, const json_t *tiles, const 
     struct chain c = chain_of(kernel, insn);
     long at = whole_at(fault, "at");
     const json_t *tile, *left = NULL;
-    bool named = false, known = false; // known: some tile contains the byte
+    bool named = false, known = false; // whether a tile has the byte (known), and is named (named)
     size_t i;
     for (int level = c.count - 1; level >= 0 && !left && !named; --level) {
         struct text t = {0};

@@ -75,9 +75,9 @@ void find_home(void); // also sets root and viewer
 void make_report_file(void);
 // Makes the loader find the simulator's libraries for the program that this process executes next.
 void set_libraries(void);
-// Runs a program with a report. variable: PTXSIM_TRACE or PTXSIM_FILM, to record a CTA ("x,y,z";
-// NULL: the first); NULL: nothing is recorded. All the program's output goes to stderr or, if
-// silent, nowhere. Returns its exit status; 128 + a signal.
+// Runs a program with a report. variable: PTXSIM_TRACE or PTXSIM_FILM, to record a CTA; NULL:
+// nothing is recorded. cta: the CTA, as "x,y,z"; NULL: the first. All the program's output goes to
+// stderr or, if silent, nowhere. Returns the exit status, or 128 + the signal that ended it.
 int run_recorded(char **argv, const char *variable, const char *cta, bool silent);
 
 // From now on, a signal that would end this process ends only the program that it runs; no other

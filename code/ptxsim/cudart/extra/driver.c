@@ -96,8 +96,9 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     return known;
 }
 
-// The driver's error for an error of the runtime. Errors between the two that are named here (of a
-// launch's configuration, for example) do not exist in the driver.
+// The driver's error for an error of the runtime: it has the same number. Only the numbers between
+// the two named here (of a launch's configuration, for example), most of which the driver does not
+// have, become "invalid value".
 static CUresult result(cudaError_t error)
 {
     if (error < cudaErrorNoDevice && error > cudaErrorInitializationError)
@@ -506,8 +507,8 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, dynamic_shared));
 }
 
-// Finds the largest of those block sizes that have the most resident threads on an SM, and how many
-// such blocks fill the GPU.
+// Finds the block size with which most threads are resident on an SM, the largest if several have
+// as many; and how many such blocks fill the GPU.
 CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function,
                                           CUoccupancyB2DSize shared_of, size_t dynamic_shared,
                                           int limit)

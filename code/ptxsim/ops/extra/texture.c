@@ -2,8 +2,8 @@
 // "Texture Fetching").
 //
 // The coordinates for a linear filter are fixed-point numbers with 8 fraction bits, as on a GPU.
-// Accesses are checked as any other; but for races only where a kernel may write, in linear memory
-// and in arrays that surfaces may write.
+// Accesses are checked like all others, but for races only in memory that a kernel may write:
+// linear memory, and arrays that surfaces may write.
 #include "texture.h"
 #include "extra.h"
 #include "ptxsim/ops/address.h"

@@ -32,8 +32,8 @@ struct video {
     bool signed_d, signed_a, signed_b, saturate;
     bool wrap; // vshl, vshr: the amount is taken modulo 32; otherwise it is at most 32
     int scale; // vmad: how many bits the result is shifted right
-    // One result: the lowest bit of the part; several: the part's number, where b's parts follow
-    // a's.
+    // The part of a word that each operand is. For one result: the part's lowest bit, in a[0] and
+    // b[0]. For several: for each result the part's number, where b's parts are numbered after a's.
     uint8_t a[4], b[4];
     uint8_t a_bits, b_bits; // 8, 16 or 32
     // mask: results that are stored, where the others leave c as it is; d_at, d_bits: where a

@@ -70,8 +70,8 @@ static void FN(shfl)(ARGUMENTS)
 // Elements of a row of a matrix laid out in rows: m, n and k are at most 32.
 enum { MATRIX_STRIDE = 32 };
 
-// The bits of an e4m3 code, moved to where a half has its own, are the code's value divided by 2^8,
-// except for NaN.
+// Moved to the places of a half's sign, exponent and fraction, the bits of an e4m3 code are the
+// code's value divided by 2^8, except for NaN.
 static inline void FN(e4m3_load)(const u8 *codes, float *value)
 {
     u16 halves[4 * WARP];
