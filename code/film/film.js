@@ -690,7 +690,7 @@ function showStep() {
 // ---- Fragments ------------------------------------------------------------------------------------
 
 // A table of a fragment's elements with the lane and register of each: register i of lane 4 g + t
-// has in its part e the element (g + row[i], step t + column[i] + e).
+// has in its part e the element (g + row[i], step * t + column[i] + e).
 function fragmentTable(name, m, values) {
   const details = element("details", { open: view.openFragments.has(name) },
     element("summary", { textContent: name + ", " + m.type + ": which lane holds an element (a row's number is its lane)" }));

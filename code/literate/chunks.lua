@@ -598,7 +598,8 @@ function chunks.expand(root, swap)
 end
 
 -- The changes from one list of lines to another, in order: { op = "same" "added" "removed", text, index = place
--- in `new` unless removed }. Also the number of lines added, and removed.
+-- in `new` unless removed }. Also returns how many lines were added, and how many
+-- removed.
 function chunks.diff(old, new)
     local length = {} -- [i][j]: lines in the longest common subsequence of old[i..] and new[j..]
     for i = #old + 1, 1, -1 do

@@ -633,7 +633,7 @@ function sheets.check(book, complain)
                 note("the lab's points add up to %d, not %d", total, TOTAL)
             end
             local aims, others = sheets.aims_and_others(sheet)
-            if aims > 0 and 2 * aims < others then -- what a lab teaches must carry enough of its points
+            if aims > 0 and 2 * aims < others then -- the aims must have at least a third of these points
                 note("the aims have %d of %d points that need no GPU: at least a third", aims, aims + others)
             end
         end

@@ -135,7 +135,7 @@ programs() {
 }
 
 @test "a measurement belongs to a program's text, but not to its name or its chapter's number" {
-    of() { # TEXT: its source_hash
+    of() { # FILE: prints its source_hash
         cp "$1" "$BATS_TEST_TMPDIR/code.cu"
         make -s --eval 'build/hash: ; @echo $$($(call source_hash,'"$BATS_TEST_TMPDIR"'/code.cu))' build/hash
     }

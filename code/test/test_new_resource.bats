@@ -17,13 +17,13 @@ load test_tree
     make build/lab build/judge build/tangle.stamp
     grep -qF '{"name": "warps", "relation": "<=", "limit": 4, "points": 1, ' build/labs/lab03.json
 
-    # The driver judges it, here by another limit, and counts its point.
+    # The driver judges the new resource, here by another limit, and counts its point.
     run build/lab --lab 3 --gate 'warps <= 3' --on simulator --shapes 1x1x33 --seeds 0
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output =~ "warps a CTA"\ +4\ +"<= 3"\ +FAIL ]]
 
-    # The grader knows it from what its runner has measured.
+    # The grader has the new resource from what its runner has measured.
     printf '#error none\n' >none.cu
     run build/judge --lab 3 --no-gpu --unsafe-no-sandbox none.cu
     echo "$output"

@@ -39,9 +39,9 @@ at_most() { # BEFORE AFTER NAME LIMIT
     same_bits ch04_cp_async ch05_vector_pv
 }
 
-# P is rounded to half, each by up to 2^-11 of itself; these errors partly cancel in the weighted
-# mean of values up to 5, which is allowed to be off by 5 * 2^-12. The outputs are rounded to half as
-# well, and so are up to 2^-9 further apart where they are above 2.
+# Each probability is rounded to half, by up to 2^-11 of itself; these errors partly cancel in the
+# weighted mean of values up to 5, which is allowed to be off by 5 * 2^-12. The outputs are rounded
+# to half as well, and so are up to 2^-9 further apart where they are above 2.
 @test "chapter 6 agrees with chapter 5 as far as probabilities in half can" {
     at_most ch05_vector_pv ch06_wmma_pv max_abs 3.2e-3
     run -1 same_bits ch05_vector_pv ch06_wmma_pv

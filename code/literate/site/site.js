@@ -324,7 +324,7 @@ function addSearch(tools) {
       keepQuery(input.value);
       return;
     }
-    input.value = ""; // a place on this page is shown at once
+    input.value = ""; // the place is on this page: shows the page again instead of the results
     document.getElementById("results").remove();
     document.body.classList.remove("searching");
   });

@@ -359,8 +359,8 @@ local function instead_of(chunk)
     return STUDENT and (left_out[chunk.chapter] or {})[chunk]
 end
 
--- The labels of a part that is printed later: of its lines, and of its place in the chapter. A reference leads to the
--- lines; but to the difference, if the chapter shows one.
+-- Two labels of a part that is printed later: printed_at() where its lines are, told_at() at its place in the chapter.
+-- References lead to part.label: the place in the chapter if that shows the difference, else the lines.
 local function printed_at(part)
     return part.changes and "whole:" .. part.owner.id or part.label
 end

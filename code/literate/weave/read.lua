@@ -288,9 +288,9 @@ local READ_INLINES = { traverse = "topdown", Inlines = read_inlines }
 local READ_BLOCKS = { Blocks = read_blocks }
 
 -- ``` {.ladder to=ch09_three_stages}: a paragraph on how far the reader has come: the times at
--- `mission` of all stages up to this program, on the GPU of LADDER_GPU; its rate; its speed relative
--- to PyTorch's flash backend. The peak rates, in TFLOP/s, are the data sheet's for dense matrices;
--- that of E4M3 is for programs whose P is E4M3, too.
+-- `mission` of all stages up to this program, on the GPU of LADDER_GPU; the program's rate; its speed
+-- relative to PyTorch's flash backend. The peak rates, in TFLOP/s, are the data sheet's for dense
+-- matrices; that of E4M3 is for programs whose P is E4M3, too.
 local LADDER_GPU = { folder = "h200", name = "an H200", rates = { half = 989.5, E4M3 = 1979 } }
 
 local function ladder(block)
@@ -301,7 +301,7 @@ local function ladder(block)
     local function time(program)
         return (at .. "timing.p50_us"):format(program)
     end
-    local function number(expression) -- 0: a wrong reference, which is reported where the paragraph has it
+    local function number(expression) -- 0 for a wrong reference, which the paragraph has and reports
         return tonumber((runs.evaluate(expression, "%.17g"))) or 0
     end
     local rungs, last, format = {}, nil, "half"

@@ -19,7 +19,7 @@ constexpr int BLOCKS = 2, WARPS = 2,
               LANES = 3; // lanes of a warp that act; the others only wait at barriers
 constexpr int OF_BLOCK = WARPS * LANES, ACTORS = BLOCKS * OF_BLOCK;
 constexpr int STEPS = 16, PLACES = 2,
-              UNIT = 16; // PLACES of 16 bytes in shared memory, and as many in global memory
+              UNIT = 16; // bytes of a place; PLACES in shared memory, and PLACES in global memory
 
 enum kind {
     LOAD,
@@ -263,7 +263,7 @@ static bool takes_part(const step &s, int actor)
     return s.kind < KINDS && s.actor == actor;
 }
 
-static bool reaches(const step &fence, int a, int b) // whether its scope includes actors a and b
+static bool reaches(const step &fence, int a, int b) // whether its scope has both actors
 {
     return !fence.cta || block_of(a) == block_of(b);
 }
@@ -276,8 +276,8 @@ static bool is_told_later(const program &p, int i, int j)
            i < j;
 }
 
-// Whether some thread waits for this cp.async by its mbarrier, and the thread that issued it waits, too. In the
-// simulator, a thread that meets the issuing thread between the two waits is ordered after the copy.
+// Whether some thread waits for the cp.async of step i at an mbarrier, and the thread that issued it waits with
+// COPY_WAIT. In the simulator, a thread that meets the issuing thread between the two waits is ordered after the copy.
 static bool is_awaited_twice(const program &p, int i)
 {
     bool own = false, seen = false;
@@ -332,9 +332,9 @@ static void order_barriers(graph &g, const program &p)
                     g.edge(g.node(i, a), g.node(i, b));
 }
 
-// A fence, a flag, a wait for the flag and a fence: the first fence comes before the second. lenient: an earlier
-// fence by any thread of the sender's block does so, too, and atomic operations on one place come before each
-// other, but none before operation `but`. raw: the flag comes before the wait even without fences.
+// Where a fence, a flag, a wait for the flag and a fence follow one another, the first fence comes before the second.
+// lenient: an earlier fence by any thread of the sender's block counts, too, and atomic operations on one place are
+// ordered both ways, but none before operation `but`. raw: the flag comes before the wait even without fences.
 static void order_messages(graph &g, const program &p, bool lenient, bool raw, int but)
 {
     graph before = g; // the order without messages

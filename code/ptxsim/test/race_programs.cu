@@ -168,7 +168,7 @@ struct accessed {
     int thread, time;
     bool store;
     int strong; // bytes of a strong access; 0: it is plain
-    int met;    // strong stores to the same bytes that are not ordered with it
+    int met;    // strong stores to the same byte that have no order with this access
 };
 
 static bool both_strong(const accessed &a, const accessed &b)
@@ -181,8 +181,8 @@ enum verdict { NONE, PERHAPS, TOLD };
 // What has been done so far, by all threads.
 struct past {
     int threads;
-    // [thread]: its vector clock: for each other thread, the time up to which that thread's
-    // accesses are ordered before this one's next.
+    // Vector clocks. known[t][u]: the time up to which thread u's accesses are ordered before
+    // thread t's next access.
     int known[BLOCKS * THREADS][BLOCKS * THREADS];
     std::vector<accessed> bytes[BLOCKS * BYTES];
 

@@ -279,8 +279,8 @@ static void what_may_stand_in_is_known(void **state)
     }
 }
 
-// Noted are products of two integers without an immediate, packed pairs, and byte permutations whose
-// selector is a register.
+// `further` counts products of two integers, unless one is an immediate, and packed pairs;
+// `selects` marks byte permutations whose selector is in a register.
 static void products_and_choices_are_known(void **state)
 {
     (void)state;

@@ -359,7 +359,7 @@ static struct place place_of(const struct product *p, bool is_a, int span, int s
         at.leading = span ? 2 * group : group * (uint32_t)(across + 1);
         at.stride = span ? group : group + (across > 1 ? 0 : 16);
         if (span)
-            at.leading = 2 * group; // the two groups of k come first
+            at.leading = 2 * group; // two groups along k, then the next rows
     }
     return at;
 }
@@ -553,7 +553,7 @@ static void sums_in_halves(void **)
                 for (int k = 0; k < depth; ++k)
                     memcpy(image + row * 16 + k * size / 16 * 128 + k * size % 16, &b[row][k],
                            (size_t)size);
-            auto at = [](int row, int column) { // thread, then register, then half
+            auto at = [](int row, int column) { // index of a half: by thread, then by register
                 int thread = row / 16 * 32 + row % 8 * 4 + column / 2;
                 return 4 * thread + row % 16 / 8 * 2 + column % 2;
             };
@@ -1386,7 +1386,7 @@ enum reduction { ADD_F32, ADD_F16, MAX_S32, MIN_U64, OR_B32, INC_U32, REDUCTIONS
 __global__ void reduce(uint32_t *out)
 {
     __shared__ alignas(16) uint32_t tile[REDUCTIONS][4];
-    uint32_t b = blockIdx.x, t = threadIdx.x; // 4 threads
+    uint32_t b = blockIdx.x, t = threadIdx.x; // t: 0 to 3
     tile[ADD_F32][t] = __float_as_uint((float)(b + t));
     tile[ADD_F16][t] = 0x3c004000; // 1, 2
     tile[MAX_S32][t] = (uint32_t)((int)b - 10);

@@ -279,8 +279,8 @@ static void take(const struct note_run *run, void *data)
     taken[taken_count++] = *run;
 }
 
-// Noted accesses are passed on once, as runs of bytes that were accessed in the same way; those of
-// memory without notes as the sectors that the last launch touched.
+// notes_take passes on noted accesses once, as runs of bytes that were accessed in the same way.
+// notes_take_sectors passes on the sectors that the last launch touched, of memory without notes.
 static void test_notes_are_runs_of_bytes(void **state)
 {
     (void)state;

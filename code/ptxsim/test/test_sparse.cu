@@ -14,8 +14,9 @@ extern "C" {
 
 #define assert_ok(call) assert_string_equal(cudaGetErrorName(call), "cudaSuccess")
 
-enum { WARP = 32, M = 16, N = 8, DEPTH = 128 }; // DEPTH: the most columns of whole A
-enum { A_AT = 0, B_AT = 4, C_AT = 8, METADATA_AT = 12, IN = 13, OUT = 4 }; // words of a lane
+enum { WARP = 32, M = 16, N = 8, DEPTH = 128 }; // DEPTH: the most columns of A, with its zeros
+// A lane's words: where A, B, C and the metadata begin; IN and OUT: how many there are.
+enum { A_AT = 0, B_AT = 4, C_AT = 8, METADATA_AT = 12, IN = 13, OUT = 4 };
 
 // ---- The instructions ---------------------------------------------------------------------------
 
@@ -98,7 +99,7 @@ enum { COUNT = sizeof products / sizeof *products };
 
 static const struct format {
     const char *name;
-    int bits, exponent, fraction; // no exponent: a whole number, signed or not
+    int bits, exponent, fraction; // numbers of bits; exponent 0: an integer
     bool sign;
 } formats[] = {{"f16", 16, 5, 10, true}, {"bf16", 16, 8, 7, true}, {"tf32", 32, 8, 23, true},
                {"e4m3", 8, 4, 3, true},  {"e5m2", 8, 5, 2, true},  {"s8", 8, 0, 0, true},
@@ -137,8 +138,8 @@ static double value_of(const struct format *f, uint32_t code)
     return code & top ? -value : value;
 }
 
-// A random whole number of the format. For a float format: -3 … 3, whose sums are exact, or a
-// number near one.
+// A random number of the format: any integer; of a float format a whole number from -3 to 3, whose
+// sums are exact, or, if near_one, a number whose magnitude is from 1/4 to 4.
 static uint32_t draw_code(const struct format *f, bool near_one)
 {
     uint32_t v = draw(), one = ((1u << (f->exponent - 1)) - 1) << f->fraction;
@@ -157,7 +158,7 @@ static uint32_t draw_code(const struct format *f, bool near_one)
 
 // ---- Fragments ----------------------------------------------------------------------------------
 
-struct image { // the lanes' words, and their values
+struct image { // the lanes' input words, and the matrices that they stand for
     uint32_t in[IN][WARP];
     double a[M][DEPTH], b[DEPTH][N], c[M][N];
 };

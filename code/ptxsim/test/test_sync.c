@@ -678,8 +678,8 @@ static void meetings_are_noted(void **state)
     free(a.signalled);
 }
 
-// Warp 0 signals at one word and asks at another, where warp 1 signals. Only if warp 1 has asked at
-// the first word before has warp 0 met somebody.
+// Warp 0 stores a flag and polls a second one, which warp 1 stores. Warp 0 has met warp 1 only if
+// warp 1 has polled the first flag before it stores the second.
 static void go_betweens_are_noted(void **state)
 {
     (void)state;
@@ -845,7 +845,7 @@ static void lookups_are_noted(void **state)
     struct ablation a = note(1, SPOIL_LOOKUPS, LOOKUPS("%t"));
     enum { PARAMETER, LOAD, BUTTERFLY, SHUFFLE, ATOMIC, COPY, CHOICE, MATRIX, ALL };
     assert_int_equal(a.logged, ALL);
-    assert_int_equal(a.log[PARAMETER].work, 4 * 32); // 32 lanes of a CTA that stands for four
+    assert_int_equal(a.log[PARAMETER].work, 4 * 32); // 32 lanes of a CTA that stands for four CTAs
     struct execution before[ALL];
     memcpy(before, a.log, sizeof before);
     free(a.log);

@@ -8,7 +8,7 @@ class Stage(NamedTuple):
     hopper: int = 0  # how many of the programs, counted from the first, run only on compute capability 9.0
     causal: bool = False  # whether queries see no key past their own position
     ragged: bool = False  # whether the programs take a length for each sequence
-    cache: bool = False  # whether it attends over a cache, by the operator decode() or prompt()
+    cache: bool = False  # whether the programs attend over a cache, by the operator decode() or prompt()
 
 
 STAGES = {

@@ -487,7 +487,7 @@ def test_the_current_stream_is_used():
 
 
 @on_gpu
-@pytest.mark.parametrize("room", [4000, 5000])  # keys split over 4 CTAs; over 8, a Hopper's cluster
+@pytest.mark.parametrize("room", [4000, 5000])  # on an H200, keys split over 16 CTAs, and over 32
 def test_two_streams_at_once(room):
     """The two caches' partial results must not mix: each cache has its own scratch."""
     prompts = [[drawn(1, 2, 3000, 10 * i + seed, device="cuda") for seed in (1, 2)] for i in range(2)]

@@ -107,8 +107,8 @@ static struct done quantised(const char *text, int head_dim)
     return done;
 }
 
-// Sequences in one part, and in several of which the last is not full; rows of 64 elements, and shorter ones, which are
-// filled up with zeros.
+// Sequences of one part, and of several parts, of which the last is not full. Rows of 64 elements, and shorter ones,
+// which are filled up with zeros.
 static void test_codes_are_the_workbenchs(void **)
 {
     static const struct {

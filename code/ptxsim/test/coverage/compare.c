@@ -57,9 +57,9 @@ static struct bound bound_of(const char *name)
         const char *start;
         struct bound bound;
     } bounds[] = {
-        {"ex2.approx.f16", {ULPS_F16, 2}}, // one unit for each of the two results
+        {"ex2.approx.f16", {ULPS_F16, 2}}, // one unit for the simulator, and one for the GPU
         {"tanh.approx.f16", {ULPS_F16, 2}},
-        {"tanh.approx.f32", {ULPS_F32, 8192}}, // 2^-11 for each of the two results
+        {"tanh.approx.f32", {ULPS_F32, 8192}}, // 2^-11 for the simulator, and for the GPU
         {"sin.approx", {ANGLE, 0x1p-19}},      // up to 2 pi; past it the manual has no bound
         {"cos.approx", {ANGLE, 0x1p-19}},
         {"lg2.approx", {LOGARITHM, 4}},             // or an absolute error of 2^-21
@@ -253,8 +253,8 @@ static bool is_sum(const char *name)
     return parse_product(name, &k, of);
 }
 
-// value * 2^exponent. top: the exponent of the number in its format, without the bias, or for a
-// product the sum of its factors'.
+// value * 2^exponent. top: a number's exponent as its format has it, less the bias; for a product,
+// the sum of its factors' exponents.
 struct term {
     int64_t value;
     int exponent, top;
@@ -312,9 +312,9 @@ static float fused_sum(uint32_t c, const struct term *term, int count)
     return cut(sum, top - KEPT);
 }
 
-// An H200's result for a row and a column. In eight-bit formats it takes two steps like those of
-// halves: the terms whose k is 0 or 1 modulo 4, then those of 2 or 3, are added up from zero; then
-// c is added as any f32 is, to nearest.
+// An H200's result for a row and a column: one fused_sum(). narrow (eight-bit formats): two of them,
+// from zero on, first of the terms whose k is 0 or 1 modulo 4, then of those whose k is 2 or 3; c is
+// added afterwards, with rounding to nearest.
 static float machine_sum(uint32_t c, const struct term *term, int k, bool narrow)
 {
     if (!narrow)

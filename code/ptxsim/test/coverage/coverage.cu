@@ -310,8 +310,8 @@ static void run_tiles()
 
 // ---- wmma ---------------------------------------------------------------------------------------
 
-// Where each element goes: the registers after a load of a matrix whose elements are their own
-// indices; then a product of small whole numbers, which are exact in any order of adding.
+// Writes the registers after loads of matrices whose elements are their own indices: this shows where
+// each element goes. Then writes a product of small whole numbers, exact in any order of adding.
 template <int M, int N, int K, class T, class S, class C, class LA, class LB>
 __global__ void wmma_kernel(const S *places, const S *a, const S *b, const C *places_c, const C *c,
                             int lda, int ldb, uint32_t *fragments, C *out)

@@ -1,6 +1,6 @@
-// Lanes of a warp join a loop one after another. Lanes of later rounds already wait, with a larger
-// mask, at the same instruction as lanes of earlier rounds. Four rounds are unrolled: nvcc then
-// puts the loop's jump before them, so that lanes that have nothing to do yet run ahead.
+// Lanes of a warp join a loop one after another. Lanes that are ahead in a later round wait, with a
+// larger mask, at the same instruction as lanes in an earlier round. Four rounds are unrolled: nvcc
+// then puts the loop's jump before them, so that lanes that have nothing to do yet run ahead.
 #include "check.h"
 
 __global__ void matches(unsigned *out)
@@ -26,8 +26,8 @@ __global__ void shuffles(unsigned *out)
     out[threadIdx.x] = sum;
 }
 
-// The halves of a warp meet at the same instruction: each half by itself, and another number of
-// times.
+// Each half of a warp synchronises by itself, at the same instructions: the lower half in three
+// rounds, the upper half in seven.
 __global__ void halves(unsigned *out)
 {
     __shared__ unsigned steps[32];
