@@ -45,10 +45,10 @@ struct game {
     bool asked_for[REPLAY_SETTINGS];
     int asked, missing; // candidates asked for; those among them that the journal lacks
     int elite;          // how many questions it took to reach the elite; 0: not yet
-    int first_64;       // how many it took to reach tiles of 64 x 64; 0: not yet
+    int first_64;       // how many questions it took to reach tiles of 64 x 64; 0: not yet
     double best;        // the lowest score so far; INFINITY: none
     char wrong[160];    // the first rule that was broken; "": none
-    bool late;          // whether it did not end in time; it may also have broken a rule
+    bool late;          // whether the search did not end in time; it may also have broken a rule
 };
 
 void game_begin(struct game *g, const struct landscape *l);
@@ -80,8 +80,8 @@ struct children {
     int count;
     bool value[REPLAY_KNOBS][4]; // which values occurred in children
     bool several;                // whether a child had several changes
-    char wrong[160];             // the first rule that they break; empty: none
-    bool late;                   // whether the time was up
+    char wrong[160];             // the first rule that the children break; empty: none
+    bool late;                   // whether the time was up when reading ended
 };
 // Settings whose children are checked; NULL after the last.
 extern const char *const replay_parents[];

@@ -231,7 +231,7 @@ static double intensity(double seq_len)
 }
 
 struct roof {
-    double dram, tensor, fp32; // TB/s; TFLOP/s
+    double dram, tensor, fp32; // dram: TB/s; the others: TFLOP/s
 };
 
 static struct roof roof_of(const struct gpu *gpu)
@@ -296,7 +296,7 @@ void roofline(void)
     end_block();
     printf("%.6g\t%.6g\tL4 tensor cores, %.0f\n", right, roofs[1].tensor * above, roofs[1].tensor);
     printf("%.6g\t%.6g\tL4 fp32, %.0f\n", right, roofs[1].fp32 * below, roofs[1].fp32);
-    int labelled = counts[0] > 0 ? 0 : 1; // chapter numbers for two GPUs would be too many
+    int labelled = counts[0] > 0 ? 0 : 1; // labels one GPU's points: the H200's, if any
     if (counts[labelled] == 0)
         return;
     memcpy(labels, points[labelled], sizeof labels);
@@ -439,8 +439,8 @@ static json_t *counted(const struct record *const *labs, int chapter, const char
     return NULL;
 }
 
-// The labs of the first GPU that has such counts, by chapter; `drawn` marks the chapters that have
-// them. False: no GPU has any.
+// The labs of the first GPU with a record that has stall counts, by chapter; `drawn` marks the
+// chapters with stall counts. False: no GPU has such a record.
 static bool labs_with_stalls(const struct record **labs, bool *drawn)
 {
     for (int first = 0; first < record_count; first++) {

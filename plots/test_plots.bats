@@ -223,7 +223,7 @@ EOF
 @test "the roofs meet where peak and bandwidth say" {
     build/series roofline >table
     grep -qx "$(printf '206.146\t989.5')" table # 989.5 TFLOP/s over 4.8 TB/s
-    grep -qx "$(printf '403.333\t121')" table   # 121 over 0.3
+    grep -qx "$(printf '403.333\t121')" table   # 121 TFLOP/s over 0.3 TB/s
     grep -qx "$(printf '409.6\tmission\t1\t4.8\t0.3')" table
 }
 
@@ -252,7 +252,7 @@ EOF
         esac
     done
     plots/render
-    [ "$(grep -c '<use' marked.svg)" -eq "$(($(grep -c '<use' plots/time-vs-s.svg) + 1))" ] # the hollow point
+    [ "$(grep -c '<use' marked.svg)" -eq "$(($(grep -c '<use' plots/time-vs-s.svg) + 1))" ] # one point more: a hollow one
     cat >board.json <<'EOF'
 {"kind":"scoreboard","shapes":{"mission":{"entries":{
  "ch02_scalar":{"graph":{"p50_us":150,"clock":{"moved":false}},"plain":{"p50_us":151}},
@@ -306,8 +306,8 @@ for key in ("date", "source"):
     del record["figures"]["b32_h8_s512"][key]
     json.dump(record, open(f"no-{key}.json", "w"))
 EOF
-    # Floors on an L4: 568 µs for the products at S = 1024, 447 for its bytes; 142 and 224 at B =
-    # 32.
+    # Floors on an L4, of the products and of DRAM: 568 and 447 µs at S = 1024, B = 32; 142 and 224 µs
+    # at S = 512, B = 32.
     awk -F'\t' '$1 > 1020 && $1 < 1021 { s = $2 > 560 && $2 < 568 && $3 > 440 && $3 < 448 }
         NF == 3 && $1 > 25 && $1 < 40 { b = $2 / $1 > 4.43 && $2 / $1 < 4.44 && $3 / $1 > 6.99 && $3 / $1 < 7 }
         END { exit !(s && b) }' table
@@ -412,7 +412,7 @@ EOF
     run build/series stalls
     fails_with 4 "no lab's record holds stall reasons"
     stall_record 3 ch02_scalar ch03_wmma_qk ',"stall_not_selected_cycles":0.75'
-    build/series stalls >table # 25 % of 16 warps over 50 %: 8 cycles, of which 2 have no reason
+    build/series stalls >table # 16 warps x 25 % / 50 % = 8 cycles; 2 are in no stall count
     shown table >seen
     grep -qx '1|WMMA Q·Kᵀ  3' seen
     grep -qx '1|1|2.5|4.5|5|5.25|6|8|2|-' seen
@@ -452,7 +452,7 @@ EOF
     build/series lab lab.json >table
     shown table >seen
     grep -qx '1|instructions, by warp|5e+06|2.5e+06|× 0.50' seen
-    grep -qx '2|tensor instructions|1|65536|0 → 65.5 k' seen # 0 is drawn a decade left of the least
+    grep -qx '2|tensor instructions|1|65536|0 → 65.5 k' seen # 0 is drawn at 1, left of the smallest count
     grep -qx '4|bank conflicts|42|84|× 2.00' seen
     grep -qx '7|barrier arrivals, by warp|64|64|=' seen
     grep -qx '3|shared memory (binds)|82|60' seen

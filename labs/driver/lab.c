@@ -133,7 +133,7 @@ static void compile_student(struct side *side, const char *source)
     side->name = lab.before && strcmp(name, lab.before) == 0 ? text("my_%s", name) : name;
     char *apart = name_apart(name, path);
     side->path = text("%s/build/student/%s", root, apart);
-    folder = text("%s/%s", folder, apart); // its own folder, for its record and its chart as well
+    folder = text("%s/%s", folder, apart); // for this program's record and chart, too
     check_folder(folder);
     doing("compiling %s", source);
     char *src = text("SRC=%s", path), *out = text("OUT=build/student/%s", apart);

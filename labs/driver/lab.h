@@ -44,16 +44,16 @@ struct gate { // a limit of a resource; without an option, the usual one of reso
     bool judges; // false: it is only shown
 };
 
-struct promise { // of mission:1.3, a promised speedup; or of mission:50, a goal in µs
+struct promise { // mission:1.3, a promised speedup; or mission:50, a goal in µs
     char shape[32];
-    double ratio; // or the goal's µs; 0: the programs are compared without a judgement
+    double ratio; // the speedup, or the goal in µs; 0: the programs are compared, but not judged
 };
 
 struct lab {
     int number;
     const char *why;
     const char *title, *after; // the stage's name; its program, or the one that a script names
-    const char *before;        // the program that it is compared with, or NULL
+    const char *before;        // the program that `after` is compared with, or NULL
     bool plain;                // whether `after` is a C program, without a kernel
     bool model;                // whether `after` runs a language model: its kernels count together
     const char *search;        // a program that searches, or NULL
@@ -75,7 +75,7 @@ struct lab {
     int rounds, iterations;
     struct shape shapes[MAX_SHAPES];
     int shape_count;
-    struct gate *gates; // one for each of resources[]; its relation may be NO_LIMIT
+    struct gate *gates; // one gate for each of resources[]; NO_LIMIT: the lab leaves it out
     struct promise promises[MAX_PROMISES], goals[MAX_PROMISES];
     int promise_count, goal_count;
 };
@@ -95,16 +95,16 @@ struct side {
     json_t *counts;                // evidence: for each counter's key its value
     json_t *counts_of;             // the simulator's counts, for each shape
     bool wrong;                    // whether some output was wrong
-    char *how;                     // in which way, at the first shape with a wrong output; or NULL
+    char *how;                     // how the output at the first wrong shape is wrong, or NULL
     char *kind, *words, *sentence; // about the fault at which a film opens, or NULL
     char *fault;                   // the simulator's first fault in a run not `stopped`, or NULL
     const char *faulty;            // the first shape with a fault, in any run; or NULL
     char *printed; // what the program printed on stdout, at the first shape where it printed
                    // anything; or NULL
-    const char *printed_at;    // the shape at which it printed that
-    size_t printed_bytes;      // bytes that it printed there; `printed` may be only their beginning
-    char *stopped;             // why it gave no outputs, if neither `how` nor `fault` says; or NULL
-    const char *hash, *commit; // of its source, as compiled into it
+    const char *printed_at;    // the shape at which it printed `printed`
+    size_t printed_bytes;      // of all that it printed at that shape; `printed` may have fewer
+    char *stopped;             // why the program gave no outputs, if `fault` does not say; or NULL
+    const char *hash, *commit; // of the program's source, as compiled into the program
 };
 extern struct side before, after; // before.name is NULL in a lab that compares with no program
 // The folder for working files, the chart and the record: build/labNN; for a student's NAME.cu,
@@ -128,8 +128,9 @@ const char *main_shape(void);
 // The environment for a program on the GPU, or in the simulator, which writes its report to a file
 // ("": nowhere) and stops a launch after `budget` warp instructions (0: never).
 char *const *environment(bool gpu, const char *report, double budget);
-// The budget of a judged program at a shape; 0: none, since the program runs on a GPU, or there is
-// no count of the program before, or of the chapter's own, at that shape.
+// The budget of a judged program at a shape: from a count of the program before or, if that has
+// none and a student's program is judged, of the chapter's own. 0: none, since neither has a count,
+// or the program runs on a GPU.
 double budget_of(const char *shape); // checks.c
 
 // ---- The parts of a lab -------------------------------------------------------------------------
@@ -172,8 +173,8 @@ double resource(const struct side *side, const struct resource *resource, bool i
 // ---- Nsight Compute (ncu.c) ---------------------------------------------------------------------
 
 struct counter {
-    const char *key;   // its name in the record
-    const char *title; // its title in the report
+    const char *key;   // the counter's name in the record
+    const char *title; // the counter's title in the report
 };
 extern const struct counter ncu_counters[]; // the last one is {NULL, NULL}
 

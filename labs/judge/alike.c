@@ -376,7 +376,7 @@ static int shared_by(const struct prints *a, const struct prints *b)
 
 // Compares by what is special to a program: the fingerprints that neither the starter nor the lab's
 // own program has. A text that has nearly all of them is taken for that program, whatever else it
-// contains; of several such programs, for the one with most of them in the text.
+// contains. Of several such programs, the one that shares most of them with the text is taken.
 char *book_program(const struct source given[2], const struct source own[2],
                    const struct source starter[2])
 {

@@ -284,7 +284,7 @@ static void take_head(const struct problem *p, int index, const float table[256]
     }
 }
 
-static void *of_vectors(size_t elements) // zeroed memory
+static void *of_vectors(size_t elements) // zeroed memory for `elements` floats, aligned
 {
     size_t bytes = elements * sizeof(float);
     void *room = need(aligned_alloc(PARTS * sizeof(vec), bytes));

@@ -21,7 +21,7 @@ static struct expected { // what is expected of each entry, by its index
     enum { STARTER, SOLUTION, MUTANT, BEFORE } kind;
     const json_t *loses; // for a planted bug: the items it loses, by name
     double costs;        // for a planted bug: the most points that it loses
-    bool other;          // whether it is planted in another program than the lab's
+    bool other;          // whether the bug is planted in another program than the lab's
 } expected[ENTRIES_MAX];
 static struct entry entries[ENTRIES_MAX];
 static int count, failures;

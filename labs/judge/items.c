@@ -45,7 +45,7 @@ struct grading {
     const struct experiment *experiment;
     const char *group;                  // the current group of cases
     int failed;                         // failed cases of the group
-    struct searches searches[SEARCHED]; // of a search's lab; `cases` NULL: not run yet
+    struct searches searches[SEARCHED]; // a search's runs; `cases` NULL: not run yet
     bool wrong_when_timed;              // whether a timed output was wrong, on a GPU
     char *first;                        // the first failure in the group
 };
@@ -594,8 +594,9 @@ static void run_model_races(struct grading *g)
                   schedule, true);
 }
 
-// Four schedules at two shapes, one of them drawn. The outputs must be right, too, since a kernel
-// that computes nothing has no races. Races in the cases of `correct` and `hidden` count here, too.
+// Four schedules, two at a public shape and two at a drawn one. The outputs must be right, too,
+// since a kernel that computes nothing has no races. Races in the cases of `correct` and `hidden`
+// count here, too.
 static void run_races(struct grading *g)
 {
     int keys = secret_between(270, 400, secret_draw("lab %d races keys", sheet.number));
@@ -1032,10 +1033,10 @@ enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
 // aim's unit. with_stand_ins() adds it to the aim's count, if it is too much.
 static double stand_ins(const struct counts *c, const struct footprint *f, const char *name)
 {
-    if (strncmp(name, "shared_", strlen("shared_")) == 0) // shuffles, local memory, global memory
+    if (strncmp(name, "shared_", strlen("shared_")) == 0) // shuffles, local accesses, global stores
         return (double)(c->classes[CLASS_SHUFFLE] + c->classes[CLASS_LOCAL]) +
                (double)c->global_store_sectors * SECTOR_BYTES / WAVEFRONT_BYTES;
-    if (strcmp(name, "shared") == 0) // bytes for each CTA, in local and in global memory
+    if (strcmp(name, "shared") == 0) // counts a CTA's bytes of local memory and global stores
         return (c->classes[CLASS_LOCAL] ? (double)f->local_bytes * f->threads : 0) +
                (double)c->global_store_bytes / (double)f->all_ctas;
     return strcmp(name, "mufu_threads") == 0 ? (double)c->mufu_substitutes
@@ -1097,7 +1098,7 @@ static double with_stand_ins(struct grading *g, const struct item *item, double 
     const double own = stand_ins(&run->counts, &run->footprint, item->name);
     struct footprint as_many = book->footprint;
 
-    if (strcmp(item->name, "shared") == 0) // bytes that all CTAs store, divided by their number
+    if (strcmp(item->name, "shared") == 0) // divides the book's stores by the run's number of CTAs
         as_many.all_ctas = run->footprint.all_ctas;
     const double most = MOST_BESIDE * stand_ins(&book->counts, &as_many, item->name);
     if (strncmp(item->name, "shared_", strlen("shared_")) == 0)
@@ -1139,7 +1140,7 @@ static double arithmetic_of(const struct counts *c)
 }
 
 // A text, for the caller to free, if a run has much more arithmetic beside its products than the
-// lab's own program, and so may compute without products what they are for; NULL: it has not.
+// lab's own program, and so may compute scores or outputs without products; NULL: it has not.
 static char *computes_too_much(const struct counted *run, const struct book_run *book)
 {
     const double own = arithmetic_of(&run->counts), of_book = arithmetic_of(&book->counts);

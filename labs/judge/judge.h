@@ -56,9 +56,9 @@ struct options {
     int lab, jobs, threads;
     int wall; // seconds that a submission may take, by the clock; 0: the default
     const char *lab_file, *secret_file, *json, *gradescope, *out, *record;
-    const char *deadline, *times; // deadline NULL: nothing is late
+    const char *deadline, *times; // as in --help; deadline NULL: no submission is late
     int late_days, penalty;       // free late days; percent for each further day, -1: not given
-    const char *visibility;       // of items in Gradescope: NAME=WHEN,...
+    const char *visibility;       // when Gradescope shows items: NAME=WHEN,...; or NULL
     const char *item;             // the item to be graded again; NULL: all items are graded
 
     bool unsafe, fresh, cpu_only, check, quick, slurm, board, no_film;
@@ -105,7 +105,7 @@ struct box {
     const char *folder; // private to this submission; inside the box it is /work, read-only
     bool gpu;           // BOX_RUN: whether the GPU's device files are in the box
     int cpu_seconds;    // limit for each process
-    const char *clock;  // BOX_RECORD: where its clock begins, in ns since 1970; or NULL
+    const char *clock;  // BOX_RECORD: the first time of the box's clock, in ns since 1970; or NULL
 };
 
 struct stream { // what a process wrote, up to a limit
@@ -119,7 +119,7 @@ struct boxed {
     int status;        // exit status; 128 + signal; or -1: stopped
     bool late, chatty; // whether it exceeded a limit of time (by the clock, or of the CPU); whether
                        // it wrote too much
-    double used;       // in CPU seconds; all that were allowed, if the process was stopped
+    double used;       // CPU seconds used; if the process was stopped, all that were allowed
     struct stream out, err, lines; // lines: from file descriptor 3; all three end with a NUL
 };
 
@@ -146,7 +146,7 @@ double box_stop(pid_t pid);
 struct submission {
     const char *name;                       // the submission's name, cleaned for reports
     char *folder;                           // temporary, with the source and the compiled program
-    char hash[SHA256_DIGEST_STRING_LENGTH]; // hash of its source
+    char hash[SHA256_DIGEST_STRING_LENGTH]; // hash of the submission's source
     int lock;                               // file descriptor of the folder's lock
     int wall;                               // seconds that it may take, by the clock
     double end;                             // when its time ends, by now(); 0: never
@@ -220,8 +220,8 @@ struct known_launches {
     struct recorded launches[LAUNCHES_MAX];
     int count;
     struct places places; // for a cache; otherwise zeros
-    uint64_t scratch;     // bytes of additional memory that it wants
-    char *steps;          // lines about its operations on memory, for the caller to free; or NULL
+    uint64_t scratch;     // bytes of additional memory that the host code wants
+    char *steps;          // the host code's operations on memory, as lines; to be freed; or NULL
     size_t steps_bytes;
 };
 // Finds out how a submission wants to be launched at a shape and, for a cache, how it wants the
@@ -253,7 +253,7 @@ double runner_end(struct runner *r); // returns the CPU seconds that it used
 // ---- Cases --------------------------------------------------------------------------------------
 
 #define SOFTMAX_SCALE                                                                              \
-    0.125f // 1 / sqrt(HEAD_DIM), as in the book's programs; hidden cases have others
+    0.125f // 1 / sqrt(HEAD_DIM), as in the book's programs; hidden cases have other scales
 
 enum input { // three kinds of the workbench, and three of the grader
     GRADE_NORMAL,
@@ -284,7 +284,7 @@ struct grade_case {
 // for another, or for a changed version of it.
 const char *secret_draw_for(const char *hash); // makes a submission current, by the hash of its
                                                // source; returns the hash of the one before
-const char *secret_name(void);                 // differs between secrets, and reveals nothing else
+const char *secret_name(void);                 // a hash that tells secrets apart, no more
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 64 bits that depend on the secret and on their purpose, the same for all submissions.
 uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -452,7 +452,7 @@ const char *litter(const char *name);
 
 // One submission of a folder.
 struct entry {
-    char *file, *name; // file: in the folder; name: cleaned
+    char *file, *name; // the file's name in the folder; the same, cleaned for reports
     char *kept;        // where the result is kept
     char *source, *why;
     size_t bytes;
@@ -479,7 +479,7 @@ int grade_folder(const char *path);
 
 // Writes the ranking of the timed results as a Markdown table; returns the number of its rows.
 int write_board(FILE *to, const json_t *const results[], int count);
-int print_board(char *const paths[], int count); // the same from results that --json wrote
+int print_board(char *const paths[], int count); // prints the ranking of results that --json wrote
 
 void check_item(void); // fails if --item does not fit this lab
 // Finds each entry's earlier result. Returns how many have none: they are graded whole.

@@ -150,7 +150,7 @@ char *records_path(const struct submission *s)
 // ---- Entries ------------------------------------------------------------------------------------
 //
 // An entry is a hash of what follows; then PTX and machine code, if there are kernels; then the
-// program; each as a box hands it out.
+// program. These parts are written as HAND_OUT prints files: size, newline, bytes.
 
 static bool take_parts(struct submission *s, const struct stream *entry, char **program,
                        size_t *bytes)

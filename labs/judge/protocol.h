@@ -16,7 +16,7 @@
 #include "workbench/workbench.h"
 
 enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
-enum { FILM_BYTES_MAX = 32 << 20 }; // of a film's JSON; a larger film is not sent
+enum { FILM_BYTES_MAX = 32 << 20 }; // bytes of a film's JSON; a larger film is not sent
 // The most bytes of a cache's scratch memory, or of host code's allocations.
 enum { SCRATCH_MOST = 64 << 20 };
 enum { MORE_MAX = 256 };
@@ -50,7 +50,7 @@ struct recorded {
     uint64_t shared;
     bool cooperative; // whether its CTAs may wait for one another: then all must be on the GPU at
                       // the same time
-    uint32_t steps;   // where its steps, which change memory, end in the text of all steps
+    uint32_t steps;   // where this launch's steps end, in bytes from the first launch's steps
     uint32_t more_bytes;
     unsigned char more[MORE_MAX]; // the parameters after the first one, in the kernel's layout
 };
@@ -101,7 +101,7 @@ struct run_request {
     int threads;
     uint64_t scratch; // bytes of scratch memory: zeros at first, then as the launch before leaves
                       // them
-    int sets, warm;   // sets: of inputs; warm, for VERB_TIME: sets launched before the clock starts
+    int sets, warm;   // sets of inputs; warm: sets that VERB_TIME launches before its clock starts
     unsigned cta[3];  // the CTA to film, for VERB_FILM
     uint64_t steps_bytes;
     // After this come the steps of the host code, which change memory, as lines of the runtime
@@ -186,9 +186,9 @@ struct worked_on {
     // The share of atomic operations that are at an address where many CTAs make them, and find a
     // value there that no other one has found.
     double orders;
-    // Bytes of copies that a CTA had under way: the average over its progress (enum progress), in
-    // new pieces of products or in copied bytes first read, whichever average is higher; without
-    // the tenth of the bytes that was under way longest.
+    // Bytes of copies that a CTA had under way, on average over its progress, without the tenth of
+    // the bytes that was under way longest. Of the two kinds of progress (enum progress), the one
+    // with the higher average counts.
     double overlap;
     double meets; // signals of a launch that are meetings (struct ablation)
     // Of sectors loaded from global memory by warps before their first product: how many of them

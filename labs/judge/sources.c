@@ -85,7 +85,7 @@ static char *read_regular(int folder, const char *name, size_t *bytes, char **wh
         free(source);
         return NULL;
     }
-    return source; // one that is too long is refused when it is compiled (build.c)
+    return source; // a source that is too long is refused when it is compiled (build.c)
 }
 
 static bool is_folder(int folder, const char *name) // a link to a folder does not count
@@ -114,7 +114,7 @@ const char *litter(const char *name)
 // the files.
 struct found {
     int folder, count; // folder: descriptor of the first program's folder; count: of programs
-    char *name;        // of the first program
+    char *name;        // the first program's name in that folder
 };
 
 // Looks for programs in this folder first; folders inside it count only if it has none.

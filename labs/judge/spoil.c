@@ -136,7 +136,7 @@ static int compare_under_way(const void *a, const void *b)
 }
 
 // The sum, over copies, of their bytes times the progress until they arrived. It leaves out the
-// tenth of the bytes that was under way longest: so many may be copied only for the count.
+// tenth of the bytes that was under way longest: these may have been copied only for the count.
 static double under_way_of(const struct execution *log, size_t count, enum progress progress)
 {
     static const double COUNTED = 0.9;
@@ -262,10 +262,10 @@ static int noticed_by(const struct spoiling *s, const struct ablation *a, const 
     return count;
 }
 
-// A launch has a spoiled execution in each of up to half of the CTAs: a CTA of which an output
-// changes has noticed its own. If other outputs change, too, or the launch does not end, each draw
-// gets a launch of its own from then on, and any change counts as noticed; so also for stores, and
-// with `halves`.
+// Several draws share a launch: up to half of the CTAs have a spoiled execution each, and a CTA of
+// which an output changes has noticed its own. If outputs of other CTAs change, too, or the launch
+// does not end, these draws and all later ones get a launch each, in which any change counts as
+// noticed. With stores, or with `halves`, each draw has its own launch from the beginning.
 struct noticed spoil_all(const struct spoiling *s)
 {
     const struct experiment *e = s->experiment;

@@ -21,7 +21,7 @@ enum { ROUNDS = 12, SETS = 24, WARM = 8, PROBLEMS = 3, ROUND_SECONDS = 120 };
 
 struct turned { // an input set, made from a problem
     const struct grade_case *of;
-    int queries, keys; // rows that queries, and keys, are rotated by
+    int queries, keys; // by how many rows the queries, and the keys, are rotated
 };
 
 struct side {

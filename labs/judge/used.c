@@ -107,7 +107,7 @@ double work_in_common(const struct use *use, double share, const struct use *own
 {
     double common = 0;
 
-    for (int i = 1; i < CHANGES; ++i) // on operands that change with some input
+    for (int i = 1; i < CHANGES; ++i) // leaves out [0]: operands that no input changes
         common += fmin(use->worked_on.work[i], own->worked_on.work[i]);
     return fmin(common, fmax(0, fmin(1, share)) * use->work);
 }

@@ -75,7 +75,7 @@ void work_make(struct submission *s)
             s->folder = text("%s", folder);
             return;
         }
-        if (s->lock >= 0) // another judge has removed it, taking it for a killed judge's
+        if (s->lock >= 0) // another judge removed the folder before it was locked
             close(s->lock);
     }
 }

@@ -41,8 +41,8 @@ def sequences(count, seq_len, causal):
     return starts, keys, plan
 
 
-# By the address of the heads' scales and the batch size: a scale for each sequence, and the heads'
-# scales.
+# The key is the address of the heads' scales and the batch size; the value is a tensor with a scale
+# for each sequence, and the heads' scales.
 scales_of = {}
 
 

@@ -14,7 +14,7 @@ enum pays_for {
 // What a submission has reached in a lab, from 0 to 1 each.
 struct reached {
     double correct; // the share of the cases of `correct` that are right
-    double aim;     // how far it has come towards the aims; 1: the lab has none
+    double aim;     // how far the aims have been reached; 1: the lab has no aims
     bool tried; // whether a gap is filled, a run has stored all outputs and, if no case is right,
                 // an output or a count differs from the starter's
 };

@@ -314,7 +314,7 @@ faulty() {
     sed 's/"barriers", "relation": "<=", "limit": 2000/"async_bytes", "relation": ">=", "limit": 524288/' \
         "$short_file" >"$BATS_TEST_TMPDIR/lab.json"
     lab_file=$BATS_TEST_TMPDIR/lab.json
-    [ "$(lost code/ch04_cp_async.cu)" = "" ] # 8 heads, 4 query tiles: K and V, 128 keys of 64 bytes
+    [ "$(lost code/ch04_cp_async.cu)" = "" ] # bytes: 8 heads x 4 query tiles x (K and V) x 128 keys x 64
     grep -q '"said": "524288"' "$BATS_TEST_TMPDIR/r.json"
     [ "$(lost "$CHEATS/empty-commits.cu")" = "async_bytes" ]
 }
@@ -619,7 +619,7 @@ END
     echo 'int main(void) { return 0; }' >"$BATS_TEST_TMPDIR/quiet.cu"
     echo 'int main(void) { __builtin_trap(); }' >"$BATS_TEST_TMPDIR/crashes.cu"
     echo 'int main(void) { return 0 }' >"$BATS_TEST_TMPDIR/wrong.cu"
-    try() { # NAME REFUSAL ENTRIES: how it is refused, and how many compiled programs are kept then
+    try() { # NAME REFUSAL ENTRIES: NAME.cu is refused with REFUSAL; ENTRIES compiled programs are kept then
         rm -f "$kept"/*.launches # kept by earlier calls
         run "$root/build/judge" --lab 4 --lab-file "$lab_file" --no-gpu --no-film "$BATS_TEST_TMPDIR/$1.cu"
         echo "$output"
@@ -859,7 +859,7 @@ END
     sed -i 's/2000, "shape"/1000, "shape"/' "$BATS_TEST_TMPDIR/lab.json"
     anew --item barriers
     [[ $output == *"1 of 2 have no result under this secret in which one item could change: they are graded whole"* ]]
-    [ "$(score)" = "a.cu,30 b.cu,0" ] # 60 / 2; it has 1536 barriers; limits pay only if all cases are right
+    [ "$(score)" = "a.cu,30 b.cu,0" ] # half of the 60 points of `correct`; no limit pays while a case is wrong
     grep -q 'Graded anew: barriers. All else is as before.' "$out"/reports/*.txt
     anew --item correct
     [ "$(score)" = "a.cu,80 b.cu,0" ]

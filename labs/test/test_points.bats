@@ -63,7 +63,7 @@ paid() { # EXPECTED WHAT SHARE CORRECT AIM TRIED
     paid 0.75 cases 0.75 0.75 1 1
     paid 0 limit 1 0.75 1 1
     paid 0.5 aim 1 0.75 1 1
-    paid 0.5 aim 1 0 1 1 # wrong everywhere, with one wrong line
+    paid 0.5 aim 1 0 1 1 # no case is right, but a gap is filled
     paid 0.5 cases 0.5 0 1 1
 }
 

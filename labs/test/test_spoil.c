@@ -203,8 +203,8 @@ static void products_count_once(void **state)
     assert_true(worked_on(SPOIL_LOADS, log, 4).work[CHANGES_V] == 40);
 }
 
-// Ten copies of 8 bytes, each under way for some progress: the longest one is left out, and of the
-// two kinds of progress the one counts in which more is under way.
+// Ten copies of 8 bytes, each under way for some progress. The copy that is under way longest is
+// left out. The kind of progress with more bytes under way on average counts.
 static void bytes_are_under_way(void **state)
 {
     (void)state;

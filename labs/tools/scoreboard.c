@@ -31,7 +31,7 @@ enum { MOST_SAMPLES = 40, SLOW_ROUNDS = 3 };
 static const char *const modes[MODES] = {"graph", "plain", "cold"};
 static const double BATCH_US = 8000; // a batch is about this long
 static const double SLOW_US = 100e3; // an entry with longer samples is slow: SLOW_ROUNDS rounds
-static const double PLAIN_US = 5000; // longer launches hide the cost of launching: no plain ones
+static const double PLAIN_US = 5000; // longer launches hide the cost of launching: not timed plain
 
 struct entry {
     const char *name;     // "ch03_wmma_qk", "pytorch-flash", or the name of the student's file
