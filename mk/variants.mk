@@ -41,10 +41,10 @@ checklist: planted ##5 what each stage must show before it is merged
 # Planted bugs are compiled like the programs, but without the compiler's warnings.
 build/planted/ch%: private KERNEL_FLAGS += $(lean) -w
 
-# They are compiled to PTX only, which takes half the time; the simulator and a GPU's driver accept
-# it. A separate rule puts the PTX into the program, so that a change of the workbench does not
-# compile kernels again. The prerequisites include the program's object instead of headers, since
-# nvcc would have to read them a second time to list them.
+# Planted bugs are compiled to PTX only, which takes half the time; the simulator and a GPU's driver
+# accept it. A separate rule puts the PTX into the program, so that a change of the workbench does
+# not compile kernels again. The prerequisites include the program's object instead of headers,
+# since nvcc would have to read the headers a second time to list them.
 .SECONDEXPANSION: # of all that follows, so this file is the last
 of_program = $(basename ch$(1))
 put_together = $(Q)code/tools/compile-variant $< $@ $(CXX) build/libworkbench.a $(LIBS) $(CUDA_LIBS)

@@ -45,7 +45,7 @@ struct test {
     struct reference *reference;
     float *got;
     double *expected;
-    json_t *said; // an element for each question, and whether the answer was right
+    json_t *said; // an object for each question: whether the answer was right, and its error
 };
 
 static void say(struct test *t, const char *asked, bool pass, double error, const char *how)

@@ -95,8 +95,8 @@ int *tokens_of(const struct tokens *tokens, const char *text, size_t bytes, size
 // UTF-8.
 int *tokens_of_stream(const struct tokens *tokens, FILE *stream, size_t *count);
 
-// The same of a text whose perplexity is asked for: it has at least two tokens, or the program ends. Each token is
-// foretold from those before it in its piece; the first token of a piece is not foretold.
+// Like tokens_of_stream, for a text whose perplexity is asked for: also ends the program if there are fewer than two
+// tokens. Each token is foretold from the tokens before it in its piece; the first of a piece is not foretold.
 int *tokens_to_foretell(const struct tokens *tokens, FILE *stream, size_t *count);
 enum { PERPLEXITY_PIECE = 512 }; // tokens
 #define PERPLEXITY_LINE "%.6g, of %zu tokens foretold\n"
@@ -222,8 +222,8 @@ struct speaking {
     const char *name, *source_hash, *git_commit;
     // Makes a run of the model, with an empty cache; the result is `of` for next() and draw().
     void *(*open)(const struct model *model);
-    // Reads tokens that follow those that were read, and gives the logits after the last. answers: in the way in which
-    // a token of an answer is read; `count` is then 1.
+    // Reads tokens that follow those that were read, and gives the logits after the last. answers: whether to read
+    // in the way in which tokens of an answer are read; `count` is then 1.
     void (*next)(void *of, const int *tokens, int count, bool answers, float *logits);
     // Draws `count` tokens, all by the last logits, with the random numbers of positions that follow one another: the
     // first is the second position after the tokens that were read.

@@ -255,8 +255,8 @@ static void the_small_model_is_what_was_written(void **state)
     assert_int_equal(model->chat.end, 2);
     assert_int_equal(model->embedding.type, QUANT_Q8_0);
     assert_int_equal(model->layer[1].down.type, QUANT_Q4_1);
-    // Rows of random weights have about the length that they were made with: 384 numbers of size 1, and 512 numbers of
-    // size 1 / sqrt(512).
+    // A row of random weights has about the norm that it was made with: that of 384 numbers of size 1, or of 512
+    // numbers of size 1 / sqrt(512).
     float row[512];
     double embedding = 0, down = 0;
     tensor_row(&model->embedding, 7, row);

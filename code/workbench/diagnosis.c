@@ -220,7 +220,7 @@ struct guess {        // attention with something left out or exchanged
     bool not_divided; // whether the output is not divided by the sum of weights
 };
 
-struct head_data { // the data of a head; of a cache, all tokens
+struct head_data { // one query, and all keys and values of its head
     int dim;
     const uint8_t *q_codes, *k_codes, *v_codes;
     const float *q; // for a cache without a prompt, whose Q has no codes; otherwise NULL

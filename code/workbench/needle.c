@@ -11,7 +11,7 @@ struct hay {
     double mean[HEAD_DIM_MOST];
     float *columns; // [dim][length]
     float *norms;   // [length]
-    float *dots;    // [length]: with an output
+    float *dots;    // [length]: dot products with an output
 };
 
 static bool hay_create(struct hay *hay, const struct shape *shape)
