@@ -84,7 +84,7 @@ static int unknowns(const struct cubic *p)
 static void fit(struct cubic *p)
 {
     double a[MOST][MOST + 1], x[MOST];
-    int n = unknowns(p), first = p->through_one; // first coefficient to find
+    int n = unknowns(p), first = p->through_one; // finds c[first] to c[3]
 
     for (int i = 0; i < n; ++i) {
         double f = p->peak[i];

@@ -24,7 +24,7 @@ constexpr int STAGES = 3;   // one key tile at work, two landing
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 32; // of one mma.sync
 constexpr int CHUNK = 16;   // codes in 16 bytes
 constexpr int KEY_BLOCKS = BLOCK_N / MMA_N;  // accumulators of the scores
-constexpr int COL_BLOCKS = HEAD_DIM / MMA_N; // and of the output
+constexpr int COL_BLOCKS = HEAD_DIM / MMA_N; // accumulators of the output
 constexpr int P_OFFSET = 8; // P is 2^8 exp(score - row_max) when it is rounded
 
 static_assert(BLOCK_M == MMA_M * WARPS, "a warp owns the rows of one mma");

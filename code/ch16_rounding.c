@@ -139,7 +139,7 @@ static double row_of_p(const struct problem *pr, size_t base, int row,
 }
 
 // ---- Sum up a column of P·V in three ways ----
-enum { WIDE, SHORT, BY_TILE, WAYS }; // BY_TILE: short within 64 keys
+enum { WIDE, SHORT, BY_TILE, WAYS }; // BY_TILE: SHORT in each 64 keys
 enum { STEP = 32, TILE = 64, SHORT_BITS = 13 };
 
 static void short_row(const double *p, const double *v, int seq_len,

@@ -19,8 +19,8 @@
 // ---- Fix the sizes ----
 constexpr int WARPGROUP = 128; // threads
 constexpr int MMA_M = 64;      // rows that a warpgroup's wgmma computes
-constexpr int MMA_N = 64;      // columns of its result
-constexpr int MMA_K = 32;      // bytes of a row, the depth of a product
+constexpr int MMA_N = 64;      // columns of a wgmma's result
+constexpr int MMA_K = 32;      // bytes of a row that one wgmma takes
 constexpr int HALF_K = 16;     // keys that a product of halves takes
 constexpr int BLOCK_N = 128;   // keys of a tile
 constexpr int HALF_ROW = HEAD_DIM * (int)sizeof(__half); // bytes of V's row
@@ -395,7 +395,7 @@ __device__ void probabilities(halves &p, scores &s, float (&sum)[4],
     sum[0] = sum[1] = sum[2] = sum[3] = 0;
 #pragma unroll
     for (int j = 0; j < BLOCK_N / HALF_K; ++j) {
-        float x[HALF_K / 2]; // of sixteen keys
+        float x[HALF_K / 2]; // the lane's P of sixteen keys
 #pragma unroll
         for (int i = 0; i < HALF_K / 2; ++i) {
             x[i] = exp2_approx(

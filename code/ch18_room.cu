@@ -473,7 +473,7 @@ __device__ float2 of_rows(__half2 high)
 __device__ bool is_past(__half2 high)
 {
     float2 rows = __half22float2(high);
-    return (rows.x > 126 * UNIT) | (rows.y > 126 * UNIT); // not ||: a branch
+    return (rows.x > 126 * UNIT) | (rows.y > 126 * UNIT); // || would branch
 }
 
 // ---- Add up a sample of a row's codes ----
@@ -521,7 +521,7 @@ __device__ bool carries(float high, float sum, const row_state &rows, int h,
 __device__ float excess(float high, float mean)
 {
     float wanted = high - (126 - 8 * ROOM), needed = high - 126;
-    if (mean > LOST) // not by so much that the mean is lost
+    if (mean > LOST) // takes the mean below LEAST only as far as needed
         wanted = fmaxf(needed, fminf(wanted, mean - LEAST));
     return fmaxf(wanted, 0);
 }

@@ -180,7 +180,7 @@ static const struct unit {
     void (*kernel)(float *out, int rounds);
     int threads, ctas_per_sm;
     double work;            // of a CTA a round, in exponentials or flop
-    float at_once, a_round; // what a thread's result is: at_once + a_round * n
+    float at_once, a_round; // a thread's result: at_once + a_round * rounds
 } units[] = {
     {"exp", "", "exponentials", exponentials, 256, 8, 256.0 * CHAINS,
      CHAINS * FIXED_POINT, 0},

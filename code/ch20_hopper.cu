@@ -57,7 +57,7 @@ template <class T> struct alignas(1024) tiles {
     uint64_t vt_full[T::STAGES];  // V is transposed, in vt
     uint64_t vt_empty[T::STAGES]; // vt is multiplied: transpose the next V
     int lengths[T::RAGGED ? SEQUENCES : 0];   // sorted, the longest first
-    int order[T::RAGGED ? SEQUENCES : 0];     // their sequences' numbers
+    int order[T::RAGGED ? SEQUENCES : 0];     // the sequence with lengths[i]
     int before[T::RAGGED ? LEVELS + 1 : 0];   // items of heavier levels
 };
 
@@ -386,7 +386,7 @@ __device__ void tabulate(tiles<T> &t, const schedule &plan,
     }
     __syncthreads(); // all lengths are stored
     for (int level = threadIdx.x; level <= plan.tiles_m; level += T::THREADS) {
-        int items = 0, least = plan.tiles_m - level; // lowest row tile counted
+        int items = 0, least = plan.tiles_m - level; // items with m >= least
         for (int i = 0; i < shape.batch; ++i) {
             int tiles_m = (t.lengths[i] + T::BLOCK_M - 1) / T::BLOCK_M;
             items += max(tiles_m - least, 0);
@@ -466,7 +466,7 @@ __device__ void produce(tiles<T> &t, const schedule &plan,
 {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     work l = w;                // the item whose tiles are being loaded
-    int loaded = 1, tile = 1;  // tiles in all, and of l: tile 0 is under way
+    int loaded = 1, tile = 1;  // tiles loaded, in all and of l: tile 0 so far
 
     // Load the next key tile of this CTA's items
     auto load_next = [&] {
@@ -1009,7 +1009,7 @@ attention(const __grid_constant__ attention_args args,
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.k_full[i], 1);
             barrier_init(&t.v_full[i], 1);
-            if (i == 0) { // the first tile needs no barrier but these
+            if (i == 0) { // loading the first tile needs only these barriers
                 // Let the TMA see the barriers
                 asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 

@@ -19,7 +19,7 @@ constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // as a log2; past it references rise
+constexpr float LARGEST_P = 8;        // log2(P) past which references rise
 
 // ---- Divide the work in four ways ----
 struct form {
@@ -27,7 +27,7 @@ struct form {
     int stages; // granules of a warp on their way, and one at work
 };
 constexpr form SPLIT = {8, 4}; // few heads: several CTAs for each
-constexpr form WIDE = {6, 3};  // one CTA for each, two CTAs on an SM
+constexpr form WIDE = {6, 3};  // one CTA a head, two CTAs on an SM
 constexpr form MANY = {4, 2};  // four or five heads an SM
 constexpr form MOST = {2, 3};  // more heads
 constexpr int SOME_AN_SM = 3, MANY_AN_SM = 5; // heads: the most for WIDE, MANY
@@ -64,7 +64,7 @@ struct alignas(16) stage { // a granule, as its lanes copied it
 template <form F, int BLOCKS> struct alignas(16) shared {
     stage rings[F.warps][F.stages];
     struct {
-        float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 4]; // 4 for the banks
+        float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 4]; // 4: no conflicts
         float2 state[F.warps][BLOCKS * ROWS]; // reference, sum
     } end;
     // Rows that this CTA merges: of n CTAs, CTA c's part of row r is in
@@ -161,7 +161,7 @@ struct raw_token {
     uint4 k[2];
     __half v[8];
 };
-struct token { // the same as codes
+struct token { // the same part, as codes
     uint4 k;
     uint32_t v[2]; // byte t: d = 8 t + lane / 4
     uint32_t k_scale, v_scale;
@@ -225,7 +225,7 @@ struct walk {
     const int *table;  // pages of the sequence
     int first, stride; // of the warp's granules
     int count;         // how many granules the warp has
-    int ids, next_ids; // pages of 32 of them, one in each lane
+    int ids, next_ids; // pages of 32 granules, one in each lane
 };
 
 // The page of the warp's granule number from + lane; 0 past the table.
@@ -345,7 +345,7 @@ __device__ void score(float (&s)[2][4], const uint4 (&q)[BLOCKS][2],
 
 // ---- Weigh 16 keys ----
 template <int BLOCKS> struct row_state { // of a lane: a row of each block
-    float reference[BLOCKS], sum[BLOCKS]; // log2 of P's unit; of P / V's scale
+    float reference[BLOCKS], sum[BLOCKS]; // log2(P's unit); sum: P / V's scale
     float out[HEAD_DIM / MMA_N][4];
 };
 

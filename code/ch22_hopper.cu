@@ -22,7 +22,7 @@ constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // as a log2; past it references rise
+constexpr float LARGEST_P = 8;        // log2(P) past which references rise
 
 // ---- Name the sizes of Hopper's tiles ----
 constexpr int FEW_ROWS = 64;   // of a group, at most, for mma.sync
@@ -105,7 +105,7 @@ struct loader {
     int head, old, length;
     int tile, end_tile;  // nothing is left if these are the same
     int round;           // see next_work()
-    int pages[GRANULES]; // of the tile's boxes, on their way
+    int pages[GRANULES]; // a page number for each box of the tile, on its way
 };
 
 template <class T> struct alignas(1024) tiles {
@@ -495,7 +495,7 @@ __device__ void score(float (&s)[2][4], const queries<D> &q,
 
 // ---- Weigh a warp's granules of a tile ----
 template <int D> struct row_state { // of a lane: rows lane / 4 and + 8
-    float reference[2], sum[2]; // log2 of P's unit; of P / V's scale
+    float reference[2], sum[2]; // log2 of P's unit; sums of P / V's scale
     float out[D / MMA_N][4];
 };
 
@@ -1403,7 +1403,7 @@ __device__ void probabilities(halves &p, scores &s, float (&sum)[4],
     sum[0] = sum[1] = sum[2] = sum[3] = 0;
 #pragma unroll
     for (int j = 0; j < KEYS / MMA_K; ++j) {
-        float x[8]; // of sixteen keys
+        float x[8]; // the lane's P of sixteen keys
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             x[i] = exp2_approx(fmaf(s[8 * j + i], u.score, base[i / 2 % 2]));
@@ -1533,7 +1533,7 @@ __device__ void store(const prompt_args &args, const work &w,
 {
     int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 % 4 * 16;
     int units = (args.newest * w.group + T::BLOCK_M - 1) / T::BLOCK_M *
-                T::ROW_GROUPS; // of a group of heads: 64 rows each
+                T::ROW_GROUPS; // units of a group of heads, 64 rows each
     int unit = w.head / w.group * units + first_row / GROUP_ROWS;
     int at = unit * gridDim.x + blockIdx.x;
     for (int m = 0; m < 2; ++m) {
@@ -1614,7 +1614,7 @@ __device__ void attend(tiles<T> &t, const prompt_args &args, const work &w,
         if ((tile + 1) * KEYS > all_see)
             mask(s, rows, tile * KEYS);
     };
-    auto units_of = [&](place<T::HALVES> at) { // before scores_done()
+    auto units_of = [&](place<T::HALVES> at) { // call it before scores_done()
         int2 largest = t.largest[at.stage];
         float scale = args.cache.softmax_scale * LOG2_E;
         // Not 0: a masked key's exponent would be NaN.
@@ -1688,7 +1688,7 @@ __device__ void attend(tiles<T> &t, const prompt_args &args, const work &w,
         add_sums(u);
         halves &second = T::IN_PLACE ? p : p2;
         bool odd = false;
-        while (tile + 1 < w.end_tile) { // p and the second take turns
+        while (tile + 1 < w.end_tile) { // p and `second` take turns
             step(p, second);
             if (T::IN_PLACE)
                 continue;

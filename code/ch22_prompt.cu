@@ -26,7 +26,7 @@ constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // as a log2; past it references rise
+constexpr float LARGEST_P = 8;        // log2(P) past which references rise
 
 // ---- Lay out a granule ----
 template <int D> struct alignas(16) granule { // as it lies in the cache
@@ -429,7 +429,7 @@ __device__ void score(float (&s)[2][4], const queries<D> &q,
 
 // ---- Weigh a warp's granules of a tile ----
 template <int D> struct row_state { // of a lane: rows lane / 4 and + 8
-    float reference[2], sum[2]; // log2 of P's unit; of P / V's scale
+    float reference[2], sum[2]; // log2 of P's unit; sums of P / V's scale
     float out[D / MMA_N][4];
 };
 

@@ -30,7 +30,7 @@ constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // as a log2; past it references rise
+constexpr float LARGEST_P = 8;        // log2(P) past which references rise
 
 // ---- Divide the work in four ways ----
 struct form {
@@ -38,7 +38,7 @@ struct form {
     int stages; // granules of a warp on their way, and one at work
 };
 constexpr form SPLIT = {8, 4}; // few heads: several CTAs for each
-constexpr form WIDE = {6, 3};  // one CTA for each, two CTAs on an SM
+constexpr form WIDE = {6, 3};  // one CTA a head, two CTAs on an SM
 constexpr form MANY = {4, 2};  // four or five heads an SM
 constexpr form MOST = {2, 3};  // more heads
 constexpr int SOME_AN_SM = 3, MANY_AN_SM = 5; // heads: the most for WIDE, MANY
@@ -51,7 +51,7 @@ struct alignas(16) stage { // a granule, as its lanes copied it
 template <form F, int BLOCKS> union alignas(16) shared {
     stage rings[F.warps][F.stages];
     struct {
-        float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 4]; // 4 for the banks
+        float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 4]; // 4: no conflicts
         float2 state[F.warps][BLOCKS * ROWS]; // reference, sum
     } end;
 };
@@ -145,7 +145,7 @@ struct raw_token {
     uint4 k[2];
     __half v[8];
 };
-struct token { // the same as codes
+struct token { // the same part, as codes
     uint4 k;
     uint32_t v[2]; // byte t: d = 8 t + lane / 4
     uint32_t k_scale, v_scale;
@@ -209,7 +209,7 @@ struct walk {
     const int *table;  // pages of the sequence
     int first, stride; // of the warp's granules
     int count;         // how many granules the warp has
-    int ids, next_ids; // pages of 32 of them, one in each lane
+    int ids, next_ids; // pages of 32 granules, one in each lane
 };
 
 // The page of the warp's granule number from + lane; 0 past the table.
@@ -329,7 +329,7 @@ __device__ void score(float (&s)[2][4], const uint4 (&q)[BLOCKS][2],
 
 // ---- Weigh 16 keys ----
 template <int BLOCKS> struct row_state { // of a lane: a row of each block
-    float reference[BLOCKS], sum[BLOCKS]; // log2 of P's unit; of P / V's scale
+    float reference[BLOCKS], sum[BLOCKS]; // log2(P's unit); sum: P / V's scale
     float out[HEAD_DIM / MMA_N][4];
 };
 
@@ -789,7 +789,7 @@ constexpr int LEAST_SCALE = 95;       // 2^-32, for the smallest half
 constexpr int MOST_PARTS = 1024;      // CTAs whose parts are merged
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
-constexpr float LARGEST_P = 8;        // as a log2; past it references rise
+constexpr float LARGEST_P = 8;        // log2(P) past which references rise
 
 // ---- Lay out a granule ----
 template <int D> struct alignas(16) granule { // as it lies in the cache
@@ -987,7 +987,7 @@ __device__ void score(float (&s)[2][4], const queries<D> &q,
 
 // ---- Weigh a warp's granules of a tile ----
 template <int D> struct row_state { // of a lane: rows lane / 4 and + 8
-    float reference[2], sum[2]; // log2 of P's unit; of P / V's scale
+    float reference[2], sum[2]; // log2 of P's unit; sums of P / V's scale
     float out[D / MMA_N][4];
 };
 
@@ -1278,7 +1278,7 @@ attention(const __grid_constant__ prompt_args args)
 
 // ---- Name the model's sizes ----
 constexpr int TOKENS = 4;      // of a product, in two columns each: half, rest
-constexpr int GROUP = 8;       // one column each of two: halves, then rests
+constexpr int GROUP = 8;       // tokens: one product takes halves, one rests
 constexpr int FEW = 256;       // more tokens are multiplied by multiply_block()
 constexpr int BLOCK = 2048;    // tokens of a prompt at a time, at most
 constexpr int TILE_ROWS = 16;  // rows of a tile of weights
@@ -1413,7 +1413,7 @@ struct source { // a product's vectors: [tokens][columns]
 };
 
 // What RMSNorm multiplies a token's vector by; 1 if `from` is not to be normed.
-// Eight lanes have a token.
+// Eight lanes share a token.
 __device__ float factor_of(const source &from, int columns, int token)
 {
     float sum = 0;
@@ -1544,15 +1544,15 @@ __device__ void load_pieces(piece<FOUR> (&to)[M], const weights &w, int tile,
 }
 
 // ---- Take a piece apart ----
-struct taken { // of a tile: rows lane / 4, and + 8
-    uint32_t a[2][4]; // of two products
+struct taken { // a lane's part of a tile: rows lane / 4, and + 8
+    uint32_t a[2][4]; // the operands A of two products
     float scale[2], offset[2];
 };
 
 template <bool FOUR> __device__ taken take(const piece<FOUR> &p)
 {
     uint32_t low[4], high[4];
-    float2 first, second; // scale and offset
+    float2 first, second; // each row's scale and offset
     if constexpr (FOUR) {
         halves_of(low, p.codes.x);
         halves_of(high, p.codes.y);
@@ -1576,7 +1576,7 @@ struct result { // [tokens][rows]
     to how;
     float *y;
     float *scaled;      // ADDED: y times the next norm's weights
-    const float *scale; // these weights
+    const float *scale; // ADDED: the next norm's weights
     float *squares;     // ADDED: [rows / 16][room], sums of 16 squares of y
     int room;           // tokens
 
@@ -1584,7 +1584,7 @@ struct result { // [tokens][rows]
     __half *q, *k, *v;   // TURNED: [tokens][rows of each], instead of y
     const float2 *turns; // [place][32] cosines and sines
     const step *now;
-    int q_rows, turned_rows; // of queries; of them and keys: values aren't turned
+    int q_rows, turned_rows; // rows of queries; of queries and keys
 };
 
 // Queries, keys and values lie apart.
@@ -1602,8 +1602,8 @@ struct beside { // what a result needs besides the sums, of two rows of a token
     float2 angle[2];      // TURNED: cosine and sine
 };
 
-// Loads what store_rows() needs: before the sums are there, or for many tokens
-// at once, since the compiler moves no load ahead of a store.
+// Loads what store_rows() needs. Callers load everything before they store: the
+// compiler would move no load ahead of a store.
 __device__ beside load_beside(const result &to, int rows, int row, int token,
                               int count)
 {
@@ -1700,7 +1700,7 @@ __device__ void load_vectors(eight (&to)[GROUPS], const source &from,
 
 struct rounded {
     uint32_t high[4], rest[4]; // two columns each
-    float sum;                 // of a block of the token
+    float sum;                 // of the token's 32 numbers in a block
 };
 
 __device__ rounded round_eight(const eight &x, bool halves, float factor)
@@ -1730,7 +1730,7 @@ template <int N, int MINE>
 __device__ void multiply_tile(float (&y)[MINE][2], const uint32_t (&a)[2][4],
                               const rounded &v)
 {
-    bool rest = N == 0 && threadIdx.x / 4 % 2; // whether its column has rests
+    bool rest = N == 0 && threadIdx.x / 4 % 2; // whether the lane takes rests
     float d[4] = {}, e[4] = {};
     uint32_t b[4];
     for (int p = 0; p < 4; ++p)
@@ -1902,10 +1902,10 @@ constexpr int SOME_TOKENS = 64; // that a CTA multiplies by
 constexpr int RING = 4;         // stages: three on their way, one at work
 constexpr int CTAS = 4;         // of an SM
 
-template <bool FOUR> struct block_stage { // 32 columns of both
+template <bool FOUR> struct block_stage { // 32 columns of weights and of x
     decltype(piece<FOUR>::codes) codes[TILES][32];
     decltype(piece<FOUR>::scales) scales[TILES][8];
-    __half x[2][SOME_TOKENS][QUANT_BLOCK]; // x as halves; what they lack
+    __half x[2][SOME_TOKENS][QUANT_BLOCK]; // x as halves; what rounding left
     float sums[SOME_TOKENS];
 };
 
@@ -1942,7 +1942,7 @@ __device__ void bring(block_stage<FOUR> &to, const weights &w, const operand &x,
         });
         copy_pieces<2 * SOME_TOKENS * 4>(to.x, [&](unsigned i) {
             unsigned at = 2 * (token + i / 4 % SOME_TOKENS);
-            at += i / 4 / SOME_TOKENS; // 1 more: what rounding left
+            at += i / 4 / SOME_TOKENS; // 1 more for what rounding left
             return (const uint8_t *)x.halves + at * row + b * 64 + i % 4 * 16;
         });
         if (FOUR)
@@ -2225,7 +2225,7 @@ __device__ int draw(const candidates &c, const drawing &by, int place)
 
     if (find_lane(sums[lane], target) != warp)
         return -1;
-    int each = (c.end - c.first + 31) / 32; // tokens of a lane, neighbours here
+    int each = (c.end - c.first + 31) / 32; // consecutive tokens of a lane
     int token = c.first + lane * each, end = min(token + each, c.end);
     for (int i = token; i < end; ++i) {
         uint32_t w = weight(c, i);
@@ -2346,7 +2346,7 @@ struct talker {
     step *now;                     // the step's tokens
     int tokens;                    // for which the following have room
     float *x, *scaled, *squares;   // vectors, as a product leaves them
-    float *y;                      // the feed-forward network's
+    float *y;                      // gated values of the feed-forward network
     __half *q, *k, *v;             // [tokens][heads of each][64]
     __half *attended;              // [tokens][heads][64]
     operand operand;               // of products by tiles
@@ -2418,9 +2418,9 @@ static void load_layer(talker *t, int number, int sequences)
     to->scales = zeros<uint8_t>(granules * GRANULE_SCALES);
 }
 
-// Up to how many tokens a sequence of this length can be launched in the same
-// way, as chapter 21 divides its keys: a power of two from 256 on, or all that
-// the model reads.
+// Up to how many tokens the launches for a sequence of this length can be used:
+// the smallest power of two, from 256 on, that is enough, but no more than the
+// model reads. For longer sequences chapter 21 may divide the keys anew.
 static int room_for(const struct model *m, int length)
 {
     int room = 256;
@@ -2538,8 +2538,8 @@ static void start_product(const talker *t, const weights &w, const source &from,
           count);
 }
 
-// Gives a CTA as many tiles of weights as still leave a CTA for each SM, or two
-// CTAs with up to TOKENS tokens; but one tile at least.
+// Gives a CTA four or two tiles of weights if each SM still has a CTA then; for
+// up to TOKENS tokens two tiles, if each SM has two CTAs; otherwise one tile.
 template <bool FOUR>
 static void multiply_few(const talker *t, const weights &w, const source &from,
                          const result &to, int count)
@@ -2712,8 +2712,8 @@ static void capture(talker *t, step_graph *to, int count, bool answers)
     to->count = count;
 }
 
-// Launches a step. If t->graphs: a prompt's steps of TOKENS tokens, and all of
-// an answer's, as graphs.
+// Launches a step: as a graph if t->graphs is set, and the step is an answer's
+// or reads TOKENS tokens.
 static void take_step(talker *t, int count, bool answers)
 {
     step_graph *graph = answers ? &t->answering : &t->reading;
@@ -2894,7 +2894,7 @@ static void talk(talker *t, turn_state *s)
 
 // ---- Answer questions together ----
 struct answer {
-    int *ids, count, most; // its tokens
+    int *ids, count, most; // tokens; how many there are, and how many may be
     bool ended;
 };
 
@@ -2948,7 +2948,7 @@ static void answer_together(talker *t, const turn_state *s, char **questions,
     t->by.seed = seed;
     t->sequence = 0;
     t->together = true;
-    t->answering.room = 0; // captured anew, with the seed
+    t->answering.room = 0; // the graph is captured anew, with the seed
     set_sequences(t, ids, lengths, count);
     while (note(t, answers, ids, count)) {
         take_step(t, count, true);
@@ -3161,7 +3161,7 @@ static void add_context(talker *t, json_t *contexts, int context)
         t->graphs = r.graphs;
         begins_early = r.early;
         t->by = drawing_of({r.drawn ? 0.8 : 0, 0.9, 1});
-        t->answering.room = t->reading.room = 0; // captured anew
+        t->answering.room = t->reading.room = 0; // graphs are captured anew
         read_any(t, context);
         json_t *us = time_work(t, STEPS, [&] {
             int any = 1;
@@ -3220,7 +3220,7 @@ static void measure(talker *t, const char *path)
     for (int count : prompt) {
         auto read = [&] { read_any(t, count); };
         t->tiles = false;
-        t->reading.room = 0; // captured anew
+        t->reading.room = 0; // the graph is captured anew
         json_object_set_new(by_steps, text("%d", count),
                             time_work(t, 1, [] {}, read));
         t->tiles = true;
