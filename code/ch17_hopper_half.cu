@@ -501,7 +501,7 @@ __device__ void queue_scores(scores &s, uint64_t q, uint64_t k)
     wgmma_commit();
 }
 
-// Queues P V for a tile: out += [64][64], sixteen rows of V at a time.
+// Queues out += P V [64][64] for a tile, sixteen rows of V at a time.
 __device__ void queue_output(float (&out)[HEAD_DIM / 2], halves &p,
                              uint64_t vh)
 {

@@ -1278,7 +1278,7 @@ attention(const __grid_constant__ prompt_args args)
 
 // ---- Name the model's sizes ----
 constexpr int TOKENS = 4;      // of a product, in two columns each: half, rest
-constexpr int GROUP = 8;       // tokens: one product takes halves, one rests
+constexpr int GROUP = 8;       // tokens: one product for halves, one for rests
 constexpr int FEW = 256;       // more tokens are multiplied by multiply_block()
 constexpr int BLOCK = 2048;    // tokens of a prompt at a time, at most
 constexpr int TILE_ROWS = 16;  // rows of a tile of weights

@@ -23,7 +23,7 @@ planted: all
 mutants: planted ##5 run every planted bug of the book and say what catches it
 	$(Q)labs/tools/mutants
 
-#checklistN: ##5 the same of stage N alone
+#checklistN: ##5 what stage N must show before it is merged
 define checklist
 .PHONY: checklist$(1)
 checklist$(1): chapter$(1) build/series build/hashes.tsv

@@ -99,7 +99,7 @@ Table: Loads, and
 their share of `h200/a:counts.all`{.run}.
 ```
 EOF
-    # {column} repeats the note as well
+    # The {column} in the note repeats the note's cell for each column, too: that row has 5 cells.
     status=0
     { printf '# T\n\n'; cat notation; } | weave || status=$?
     [ "$status" -ne 0 ]

@@ -97,7 +97,8 @@ struct side {
     bool wrong;                    // whether some output was wrong
     char *how;                     // how the output at the first wrong shape is wrong, or NULL
     char *kind, *words, *sentence; // about the fault at which a film opens, or NULL
-    char *fault;                   // the simulator's first fault in a run not `stopped`, or NULL
+    char *fault;                   // the simulator's first fault in a run that was not stopped; or
+                                   // NULL
     const char *faulty;            // the first shape with a fault, in any run; or NULL
     char *printed; // what the program printed on stdout, at the first shape where it printed
                    // anything; or NULL

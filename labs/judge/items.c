@@ -1090,8 +1090,8 @@ static double lookups(struct grading *g, const struct book_run *book)
                : 0;
 }
 
-// A count, and of each of its stand-ins what exceeds MOST_BESIDE times that of the lab's own
-// program; meetings and lookups are added whole.
+// A count plus its stand-ins: of each kind of stand-in only what exceeds MOST_BESIDE times that of
+// the lab's own program is added; meetings and lookups are added whole.
 static double with_stand_ins(struct grading *g, const struct item *item, double value,
                              const struct counted *run, const struct book_run *book)
 {

@@ -268,8 +268,8 @@ static json_t *record(struct submission *s, const struct shape *shape, int run)
     return said;
 }
 
-// Reads an answer; returns one line if the submission cannot be launched in that way, otherwise
-// NULL.
+// Reads what record() returned, and fills in *k. Returns one line that says why the submission
+// cannot be launched as recorded, or NULL.
 static const char *read_said(const json_t *said, struct known_launches *k)
 {
     const char *wrong = json_string_value(json_object_get(said, "wrong"));

@@ -105,7 +105,8 @@ refused() { # STATUS TEXT
     grep -q -- '--shapes mission --seeds 0 --inputs normal' build/ch03_one.arguments
     grep -q -- '--on-demand' build/ch03_one.arguments
     run -1 grep -q over_ch OUT.json
-    # The requests: the check (cold), for each way of timing one to choose the samples, six rounds of each way.
+    # The requests: one (cold) for the check; for each of the three modes, one that chooses how many
+    # samples a batch has, and six rounds.
     [ "$(cut -d' ' -f1 build/ch10_two.asked | xargs -n1 | sort | uniq -c | xargs)" = "8 cold 7 graph 7 plain" ]
     [ -z "$(ls build/board)" ]
 }

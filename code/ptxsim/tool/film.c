@@ -488,8 +488,8 @@ static bool is_within(const char *path, const char *other)
 }
 
 // Whether a statement names a tile, or a member of it; unless `whole`, also whether it names a
-// structure that contains the tile. (A structure in dynamic shared memory has its name in the
-// source only.)
+// structure that contains the tile. (In dynamic shared memory, tiles' names lack the structure's
+// name: the tile `codes.k` is `t->codes[1].k` in the source.)
 static bool names_tile(const char *statement, const json_t *tile, bool whole)
 {
     char wanted[256], path[256];
