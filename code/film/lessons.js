@@ -266,7 +266,7 @@ const LESSONS = {
         "row tile that sees them does so for itself." },
     { name: "one-owner", find: { op: "st.global", at: "*old = codes[i]" },
       say: "These tokens' first rows are this tile's, so warp {warp} puts them into the cache. No other CTA does." },
-    { name: "tile-complete", find: { does: "released", at: "the tile is there for all" },
+    { name: "tile-complete", find: { does: "released", at: "the tile is complete; nobody" },
       say: "All warps have come: {warps}. The tile's granules are there for each of them, whoever brought them, and " +
         "the tile before may be overwritten." },
     { name: "masked", find: { op: "setp", at: "> last[m]" },
