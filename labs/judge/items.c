@@ -1281,6 +1281,8 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
     }
     if (!why && use_in(g, what)->why)
         why = text("%s %s", UNSEEN, use_in(g, what)->why);
+    if (!why && strcmp(item->name, "mufu_threads") == 0 && use_in(g, SPOIL_LOOKUPS)->why)
+        why = text("%s %s", UNSEEN, use_in(g, SPOIL_LOOKUPS)->why);
     if (!why && !use_in(g, what)->depends)
         why = text("its outputs do not change with Q, with K and with V");
     if (!why && used == value)
