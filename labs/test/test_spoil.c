@@ -161,7 +161,7 @@ static struct worked_on worked_on(enum spoils what, struct execution *log, size_
     return w;
 }
 
-// worked_on.orders of atomic operations of `ctas` CTAs, of which each `together` share an address.
+// worked_on.orders of 16 atomic operations by `ctas` CTAs; every `together` CTAs use one address.
 // same: whether all operations find the same value.
 static double orders(int ctas, int together, bool same)
 {
