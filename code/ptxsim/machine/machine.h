@@ -189,7 +189,7 @@ struct child_entry {
     bool asked;          // false: its parameters are still being written, or it cannot be launched
 };
 
-enum { LAST_PAGES = 8 };
+enum { LAST_PAGES = 64 };
 struct worker { // the state of one host thread
     struct run *run;
     _Atomic uint64_t effects; // how often its warps have done what other warps can see
@@ -210,6 +210,7 @@ struct worker { // the state of one host thread
     struct series_log *series;  // the thread's series of reads (races/cells.h)
     struct global_place *place; // where the last strong access was, with what is released there
     struct snapshot *free_snapshots;
+    uint32_t snapshots_made;      // since one was worked out by this thread
     struct child_entry *children; // requests of device code (ops/extra/children.c)
     size_t child_count, child_capacity;
 };

@@ -202,16 +202,20 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
 {
     struct warp_clock *c = w->clock;
     struct worker *worker = w->cta->worker;
+    const struct snapshots *all = &worker->global_races->snapshots;
     struct met *met = &c->met[lane];
     bool deferred = c->deferred >> lane & 1;
     if (!released || met->last == released)
         return;
     snapshot_share(released);
+    uint32_t depth = snapshot_depth(released);
     if (deferred && met->at != at) { // at one address, the last snapshot includes the earlier one
         struct snapshot *both = met->last;
         if (met->before) {
-            struct snapshot joined = {.of = {met->last, met->before}};
+            struct snapshot joined = {.of = {met->last, met->before},
+                                      .depth = snapshot_deeper(all, met->depth)};
             both = snapshot_new(worker, joined);
+            met->depth = snapshot_depth(both);
         }
         met->before = both;
     } else {
@@ -219,6 +223,8 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
     }
     met->at = at;
     met->last = released;
+    if (!met->before || depth > met->depth)
+        met->depth = depth;
     c->deferred |= 1u << lane;
 }
 
@@ -260,9 +266,12 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
     if (!follows && deferred) { // the new snapshot takes over what the lane has met
         new.of[1] = met->last;
         new.of[2] = met->before;
+        new.depth = snapshot_deeper(&g->snapshots, met->depth);
         met->last = met->before = NULL;
     }
-    if (!follows && p->released != new.of[1]) {
+    if (!follows && p->released && p->released != new.of[1]) {
+        uint32_t depth = snapshot_deeper(&g->snapshots, p->depth);
+        new.depth = depth > new.depth ? depth : new.depth;
         new.of[0] = p->released;
         p->released = NULL;
     }
@@ -273,10 +282,12 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
     }
     snapshot_drop(worker, &p->released);
     p->released = released;
+    p->depth = snapshot_depth(released);
     if (deferred) {
         snapshot_drop(worker, &met->last);
         met->at = at;
         met->last = snapshot_share(released);
+        met->depth = p->depth;
     }
     lock_off(lock);
     clock_drop(&shown);

@@ -43,7 +43,7 @@ struct global_races *global_races_new(const struct program *program)
         pthread_mutex_init(&g->closing, NULL);
         g->open = need(calloc(OPEN_SLOTS, sizeof *g->open));
     }
-    g->shift = program->cell_shift;
+    race_pages_start(g, program->cell_shift);
     g->most_pages = MOST_BYTES / race_page_bytes(g->shift);
     return g;
 }
@@ -54,15 +54,8 @@ void global_races_free(struct global_races *g)
         return;
     series_forget(g);
     snapshots_forget(&g->snapshots);
-    for (struct page *p = g->last_page, *next; p; p = next) {
-        next = p->next;
-        *p->slot = NULL;
-        crowd_free(&p->crowd);
-        free(p);
-    }
-    g->last_page = NULL;
-    g->page_count = 0;
-    for (int i = 0; i < PLACE_LISTS; ++i) {
+    race_pages_forget(g);
+    for (int i = 0; g->place_count && i < PLACE_LISTS; ++i) {
         while (g->places[i].first) {
             struct global_place *p = g->places[i].first;
             g->places[i].first = p->next;
@@ -76,6 +69,7 @@ void global_races_free(struct global_races *g)
     g->place_count = 0;
     g = __atomic_exchange_n(&spare_races, g, __ATOMIC_ACQ_REL);
     if (g) {
+        race_pages_free(g);
         free(g->snapshots.walk);
         pthread_mutex_destroy(&g->closing);
         free(g->open);

@@ -227,8 +227,9 @@ struct snapshot {
         struct snapshot *next; // the next in a list of snapshots to be freed, or of free ones
     };
     uint32_t wbase, cta;
-    uint16_t thread, threads, depth;
-    bool flat;           // whether `world` has all that it shows; then other fields are unused
+    uint16_t thread, threads : 15;
+    uint16_t flat : 1;   // whether `world` has all that it shows; then other fields are unused
+    uint32_t depth;      // of the longest chain that starts here, past flat_depth
     struct world *world; // what the lane knew of other CTAs
     struct clock *known;
     struct snapshot *of[SNAPSHOTS_OF]; // snapshots that this one includes; or NULL
@@ -236,8 +237,13 @@ struct snapshot {
 struct snapshots { // the snapshots of a launch
     struct snapshot_block *blocks;
     size_t block_count;
-    int lock; // guards `flat` and `mark` of all snapshots, and what changes with them
+    int lock; // guards `flat` and `mark` of all snapshots, what changes with them, and the following
     uint32_t mark;
+    struct snapshot *freed; // a list of snapshots that a host thread has freed for all
+    uint32_t
+        flat_depth; // of a flat snapshot: larger than all earlier depths whenever all have been merged
+    long steps;     // how many more steps than MOST_STEPS may be taken
+    size_t more;    // by how many blocks the limit for merging has risen
     struct snapshot **walk;
     size_t capacity;
 };
@@ -249,8 +255,21 @@ static inline struct snapshot *snapshot_share(struct snapshot *s)
     return s;
 }
 
+static inline uint32_t snapshot_depth(const struct snapshot *s)
+{
+    return __atomic_load_n(&s->depth, __ATOMIC_RELAXED);
+}
+
+// The depth of a snapshot that refers to others, of at most this depth.
+static inline uint32_t snapshot_deeper(const struct snapshots *g, uint32_t depth)
+{
+    uint32_t flat = __atomic_load_n(&g->flat_depth, __ATOMIC_RELAXED);
+    return (depth > flat ? depth : flat) + 1;
+}
+
 void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
-// A new snapshot with the contents of `shown`, whose references in shown.of it takes over.
+// A new snapshot with the contents of `shown`, whose references in shown.of it takes over. The caller sets its depth: to
+// look up that of each of them would cost a cache miss.
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
 // For a lane that releases again at an address that has only the lane's own snapshot `own`: whether `shown` has all
 // that the lane released with `own`. If so, shown.of becomes own.of, and the new snapshot is to
@@ -273,16 +292,20 @@ struct global_place { // an address of atomic operations and strong accesses
     struct global_place *next;
     // In programs without narrow scopes; other programs use `gpu`, `cta` and `narrow`.
     struct snapshot *released;
+    uint32_t depth;             // of `released` when it was made
     struct world *gpu, *cta;    // what was released here: with the scope of the GPU; of the CTA
     struct world *narrow;       // the part of `cta` that comes from CTAs with fences of CTA scope
     struct completed completed; // CTAs whose reads are complete
 };
 
-enum { SLOTS = 1 << 18, PLACE_LISTS = 1024 };
+enum { SLOTS = 1 << 18, PLACE_LISTS = 1 << 14 };
 struct global_races {
     unsigned shift; // log2 of a cell's bytes
     struct page *pages[SLOTS], *last_page;
     size_t page_count, most_pages;
+    struct page *free_pages; // guarded by free_lock, as are the chunks that have all pages
+    struct page_chunk *chunks;
+    int free_lock;
     struct place_list { // the addresses with one value of the hash
         int lock, turn; // turn: a lock for atomic operations, which are done one after another
         struct global_place *first;
@@ -296,6 +319,10 @@ struct global_races {
     _Atomic size_t series_bytes;
 };
 void series_forget(struct global_races *g);
+// race_pages_start: a launch begins whose cells have 1 << shift bytes. race_pages_forget: it ends.
+void race_pages_start(struct global_races *g, unsigned shift);
+void race_pages_forget(struct global_races *g);
+void race_pages_free(struct global_races *g);
 
 static inline uint64_t scatter(uint64_t x)
 {

@@ -68,7 +68,8 @@
 //
 // Everything that is reported is a race, but not every race is reported. Of several strong writes without order, a cell
 // remembers only the last. Of the readers in crowds, only as many are remembered as fit into
-// 256 MB.
+// 256 MB. Where millions of locks are taken, what was released is merged now and then (snapshots.c): all that was done
+// before counts as known to whoever acquires any of it.
 #ifndef PTXSIM_RACES_H
 #define PTXSIM_RACES_H
 
@@ -166,6 +167,7 @@ struct warp_clock { // the clocks of a warp's lanes: the time of each, and what 
         struct world *gpu;
         struct clock *cta;
         struct snapshot *last, *before;
+        uint32_t depth; // of the deeper of these two
     } met[WARP];
     uint32_t deferred;       // lanes that have not yet acquired what they met (struct met)
     struct fenced {          // what a lane knew at its last fence; stamp 0: it has executed none

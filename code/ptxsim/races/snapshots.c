@@ -6,8 +6,10 @@
 
 enum {
     MOST_DEPTH = 1 << 14, // the longest chain of snapshots whose worlds are not worked out
-    // If there are this many snapshots, a new one is worked out at once, unless a free one is found.
-    MOST = 1 << 20,
+    // Working snapshots out may take so many steps, and EACH for each snapshot made; then all are merged.
+    MOST_STEPS = 2 * MOST_DEPTH,
+    EACH = 2,
+    MOST = 1 << 21,  // how many snapshots there are before they are merged for the first time
     MOST_ASKED = 24, // how many snapshots snapshot_shows looks at
     BLOCK = 256      // snapshots allocated at a time
 };
@@ -27,25 +29,55 @@ static struct snapshot *let_go(struct snapshot *s, struct snapshot *list)
     return s;
 }
 
-// Takes a free snapshot from this host thread's list.
+static void merge(struct worker *worker);
+
+// Makes a block of free snapshots for this host thread's list.
+static void make_block(struct worker *worker)
+{
+    struct snapshots *g = &worker->global_races->snapshots;
+    struct snapshot_block *fresh = need(malloc(sizeof *fresh));
+    for (int i = BLOCK; i-- > 0;) {
+        fresh->of[i].refs = 0;
+        fresh->of[i].next = worker->free_snapshots;
+        worker->free_snapshots = &fresh->of[i];
+    }
+    __atomic_add_fetch(&g->block_count, 1, __ATOMIC_RELAXED);
+    fresh->next = __atomic_load_n(&g->blocks, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&g->blocks, &fresh->next, fresh, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
+        ;
+}
+
+// Takes up to a block of those snapshots for this host thread's list that merging has freed. If there are none, and many
+// are in use, merges them.
+static void take_freed(struct worker *worker)
+{
+    struct snapshots *g = &worker->global_races->snapshots;
+    lock_on(&g->lock);
+    if (!g->freed && g->block_count >= MOST / BLOCK + g->more)
+        merge(worker);
+    struct snapshot *last = g->freed;
+    for (int i = 1; last && last->next && i < BLOCK; ++i)
+        last = last->next;
+    if (last) {
+        worker->free_snapshots = g->freed;
+        g->freed = last->next;
+        last->next = NULL;
+    }
+    lock_off(&g->lock);
+}
+
 static struct snapshot *take_free(struct worker *worker)
 {
-    if (!worker->free_snapshots) {
-        struct snapshots *g = &worker->global_races->snapshots;
-        struct snapshot_block *fresh = need(malloc(sizeof *fresh));
-        for (int i = BLOCK; i-- > 0;) {
-            fresh->of[i].refs = 0;
-            fresh->of[i].next = worker->free_snapshots;
-            worker->free_snapshots = &fresh->of[i];
-        }
-        __atomic_add_fetch(&g->block_count, 1, __ATOMIC_RELAXED);
-        fresh->next = __atomic_load_n(&g->blocks, __ATOMIC_RELAXED);
-        while (!__atomic_compare_exchange_n(&g->blocks, &fresh->next, fresh, false,
-                                            __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-            ;
-    }
+    const struct snapshots *g = &worker->global_races->snapshots;
+    if (!worker->free_snapshots &&
+        __atomic_load_n(&g->block_count, __ATOMIC_RELAXED) >= MOST / BLOCK)
+        take_freed(worker);
+    if (!worker->free_snapshots)
+        make_block(worker);
     struct snapshot *s = worker->free_snapshots;
     worker->free_snapshots = s->next;
+    worker->snapshots_made++;
     return s;
 }
 
@@ -63,7 +95,11 @@ void snapshots_forget(struct snapshots *g)
         free(block);
     }
     g->blocks = NULL;
+    g->freed = NULL;
     g->block_count = 0;
+    g->flat_depth = 0;
+    g->steps = 0;
+    g->more = 0;
 }
 
 void snapshot_drop(struct worker *worker, struct snapshot **snapshot)
@@ -136,40 +172,50 @@ static void add_shown(struct world **world, const struct snapshot *s)
     world_join(world, s->world);
 }
 
-// Works a snapshot out: joins into its world all that it shows itself, and all that the snapshots it refers to show;
-// then drops those references.
-static void work_out(struct worker *worker, struct snapshot *s)
+// Replaces what a snapshot shows by a world that includes all of it, and drops its references.
+static void make_flat(struct worker *worker, struct snapshot *s, struct world *all)
+{
+    const struct snapshots *g = &worker->global_races->snapshots;
+    world_drop(&s->world);
+    clock_drop(&s->known);
+    s->world = world_share(all);
+    s->flat = true;
+    for (int i = 0; i < SNAPSHOTS_OF; ++i)
+        snapshot_drop(worker, &s->of[i]);
+    __atomic_store_n(&s->depth, g->flat_depth, __ATOMIC_RELAXED);
+}
+
+// Works a snapshot out: makes it flat, with the joined world of all that it shows itself and all that the snapshots it
+// refers to show. Returns false, and leaves it as it is, if that takes too many steps.
+static bool work_out(struct worker *worker, struct snapshot *s)
 {
     struct snapshots *g = &worker->global_races->snapshots;
     struct world *all = NULL;
     size_t count = 0, done = 0;
+    g->steps += EACH * worker->snapshots_made;
+    worker->snapshots_made = 0;
     g->mark++;
     g->walk = array_grow(g->walk, count, &g->capacity, sizeof *g->walk);
     g->walk[count++] = s;
-    while (done < count) {
+    while (done < count && (long)count <= MOST_STEPS + g->steps) {
         struct snapshot *next = g->walk[done++];
         for (int i = 0; i < SNAPSHOTS_OF; ++i) {
             struct snapshot *of = next->of[i];
             if (!of || of->mark == g->mark)
                 continue;
             of->mark = g->mark;
-            if (of->flat) {
-                world_join(&all, of->world);
-                continue;
-            }
             g->walk = array_grow(g->walk, count, &g->capacity, sizeof *g->walk);
             g->walk[count++] = of;
         }
     }
+    if (done < count)
+        return false;
+    g->steps -= (long)count;
     for (size_t i = count; i-- > 0;)
         add_shown(&all, g->walk[i]);
-    world_drop(&s->world);
-    clock_drop(&s->known);
-    s->world = all;
-    s->flat = true;
-    for (int i = 0; i < SNAPSHOTS_OF; ++i)
-        snapshot_drop(worker, &s->of[i]);
-    __atomic_store_n(&s->depth, 0, __ATOMIC_RELAXED);
+    make_flat(worker, s, all);
+    world_drop(&all);
+    return true;
 }
 
 struct world *snapshot_world(struct worker *worker, struct snapshot *s)
@@ -178,28 +224,75 @@ struct world *snapshot_world(struct worker *worker, struct snapshot *s)
     if (!s)
         return NULL;
     lock_on(&g->lock);
-    if (!s->flat)
-        work_out(worker, s);
+    if (!s->flat && !work_out(worker, s))
+        merge(worker);
     lock_off(&g->lock);
     return s->world;
 }
 
-struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
+// Adds a reference to a snapshot; false: it is free.
+static bool hold(struct snapshot *s)
+{
+    uint32_t refs = __atomic_load_n(&s->refs, __ATOMIC_RELAXED);
+    while (refs && !__atomic_compare_exchange_n(&s->refs, &refs, refs + 1, true, __ATOMIC_ACQUIRE,
+                                                __ATOMIC_RELAXED))
+        ;
+    return refs;
+}
+
+// The next snapshot in use from place *at of *block on, with a reference for the caller; NULL: there is none.
+static struct snapshot *next_used(struct snapshot_block **block, int *at)
+{
+    for (; *block; *block = (*block)->next, *at = 0)
+        while (*at < BLOCK) {
+            struct snapshot *s = &(*block)->of[(*at)++];
+            if (hold(s))
+                return s;
+        }
+    return NULL;
+}
+
+// Makes one world of all that the snapshots of the launch show. Each of them shows all of it from now on: so it may show
+// more than was released, and races with what was done before may be missed. Snapshots that only others referred to are
+// free afterwards, for all host threads.
+static void merge(struct worker *worker)
 {
     struct snapshots *g = &worker->global_races->snapshots;
-    bool many = !worker->free_snapshots &&
-                __atomic_load_n(&g->block_count, __ATOMIC_RELAXED) >= MOST / BLOCK;
-    struct snapshot *s = take_free(worker);
-    *s = shown;
-    s->refs = 1;
-    for (int i = 0; i < SNAPSHOTS_OF; ++i) {
-        uint16_t depth =
-            s->of[i] ? (uint16_t)(__atomic_load_n(&s->of[i]->depth, __ATOMIC_RELAXED) + 1) : 0;
-        s->depth = depth > s->depth ? depth : s->depth;
+    struct snapshot_block *first = __atomic_load_n(&g->blocks, __ATOMIC_ACQUIRE), *block = first;
+    struct snapshot *own = worker->free_snapshots;
+    struct world *all = NULL;
+    int at = 0;
+    worker->free_snapshots = g->freed;
+    __atomic_add_fetch(&g->flat_depth, 2 * MOST_DEPTH, __ATOMIC_RELAXED);
+    g->mark++; // marks what is in the world: other host threads may make snapshots meanwhile
+    for (struct snapshot *s; (s = next_used(&block, &at)); snapshot_drop(worker, &s)) {
+        s->mark = g->mark;
+        add_shown(&all, s);
     }
-    clock_share(s->known);
-    world_share(s->world);
-    if (many || s->depth >= MOST_DEPTH)
+    block = first;
+    at = 0;
+    size_t left = 0;
+    for (struct snapshot *s; (s = next_used(&block, &at)); snapshot_drop(worker, &s)) {
+        if (s->mark == g->mark && !s->flat)
+            make_flat(worker, s, all);
+        left++;
+    }
+    world_drop(&all);
+    g->freed = worker->free_snapshots;
+    worker->free_snapshots = own;
+    g->steps = (long)left;
+    g->more = 2 * left > MOST ? (2 * left - MOST) / BLOCK : 0;
+}
+
+struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
+{
+    const struct snapshots *g = &worker->global_races->snapshots;
+    struct snapshot *s = take_free(worker);
+    clock_share(shown.known);
+    world_share(shown.world);
+    *s = shown;
+    __atomic_store_n(&s->refs, 1, __ATOMIC_RELEASE); // from here on merge() may find it
+    if (shown.depth >= __atomic_load_n(&g->flat_depth, __ATOMIC_RELAXED) + MOST_DEPTH)
         snapshot_world(worker, s);
     return s;
 }
@@ -211,6 +304,8 @@ bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct 
                    own->thread == shown->thread && own->stamp <= shown->stamp;
     for (int i = 0; follows && i < SNAPSHOTS_OF; ++i)
         shown->of[i] = snapshot_share(own->of[i]);
+    if (follows)
+        shown->depth = own->depth;
     lock_off(&g->lock);
     return follows;
 }

@@ -1045,6 +1045,37 @@ template <bool WRONG> __global__ void buckets(int *, const int *)
     }
 }
 
+// Locks are taken so often that the checker merges what was released (snapshots.c, MOST_STEPS). Then a thread adds up
+// what all have done; one store has no lock.
+__device__ int long_locks[16], counts[16];
+
+template <bool WRONG> __global__ void long_history(int *out, const int *)
+{
+    for (int turn = 0; turn < 32 * 100; ++turn) {
+        int list = (turn * 7 + threadIdx.x * 5 + blockIdx.x) % 16;
+        if ((int)threadIdx.x % 32 != turn % 32)
+            continue;
+        while (atomicCAS(&long_locks[list], 0, 1))
+            ;
+        __threadfence();
+        counts[list]++;
+        __threadfence();
+        atomicExch(&long_locks[list], 0);
+    }
+    int all = 0;
+    for (int list = 0; list < 16 && threadIdx.x == 0; ++list) {
+        while (atomicCAS(&long_locks[list], 0, 1))
+            ;
+        __threadfence();
+        all += counts[list];
+        __threadfence();
+        atomicExch(&long_locks[list], 0);
+    }
+    out[blockIdx.x * N + threadIdx.x] = all;
+    if (WRONG && threadIdx.x == 0)
+        counts[blockIdx.x] = 0; // <- long_history
+}
+
 // A block stores a vector, and the block before stores a word: the vector's last, or the one after it.
 template <bool WRONG> __global__ void vector_stored(int *out, const int *in)
 {
@@ -1407,6 +1438,7 @@ static const struct {
     CASE(received_for_block, 2),
     CASE(locked, 4),
     CASE(buckets, 4),
+    CASE(long_history, 4),
     CASE(copy_source, 1),
     CASE(copy_source_again, 1),
     CASE(vector_stored, 4),

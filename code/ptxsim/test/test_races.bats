@@ -203,6 +203,9 @@ told() {
 @test "a hash table with a lock for each list: one thread takes another list's lock" {
     expect buckets "in between"
 }
+@test "locks that are taken more often than the checker keeps, and then a store without a lock" {
+    SCHEDULES=2 expect long_history "in between"
+}
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
 @test "two __syncthreads() for one" { expect two_barriers "where others came to that at"; }
 @test "a loop whose counter stands still" { expect endless "the loop here does not end"; }
