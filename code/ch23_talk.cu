@@ -2503,6 +2503,7 @@ static void make_room(talker *t, int sequences, bool foretells)
     t->scratch = make_scratch(t, sequences);
 }
 
+// ---- Load the model ----
 static talker *load(const struct model *m, int sequences, bool foretells)
 {
     talker *t = (talker *)need(calloc(1, sizeof *t));
@@ -2615,7 +2616,7 @@ static void attend(talker *t, int layer, int count)
     }
 }
 
-// ---- Take tokens through a layer ----
+// ---- Say what a product reads and leaves ----
 
 // x += W y; next_norm: the weights of the norm that reads x next.
 static result added(const talker *t, const float *next_norm)
@@ -2643,6 +2644,7 @@ static result turned(const talker *t)
     return to;
 }
 
+// ---- Take tokens through a layer ----
 static void run_layer(talker *t, int number, int count, bool attends)
 {
     const device_layer &l = t->layer[number];
@@ -3143,6 +3145,7 @@ static void read_any(talker *t, int count)
     free(tokens);
 }
 
+// ---- Time tokens behind a context ----
 enum { STEPS = 16 }; // that are timed together
 
 static void add_context(talker *t, json_t *contexts, int context)
@@ -3180,6 +3183,8 @@ static void add_context(talker *t, json_t *contexts, int context)
     t->by = drawing_of({});
     json_object_set_new(contexts, text("%d", context), all);
 }
+
+// ---- Time all of it ----
 
 // Times steps of sequences that have `context` tokens each, whatever they are.
 static void add_together(talker *t, json_t *to, int sequences, int context)
