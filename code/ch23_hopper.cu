@@ -2658,6 +2658,16 @@ template <int BLOCKS> struct vector { // a product's other factor
     float sums[BLOCKS];
 };
 
+// What CTAs send to each other, in a layer's order.
+enum message {
+    FOR_HEADS,
+    ATTENDED,
+    ADDED_OUTPUT,
+    FOR_ROWS,
+    ADDED_DOWN,
+    MESSAGES
+};
+
 template <class M> struct memory {
     using S = sizes<M>;
     alignas(128) uint8_t weights[share_bytes<M>()]; // of a layer
@@ -2668,35 +2678,55 @@ template <class M> struct memory {
     float parts[WARPS][TILE_ROWS];             // of rows: a warp's sums
     float down[S::OWNED][CTAS][TILE_ROWS];     // of the CTA's rows
     __half heads[S::GROUP + 2][HEAD_DIM];      // queries of a group, key, value
-    __half attended[S::HEADS][S::CHUNKS][HEAD_DIM];
-    float2 states[S::HEADS][S::CHUNKS]; // of `attended`: reference, sum
+    alignas(16) __half attended[S::HEADS][S::CHUNKS][HEAD_DIM];
+    float weights_of[S::HEADS][S::CHUNKS]; // of `attended`: logarithms
     float2 turns[HEAD_DIM / 2];
     uint64_t full[MATRICES]; // the weights have come
+    uint64_t came[MESSAGES]; // what all CTAs send to this one has come
 };
 
-// Stores a word into CTA `rank`, at the place that `here` has in this CTA.
-__device__ void put_word(void *here, int rank, uint32_t word)
+// Store into another CTA
+__device__ uint32_t there(const void *here, int rank)
 {
-    uint32_t there;
+    uint32_t address;
     asm("mapa.shared::cluster.u32 %0, %1, %2;"
-        : "=r"(there)
+        : "=r"(address)
         : "r"(shared_address(here)), "r"(rank));
-    asm volatile("st.shared::cluster.u32 [%0], %1;"
+    return address;
+}
+
+// Stores a word into CTA `rank`, at the place that `here` has in this CTA; it
+// is counted at that CTA's mbarrier.
+__device__ void send(void *here, int rank, uint32_t word, uint64_t *came)
+{
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 "
+                 "[%0], %1, [%2];"
                  :
-                 : "r"(there), "r"(word)
+                 : "r"(there(here, rank)), "r"(word), "r"(there(came, rank))
                  : "memory");
 }
 
-__device__ void put_float(float &here, int rank, float value)
+__device__ void send(float &here, int rank, float value, uint64_t *came)
 {
-    put_word(&here, rank, __float_as_uint(value));
+    send(&here, rank, __float_as_uint(value), came);
 }
 
-// Waits until all CTAs are here, and sees what they have stored.
-__device__ void meet()
+// Expects a layer's messages.
+template <class M>
+__device__ void expect_all(memory<M> &t, int chunks, bool attends)
 {
-    cluster_arrive();
-    cluster_wait();
+    using S = sizes<M>;
+    int rows = share_of<M>(OUTPUT, blockIdx.x).tiles * TILE_ROWS;
+    if (threadIdx.x != THREADS - 32)
+        return;
+    if (attends)
+        barrier_expect(&t.came[FOR_HEADS], sizeof t.heads);
+    barrier_expect(&t.came[ATTENDED], S::HEADS * chunks *
+                                          (sizeof t.attended[0][0] +
+                                           sizeof t.weights_of[0][0]));
+    barrier_expect(&t.came[ADDED_OUTPUT], sizeof *t.x);
+    barrier_expect(&t.came[FOR_ROWS], rows * CTAS * sizeof(float));
+    barrier_expect(&t.came[ADDED_DOWN], sizeof *t.x);
 }
 
 // Have a CTA's weights brought
@@ -2767,19 +2797,20 @@ __device__ uint4 product_of(float4 a, float4 b)
 
 // Norms x, and rounds it: eight columns a thread, in as few warps as needed.
 template <class M>
-__device__ void norm_vector(memory<M> &t, const float (&x)[M::width],
-                            const float4 (&norm)[2], float epsilon)
+__device__ void norm_vector(memory<M> &t, int which, const float4 (&norm)[2],
+                            float epsilon, int layer)
 {
     int first = threadIdx.x & ~31;
-    const float4 *four = (const float4 *)x;
+    const float4 *four = (const float4 *)t.x[which];
     float sum = 0;
     if (first >= M::width / 8)
         return;
+    barrier_wait(&t.came[which ? ADDED_OUTPUT : ADDED_DOWN], layer % 2);
 #pragma unroll
     for (int i = threadIdx.x - first; i < M::width / 4; i += 32)
         sum += four[i].x * four[i].x + four[i].y * four[i].y +
                four[i].z * four[i].z + four[i].w * four[i].w;
-    float factor = rsqrtf(warp_sum(sum) / M::width + epsilon);
+    float factor = rsqrtf(warp_sum(sum) * (1.f / M::width) + epsilon);
     eight mine = {};
     if (threadIdx.x < M::width / 8)
         mine = {product_of(four[2 * threadIdx.x], norm[0]),
@@ -2923,8 +2954,8 @@ __device__ void send_rows(memory<M> &t, const share &s, int tile, int n)
     }
     __half2 two = __floats2half2_rn(sum, other);
     if (lane < TILE_ROWS && lane % 2 == 0)
-        put_word(&t.heads[place][column], key_head * S::CHUNKS + n,
-                 *(const uint32_t *)&two);
+        send(&t.heads[place][column], key_head * S::CHUNKS + n,
+             *(const uint32_t *)&two, &t.came[FOR_HEADS]);
 }
 
 template <class M>
@@ -3012,17 +3043,17 @@ __device__ void send_part(memory<M> &own, int head, int chunk, const part &p)
     float norm = 1 / p.sum;
     __half2 two = __floats2half2_rn(p.out.x * norm, p.out.y * norm);
     for (int rank = 0; rank < CTAS; ++rank) {
-        put_word(&own.attended[head][chunk][2 * lane], rank,
-                 *(const uint32_t *)&two);
-        if (lane < 2)
-            put_float(((float *)&own.states[head][chunk])[lane], rank,
-                      lane ? p.sum : p.reference);
+        send(&own.attended[head][chunk][2 * lane], rank,
+             *(const uint32_t *)&two, &own.came[ATTENDED]);
+        if (lane == 0)
+            send(own.weights_of[head][chunk], rank,
+                 p.reference + __log2f(p.sum), &own.came[ATTENDED]);
     }
 }
 
 template <class M>
 __device__ void attend(memory<M> &own, const cache_args &args, walk &w,
-                       int length)
+                       int length, int layer)
 {
     constexpr form F = KEYS;
     constexpr int BLOCKS = 1;
@@ -3033,6 +3064,7 @@ __device__ void attend(memory<M> &own, const cache_args &args, walk &w,
     auto &t = own.keys;
     uint4 q[BLOCKS][2];
     token last;
+    barrier_wait(&own.came[FOR_HEADS], layer % 2);
     load_queries<BLOCKS>(q, args, 0);
     if (appends)
         last = quantise(load_token(args, 0));
@@ -3075,13 +3107,6 @@ __device__ void attend(memory<M> &own, const cache_args &args, walk &w,
     }
 
     copy_wait<0>();
-    __syncwarp(); // all lanes have read the bytes that the token overwrites
-
-    // Put the newest token into the cache
-    if (appends) {
-        int page_id = w.table[newest * GRANULE >> (31 - __clz(args.page))];
-        append(args, last, find(w, args, newest, page_id), slot);
-    }
 
     // Leave the warps' parts in shared memory
     __syncthreads(); // the parts overwrite the rings
@@ -3091,29 +3116,36 @@ __device__ void attend(memory<M> &own, const cache_args &args, walk &w,
     for (int row = warp; row < S::GROUP; row += WARPS)
         send_part(own, w.head * S::GROUP + row, blockIdx.x % S::CHUNKS,
                   merge_warps<F, BLOCKS>(t, row, threadIdx.x % 32));
+
+    // Put the newest token into the cache
+    if (appends) {
+        int page_id = w.table[newest * GRANULE >> (31 - __clz(args.page))];
+        append(args, last, find(w, args, newest, page_id), slot);
+    }
 }
 
 // Merges the parts of what attention has found, and rounds it.
-template <class M> __device__ void merge_parts(memory<M> &t, int chunks)
+template <class M>
+__device__ void merge_parts(memory<M> &t, int chunks, int layer)
 {
     int head = threadIdx.x / 8, first = threadIdx.x % 8 * 8;
     float largest = LEAST, all = 0, out[8] = {};
     if (threadIdx.x / 32 > (M::width / 8 - 1) / 32)
         return;
+    barrier_wait(&t.came[ATTENDED], layer % 2);
     if (head < sizes<M>::HEADS) {
-        const float2 *state = t.states[head];
         for (int i = 0; i < chunks; ++i)
-            largest = fmaxf(largest, state[i].x);
-        for (int i = 0; i < chunks; ++i)
-            all += exp2_approx(state[i].x - largest) * state[i].y;
+            largest = fmaxf(largest, t.weights_of[head][i]);
         for (int i = 0; i < chunks; ++i) {
-            float part = exp2_approx(state[i].x - largest) * state[i].y / all;
+            float part = exp2_approx(t.weights_of[head][i] - largest);
+            uint4 mine = *(const uint4 *)&t.attended[head][i][first];
+            all += part;
             for (int j = 0; j < 8; ++j)
-                out[j] = fmaf(
-                    part, __half2float(t.attended[head][i][first + j]), out[j]);
+                out[j] = fmaf(part, __half2float(((const __half *)&mine)[j]),
+                              out[j]);
         }
     }
-    store_rounded(t.normed, *(const eight *)out, 1);
+    store_rounded(t.normed, *(const eight *)out, 1 / all);
 }
 
 // Adds a product to x of before attention. Warp w sends all of the CTA's rows
@@ -3124,22 +3156,24 @@ template <class M> __device__ void add_output(memory<M> &t)
     for (int i = threadIdx.x % 32; i < s.tiles * TILE_ROWS; i += 32) {
         int tile = i / TILE_ROWS, row = i % TILE_ROWS;
         int at = (s.first + tile * s.step) * TILE_ROWS + row;
-        put_float(t.x[1][at], threadIdx.x / 32,
-                  t.x[0][at] + sum_parts(t, s, tile, row));
+        send(t.x[1][at], threadIdx.x / 32,
+             t.x[0][at] + sum_parts(t, s, tile, row), &t.came[ADDED_OUTPUT]);
     }
 }
 
 // Adds what all CTAs have of the CTA's rows to x of behind attention.
-template <class M> __device__ void add_down(memory<M> &t)
+template <class M> __device__ void add_down(memory<M> &t, int layer)
 {
     share s = share_of<M>(OUTPUT, blockIdx.x);
+    barrier_wait(&t.came[FOR_ROWS], layer % 2);
     for (int i = threadIdx.x % 32; i < s.tiles * TILE_ROWS; i += 32) {
         int tile = i / TILE_ROWS, row = i % TILE_ROWS;
         int at = (s.first + tile * s.step) * TILE_ROWS + row;
         float sum = 0;
         for (int rank = 0; rank < CTAS; ++rank)
             sum += t.down[tile][rank][row];
-        put_float(t.x[0][at], threadIdx.x / 32, t.x[1][at] + sum);
+        send(t.x[0][at], threadIdx.x / 32, t.x[1][at] + sum,
+             &t.came[ADDED_DOWN]);
     }
 }
 
@@ -3194,8 +3228,8 @@ template <class M> __device__ void multiply_down(memory<M> &t, int layer)
         float2 rows = rows_of(y);
         int row = lane / 4 + lane % 4 * 8;
         if (lane % 4 < 2)
-            put_float(t.down[tile / CTAS][blockIdx.x][row],
-                      CTAS - 1 - tile % CTAS, lane % 4 ? rows.y : rows.x);
+            send(t.down[tile / CTAS][blockIdx.x][row], CTAS - 1 - tile % CTAS,
+                 lane % 4 ? rows.y : rows.x, &t.came[FOR_ROWS]);
     }
 }
 
@@ -3224,6 +3258,8 @@ layers(const __grid_constant__ arguments args)
     if (threadIdx.x == 0) {
         for (int i = 0; i < MATRICES; ++i)
             barrier_init(&t.full[i], 1);
+        for (int i = 0; i < MESSAGES; ++i)
+            barrier_init(&t.came[i], 1);
         asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
     }
     for (int i = 0; i < MATRICES; ++i) // no kernel writes weights
@@ -3246,6 +3282,8 @@ layers(const __grid_constant__ arguments args)
         t.turns[threadIdx.x] =
             args.turns[(size_t)(length - 1) * (HEAD_DIM / 2) + threadIdx.x];
     __syncthreads(); // the vector is there, and so are the mbarriers
+    if (threadIdx.x == 0)
+        barrier_arrive(&t.came[ADDED_DOWN]);
     cluster_wait();
 
     for (int layer = 0; layer < args.layers; ++layer) {
@@ -3256,21 +3294,21 @@ layers(const __grid_constant__ arguments args)
         cache.scales = l.scales;
         if (attends)
             fetch(ring_of(t), keys, cache, 0); // on its way while Q is made
-        norm_vector(t, t.x[0], norm, args.epsilon);
+        norm_vector(t, 0, norm, args.epsilon, layer);
         __syncthreads();
+        expect_all(t, chunks, attends);
+        if (layer > 0)
+            bring(t, args, DOWN, layer);
         multiply_parts(t, args, QKV, layer);
         send_heads(t, chunks);
-        meet();
         if (attends)
-            attend(t, cache, keys, length);
+            attend(t, cache, keys, length, layer);
         load_norm<M>(norm, l.mlp_norm);
-        meet();
-        merge_parts(t, chunks);
+        merge_parts(t, chunks, layer);
         __syncthreads();
         multiply_parts(t, args, OUTPUT, layer);
         add_output(t);
-        meet();
-        norm_vector(t, t.x[1], norm, args.epsilon);
+        norm_vector(t, 1, norm, args.epsilon, layer);
         __syncthreads();
         multiply_gated(t, layer);
         __syncthreads();
@@ -3278,11 +3316,9 @@ layers(const __grid_constant__ arguments args)
         multiply_down(t, layer);
         if (layer + 1 < args.layers)
             load_norm<M>(norm, args.layer[layer + 1].attention_norm);
-        meet();
-        bring(t, args, DOWN, layer + 1);
-        add_down(t);
-        meet();
+        add_down(t, layer);
     }
+    barrier_wait(&t.came[ADDED_DOWN], args.layers % 2); // the last message
     if (blockIdx.x == 0)
         leave(t, args);
 }
