@@ -2361,6 +2361,7 @@ struct talker {
     step_graph reading, answering;
     bool tiles;                    // whether a prompt is read by blocks
     int few;                       // more tokens go to multiply_block()
+    bool chain;                    // whether no token goes to the cluster
     drawing by;                    // how a token is chosen
 };
 
@@ -2685,7 +2686,7 @@ template <class M> struct memory {
     uint64_t came[MESSAGES]; // what all CTAs send to this one has come
 };
 
-// Store into another CTA
+// Exchange words in a cluster
 __device__ uint32_t there(const void *here, int rank)
 {
     uint32_t address;
@@ -2709,6 +2710,21 @@ __device__ void send(void *here, int rank, uint32_t word, uint64_t *came)
 __device__ void send(float &here, int rank, float value, uint64_t *came)
 {
     send(&here, rank, __float_as_uint(value), came);
+}
+
+// Waits until all that CTAs send to this one has come, and sees it.
+__device__ void wait_for(uint64_t *came, int layer)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 "
+                 "done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}"
+                 :
+                 : "r"(shared_address(came)), "r"(layer % 2)
+                 : "memory");
 }
 
 // Expects a layer's messages.
@@ -2805,7 +2821,7 @@ __device__ void norm_vector(memory<M> &t, int which, const float4 (&norm)[2],
     float sum = 0;
     if (first >= M::width / 8)
         return;
-    barrier_wait(&t.came[which ? ADDED_OUTPUT : ADDED_DOWN], layer % 2);
+    wait_for(&t.came[which ? ADDED_OUTPUT : ADDED_DOWN], layer);
 #pragma unroll
     for (int i = threadIdx.x - first; i < M::width / 4; i += 32)
         sum += four[i].x * four[i].x + four[i].y * four[i].y +
@@ -2832,6 +2848,8 @@ __device__ void load_four(uint4 (&x)[4], const vector<BLOCKS> &v, int first,
             x[j] = v.halves[first + j * step][lane / 4 % 2][lane % 4];
 }
 
+// Codes alone in the low four bits of a half are denormals, 2^-24 times the
+// code, which tensor cores take exactly; in the next four, 16 times as much.
 struct row_sums { // of rows lane / 4 and + 8, of blocks lane % 4
     float codes[2], offsets[2]; // codes: 2^-24 times
 };
@@ -2858,8 +2876,11 @@ __device__ void multiply_four(row_sums &y, const uint4 (&x)[4],
     if (mine >= BLOCKS)
         return;
     uint2 s = scales[mine * 8 + lane / 4]; // of each row: scale, offset
+
+    // Add what the upper four bits make
     float first_row = fmaf(high[0] + high[1], 0x1p-4f, low[0] + low[1]);
     float second_row = fmaf(high[2] + high[3], 0x1p-4f, low[2] + low[3]);
+
     y.codes[0] = fmaf(half_of(s.x), first_row, y.codes[0]);
     y.codes[1] = fmaf(half_of(s.y), second_row, y.codes[1]);
     y.offsets[0] = fmaf(half_of(s.x >> 16), sum, y.offsets[0]);
@@ -3064,7 +3085,7 @@ __device__ void attend(memory<M> &own, const cache_args &args, walk &w,
     auto &t = own.keys;
     uint4 q[BLOCKS][2];
     token last;
-    barrier_wait(&own.came[FOR_HEADS], layer % 2);
+    wait_for(&own.came[FOR_HEADS], layer);
     load_queries<BLOCKS>(q, args, 0);
     if (appends)
         last = quantise(load_token(args, 0));
@@ -3132,7 +3153,7 @@ __device__ void merge_parts(memory<M> &t, int chunks, int layer)
     float largest = LEAST, all = 0, out[8] = {};
     if (threadIdx.x / 32 > (M::width / 8 - 1) / 32)
         return;
-    barrier_wait(&t.came[ATTENDED], layer % 2);
+    wait_for(&t.came[ATTENDED], layer);
     if (head < sizes<M>::HEADS) {
         for (int i = 0; i < chunks; ++i)
             largest = fmaxf(largest, t.weights_of[head][i]);
@@ -3165,7 +3186,10 @@ template <class M> __device__ void add_output(memory<M> &t)
 template <class M> __device__ void add_down(memory<M> &t, int layer)
 {
     share s = share_of<M>(OUTPUT, blockIdx.x);
-    barrier_wait(&t.came[FOR_ROWS], layer % 2);
+
+    // Wait for the sums of the CTA's rows
+    wait_for(&t.came[FOR_ROWS], layer);
+
     for (int i = threadIdx.x % 32; i < s.tiles * TILE_ROWS; i += 32) {
         int tile = i / TILE_ROWS, row = i % TILE_ROWS;
         int at = (s.first + tile * s.step) * TILE_ROWS + row;
@@ -3318,7 +3342,7 @@ layers(const __grid_constant__ arguments args)
             load_norm<M>(norm, args.layer[layer + 1].attention_norm);
         add_down(t, layer);
     }
-    barrier_wait(&t.came[ADDED_DOWN], args.layers % 2); // the last message
+    wait_for(&t.came[ADDED_DOWN], args.layers); // the last messages
     if (blockIdx.x == 0)
         leave(t, args);
 }
@@ -3359,7 +3383,6 @@ static struct {
     void (*kernel)(arguments); // NULL: the model or the GPU is another
     size_t shared;
     const uint8_t *weights;
-    bool used = true;
 } all_layers;
 
 // CTAs of the cluster, then whether it begins early.
@@ -3605,16 +3628,10 @@ static void run_layer(talker *t, int number, int count, bool attends)
 }
 }
 
-// Whether the cluster takes a step: one token of one sequence.
-static bool in_cluster(const talker *t, int count)
-{
-    return cluster::all_layers.kernel && cluster::all_layers.used &&
-           count == 1 && !t->together;
-}
-
+// Takes a step of one token by the cluster, where it fits.
 static void run_layer(talker *t, int number, int count, bool attends)
 {
-    if (!attends || !in_cluster(t, count))
+    if (!attends || count > 1 || t->chain || !cluster::all_layers.kernel)
         plain::run_layer(t, number, count, attends);
     else if (number == 0)
         cluster::start(t);
@@ -4123,7 +4140,7 @@ static void add_context(talker *t, json_t *contexts, int context)
     for (const rung &r : rungs) {
         t->graphs = r.graphs;
         begins_early = r.early;
-        cluster::all_layers.used = r.cluster;
+        t->chain = !r.cluster;
         t->by = drawing_of({r.drawn ? 0.8 : 0, 0.9, 1});
         t->answering.room = t->reading.room = 0; // graphs are captured anew
         read_any(t, context);
@@ -4146,6 +4163,7 @@ static void add_context(talker *t, json_t *contexts, int context)
                 json_pack("{s:o}", "layers",
                           time_graph(t, 1, [&] { run_layer(t, 0, 1, true); })));
     }
+    t->chain = true; // for all that is measured in parts
     t->by = drawing_of({});
     json_object_set_new(contexts, text("%d", context), all);
 }
@@ -4302,7 +4320,7 @@ int main(int argc, char **argv)
     const struct speaking speaking = {NAME, SOURCE_HASH, GIT_COMMIT,
                                       open_for_lab, next_for_lab, draw_for_lab};
     turn_state s = {1 << 20, false, {}, 0};
-    bool chat = false, steps = false, perplexity = false;
+    bool chat = false, steps = false, chain = false, perplexity = false;
     const char *of = NULL, *record = NULL, *temperature = NULL, *top_p = NULL;
     int draws = 0, seed = -1, sequences = 0, few = FEW;
     const option_row options[] = {
@@ -4319,6 +4337,7 @@ int main(int argc, char **argv)
         {"seed", "S", NULL, NULL, &seed, 0, INT_MAX, NULL, NULL},
         {"draws", "N", NULL, NULL, &draws, 1, 1 << 20, NULL, NULL},
         {"sequences", "N", NULL, NULL, &sequences, 1, SEQUENCES, NULL, NULL},
+        {EARLY ? "chain" : NULL, NULL, NULL, NULL, NULL, 0, 0, &chain, NULL},
         {}};
     speaker = "talk";
     if (lab_asks(argc, argv))
@@ -4331,7 +4350,8 @@ int main(int argc, char **argv)
              "usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | "
              "FILE --perplexity | FILE --logits TOKENS | FILE --record FILE; "
              "--most N, --numbers, --steps, --few N, --draws N, "
-             "--temperature T, --top-p P, --seed S");
+             "--temperature T, --top-p P, --seed S%s",
+             EARLY ? ", --chain" : "");
     drawing by = drawing_of(sampling_read(temperature, top_p, seed));
     if (record)
         must_be_writable(record);
@@ -4343,6 +4363,7 @@ int main(int argc, char **argv)
                      record ? SEQUENCES : max(sequences, 1), perplexity);
     t->tiles = !steps;
     t->few = few;
+    t->chain = chain;
     t->by = by;
     if (of)
         print_next(t, of, draws);
