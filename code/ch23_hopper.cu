@@ -2718,8 +2718,8 @@ __device__ void wait_for(uint64_t *came, int layer)
     asm volatile("{\n"
                  ".reg .pred done;\n"
                  "again:\n"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 "
-                 "done, [%0], %1;\n"
+                 "mbarrier.try_wait.parity.acquire.cluster"
+                 ".shared::cta.b64 done, [%0], %1;\n"
                  "@!done bra again;\n"
                  "}"
                  :

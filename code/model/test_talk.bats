@@ -128,7 +128,7 @@ alike() { # PROGRAM COUNT MOST
     spoke 89 3
     [ "$output" = "$(build/ask "$TINY" "the" --cache e4m3 --most 3)" ]
     [ "${#output}" -gt 0 ]
-    run --separate-stderr build/ch23_hopper "$TINY" "the" --numbers
+    run --separate-stderr build/ch23_hopper "$TINY" "the" --numbers --chain
     [ "$status" -eq 0 ]
     [ "$output" = "$(build/ask "$TINY" "the" --cache e4m3 --numbers)" ]
     spoke 89 "${#lines[@]}"
@@ -181,7 +181,7 @@ drawn() {
     said=$(build/ask "$TINY" "the" --cache e4m3 "${by[@]}")
     [ "$said" = "$(build/ch23_talk "$TINY" "the" "${by[@]}")" ]
     [ "$said" = "$(build/ch23_talk "$TINY" "the" "${by[@]}" --steps)" ]
-    [ "$said" = "$(build/ch23_hopper "$TINY" "the" "${by[@]}")" ]
+    [ "$said" = "$(build/ch23_hopper "$TINY" "the" "${by[@]}" --chain)" ]
     [ "$said" != "$(build/ch23_talk "$TINY" "the" "${by[@]/#5/6}")" ]
     said=$(build/ch23_talk "$TINY" "the" --most 5 --numbers)
     [ "$said" = "$(build/ch23_talk "$TINY" "the" --most 5 --numbers --temperature 0 --top-p 0.5 --seed 1)" ]
