@@ -2361,6 +2361,7 @@ struct talker {
     step_graph reading, answering;
     bool tiles;                    // whether a prompt is read by blocks
     int few;                       // more tokens go to multiply_block()
+    bool chain;                    // whether no token goes to the cluster
     drawing by;                    // how a token is chosen
 };
 
@@ -2503,6 +2504,962 @@ static void make_room(talker *t, int sequences, bool foretells)
     t->scratch = make_scratch(t, sequences);
 }
 
+// ---- Take a token through all layers in one cluster ----
+namespace cluster { // 16 CTAs take a token through all layers
+// Synchronise with mbarriers
+__device__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+// Begin with an mbarrier
+__device__ void barrier_init(uint64_t *barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :
+                 : "r"(shared_address(barrier)), "r"(arrivals)
+                 : "memory");
+}
+
+__device__ void barrier_arrive(uint64_t *barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+                 :
+                 : "r"(shared_address(barrier))
+                 : "memory");
+}
+
+// Arrives, and makes the phase wait for `bytes` bytes of the TMA as well.
+__device__ void barrier_expect(uint64_t *barrier, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
+// Waits for the end of the phase with this parity.
+__device__ void barrier_wait(uint64_t *barrier, int parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}"
+                 :
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+}
+
+// Makes earlier ordinary stores visible to the tensor cores and the TMA.
+__device__ void proxy_fence()
+{
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
+// Meet in a cluster
+__device__ int cluster_size()
+{
+    int size;
+    asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(size));
+    return size;
+}
+
+__device__ void cluster_arrive()
+{
+    asm volatile("barrier.cluster.arrive.release;" : : : "memory");
+}
+
+__device__ void cluster_wait()
+{
+    asm volatile("barrier.cluster.wait.acquire;" : : : "memory");
+}
+
+// Name the sizes of models
+struct smollm2 { // inner: the width of the feed-forward network
+    static constexpr int width = 576, key_heads = 3, inner = 1536;
+};
+struct tiny { // code/model/tiny.c
+    static constexpr int width = 384, key_heads = 2, inner = 512;
+};
+
+constexpr int CTAS = 16; // the most that a Hopper allows
+constexpr int WARPS = 16;
+constexpr int THREADS = 32 * WARPS;
+constexpr int MOST_LAYERS = 32;
+constexpr int TILE_CODES = 256, TILE_SCALES = 64; // bytes of a tile
+constexpr form KEYS = {WARPS, 2};
+
+template <class M> struct sizes {
+    static constexpr int BLOCKS = M::width / QUANT_BLOCK;
+    static constexpr int TILES = M::width / TILE_ROWS; // of rows
+    static constexpr int HEADS = M::width / HEAD_DIM;
+    static constexpr int GROUP = HEADS / M::key_heads;
+    static constexpr int CHUNKS = CTAS / M::key_heads; // CTAs of a head's keys
+    static constexpr int QKV_TILES = TILES + 2 * M::key_heads * HEAD_DIM / 16;
+    static constexpr int GATED_TILES = M::inner / 8 / CTAS;       // of a CTA
+    static constexpr int GATED_BLOCKS = M::inner / 32 / CTAS;     // of a CTA
+    static constexpr int OWNED = (TILES + CTAS - 1) / CTAS; // of a CTA, at most
+    static_assert((QKV_TILES + TILES) % CTAS == 0, "equal shares");
+    static_assert(M::inner % (QUANT_BLOCK * CTAS) == 0, "whole blocks");
+    static_assert(GATED_BLOCKS <= 4 && M::width % 256 % 64 == 0, "");
+};
+
+// Deal out the matrices
+enum matrix { QKV, OUTPUT, GATE_UP, DOWN, MATRICES };
+
+// What a CTA multiplies of a matrix: `tiles` tiles of rows, every step-th from
+// `first` on, and of them `blocks` blocks from `first_block` on.
+struct share {
+    int first, step, tiles, first_block, blocks;
+    int at; // where its codes begin in the CTA's weights of a layer
+
+    __host__ __device__ int codes() const
+    {
+        return tiles * blocks * TILE_CODES;
+    }
+    __host__ __device__ int bytes() const
+    {
+        return tiles * blocks * (TILE_CODES + TILE_SCALES);
+    }
+};
+
+// CTAs with one tile more of Q, K and V have one less of the output's.
+template <class M>
+__host__ __device__ constexpr share share_of(matrix of, int rank)
+{
+    using S = sizes<M>;
+    int row = S::BLOCKS * (TILE_CODES + TILE_SCALES); // bytes of a tile's row
+    int qkv = (S::QKV_TILES - rank + CTAS - 1) / CTAS;
+    int both = (S::QKV_TILES + S::TILES) / CTAS;
+    switch (of) {
+    case QKV:
+        return {rank, CTAS, qkv, 0, S::BLOCKS, 0};
+    case OUTPUT:
+        return {CTAS - 1 - rank, CTAS, both - qkv, 0, S::BLOCKS, qkv * row};
+    case GATE_UP:
+        return {rank * S::GATED_TILES, 1, S::GATED_TILES, 0, S::BLOCKS,
+                both * row};
+    default:
+        return {0, 1, S::TILES, rank * S::GATED_BLOCKS, S::GATED_BLOCKS,
+                (both + S::GATED_TILES) * row};
+    }
+}
+
+template <class M> constexpr int share_bytes() // of a layer
+{
+    share last = share_of<M>(DOWN, 0);
+    return last.at + last.tiles * last.blocks * (TILE_CODES + TILE_SCALES);
+}
+
+// Lay out a CTA's memory
+template <int BLOCKS> struct vector { // a product's other factor
+    uint4 halves[BLOCKS][2][4]; // of a block: rounded, rests; 8 columns each
+    float sums[BLOCKS];
+};
+
+// What CTAs send to each other, in a layer's order.
+enum message {
+    FOR_HEADS,
+    ATTENDED,
+    ADDED_OUTPUT,
+    FOR_ROWS,
+    ADDED_DOWN,
+    MESSAGES
+};
+
+template <class M> struct memory {
+    using S = sizes<M>;
+    alignas(128) uint8_t weights[share_bytes<M>()]; // of a layer
+    ::shared<KEYS, 1> keys;
+    float x[2][M::width]; // before attention, and behind it
+    vector<S::BLOCKS> normed;
+    vector<S::GATED_BLOCKS> gated;
+    float parts[WARPS][TILE_ROWS];             // of rows: a warp's sums
+    float down[S::OWNED][CTAS][TILE_ROWS];     // of the CTA's rows
+    __half heads[S::GROUP + 2][HEAD_DIM];      // queries of a group, key, value
+    alignas(16) __half attended[S::HEADS][S::CHUNKS][HEAD_DIM];
+    float weights_of[S::HEADS][S::CHUNKS]; // of `attended`: logarithms
+    float2 turns[HEAD_DIM / 2];
+    uint64_t full[MATRICES]; // the weights have come
+    uint64_t came[MESSAGES]; // what all CTAs send to this one has come
+};
+
+// Exchange words in a cluster
+__device__ uint32_t there(const void *here, int rank)
+{
+    uint32_t address;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(address)
+        : "r"(shared_address(here)), "r"(rank));
+    return address;
+}
+
+// Stores a word into CTA `rank`, at the place that `here` has in this CTA; it
+// is counted at that CTA's mbarrier.
+__device__ void send(void *here, int rank, uint32_t word, uint64_t *came)
+{
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 "
+                 "[%0], %1, [%2];"
+                 :
+                 : "r"(there(here, rank)), "r"(word), "r"(there(came, rank))
+                 : "memory");
+}
+
+__device__ void send(float &here, int rank, float value, uint64_t *came)
+{
+    send(&here, rank, __float_as_uint(value), came);
+}
+
+// Waits until all that CTAs send to this one has come, and sees it.
+__device__ void wait_for(uint64_t *came, int layer)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.acquire.cluster"
+                 ".shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}"
+                 :
+                 : "r"(shared_address(came)), "r"(layer % 2)
+                 : "memory");
+}
+
+// Expects a layer's messages.
+template <class M>
+__device__ void expect_all(memory<M> &t, int chunks, bool attends)
+{
+    using S = sizes<M>;
+    int rows = share_of<M>(OUTPUT, blockIdx.x).tiles * TILE_ROWS;
+    if (threadIdx.x != THREADS - 32)
+        return;
+    if (attends)
+        barrier_expect(&t.came[FOR_HEADS], sizeof t.heads);
+    barrier_expect(&t.came[ATTENDED], S::HEADS * chunks *
+                                          (sizeof t.attended[0][0] +
+                                           sizeof t.weights_of[0][0]));
+    barrier_expect(&t.came[ADDED_OUTPUT], sizeof *t.x);
+    barrier_expect(&t.came[FOR_ROWS], rows * CTAS * sizeof(float));
+    barrier_expect(&t.came[ADDED_DOWN], sizeof *t.x);
+}
+
+// Have a CTA's weights brought
+struct layer_memory {
+    const float *attention_norm, *mlp_norm;
+    uint8_t *codes, *scales; // the layer's cache
+};
+
+struct arguments {
+    const uint8_t *weights; // [layers][CTAS][share_bytes()]
+    int layers, room;       // room: of `squares`, in tokens
+    float epsilon;
+    const float *x, *output_norm;
+    float *scaled, *squares; // what the logits' product reads
+    const float2 *turns;
+    cache_args cache; // without codes and scales
+    layer_memory layer[MOST_LAYERS];
+};
+
+// Has the TMA bring the CTA's share of a matrix, whose place nobody reads any
+// more.
+template <class M>
+__device__ void bring(memory<M> &t, const arguments &args, matrix of, int layer)
+{
+    share s = share_of<M>(of, blockIdx.x);
+    if (threadIdx.x > 0 || layer == args.layers)
+        return;
+    proxy_fence(); // what was read here before
+    size_t at = (size_t)layer * CTAS + blockIdx.x;
+    const uint8_t *from = args.weights + at * sizeof t.weights + s.at;
+    barrier_expect(&t.full[of], s.bytes());
+    asm volatile("cp.async.bulk.shared::cluster.global"
+                 ".mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 :
+                 : "r"(shared_address(t.weights + s.at)), "l"(from),
+                   "r"(s.bytes()), "r"(shared_address(&t.full[of]))
+                 : "memory");
+}
+
+// Round vectors
+template <int BLOCKS>
+__device__ void store_rounded(vector<BLOCKS> &to, const eight &x, float factor)
+{
+    int mine = threadIdx.x, block = mine / 4;
+    const rounded r = round_eight(x, false, factor);
+    if (block >= BLOCKS)
+        return;
+    to.halves[block][0][mine % 4] = *(const uint4 *)r.high;
+    to.halves[block][1][mine % 4] = *(const uint4 *)r.rest;
+    if (mine % 4 == 0)
+        to.sums[block] = r.sum;
+}
+
+// A thread's eight columns of the weights of a norm.
+template <class M>
+__device__ void load_norm(float4 (&to)[2], const float *norm)
+{
+    if (threadIdx.x < M::width / 8)
+        for (int i = 0; i < 2; ++i)
+            to[i] = ((const float4 *)norm)[2 * threadIdx.x + i];
+}
+
+__device__ uint4 product_of(float4 a, float4 b)
+{
+    return {__float_as_uint(a.x * b.x), __float_as_uint(a.y * b.y),
+            __float_as_uint(a.z * b.z), __float_as_uint(a.w * b.w)};
+}
+
+// Norms x, and rounds it: eight columns a thread, in as few warps as needed.
+template <class M>
+__device__ void norm_vector(memory<M> &t, int which, const float4 (&norm)[2],
+                            float epsilon, int layer)
+{
+    int first = threadIdx.x & ~31;
+    const float4 *four = (const float4 *)t.x[which];
+    float sum = 0;
+    if (first >= M::width / 8)
+        return;
+    wait_for(&t.came[which ? ADDED_OUTPUT : ADDED_DOWN], layer);
+#pragma unroll
+    for (int i = threadIdx.x - first; i < M::width / 4; i += 32)
+        sum += four[i].x * four[i].x + four[i].y * four[i].y +
+               four[i].z * four[i].z + four[i].w * four[i].w;
+    float factor = rsqrtf(warp_sum(sum) * (1.f / M::width) + epsilon);
+    eight mine = {};
+    if (threadIdx.x < M::width / 8)
+        mine = {product_of(four[2 * threadIdx.x], norm[0]),
+                product_of(four[2 * threadIdx.x + 1], norm[1])};
+    store_rounded(t.normed, mine, factor);
+}
+
+// Loads up to four blocks of a vector, every step-th from `first` on. Block j
+// goes to lanes 8 j to 8 j + 7, columns 2 j (rounded) and 2 j + 1 (rests) of a
+// product; what other lanes have in x[j] stays zero.
+template <int BLOCKS>
+__device__ void load_four(uint4 (&x)[4], const vector<BLOCKS> &v, int first,
+                          int step)
+{
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+        if (lane / 8 == j && first + j * step < BLOCKS)
+            x[j] = v.halves[first + j * step][lane / 4 % 2][lane % 4];
+}
+
+// Codes alone in the low four bits of a half are denormals, 2^-24 times the
+// code, which tensor cores take exactly; in the next four, 16 times as much.
+struct row_sums { // of rows lane / 4 and + 8, of blocks lane % 4
+    float codes[2], offsets[2]; // codes: 2^-24 times
+};
+
+// Adds the products of four blocks of a tile. sum: of the vector's numbers in
+// block first + lane % 4 * step; its scales are the ones that the lane takes.
+template <int BLOCKS>
+__device__ void multiply_four(row_sums &y, const uint4 (&x)[4],
+                              const uint2 *codes, const uint2 *scales,
+                              float sum, int first, int step)
+{
+    int lane = threadIdx.x % 32, mine = first + lane % 4 * step;
+    float low[4] = {}, high[4] = {};
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+        if (first + j * step < BLOCKS) {
+            uint2 c = codes[(first + j * step) * 32 + lane];
+            uint2 next = {c.x >> 8, c.y >> 8};
+            mma(low, {c.x & 0x000f000f, c.y & 0x000f000f, next.x & 0x000f000f,
+                      next.y & 0x000f000f}, x[j].x, x[j].z);
+            mma(high, {c.x & 0x00f000f0, c.y & 0x00f000f0, next.x & 0x00f000f0,
+                       next.y & 0x00f000f0}, x[j].y, x[j].w);
+        }
+    if (mine >= BLOCKS)
+        return;
+    uint2 s = scales[mine * 8 + lane / 4]; // of each row: scale, offset
+
+    // Add what the upper four bits make
+    float first_row = fmaf(high[0] + high[1], 0x1p-4f, low[0] + low[1]);
+    float second_row = fmaf(high[2] + high[3], 0x1p-4f, low[2] + low[3]);
+
+    y.codes[0] = fmaf(half_of(s.x), first_row, y.codes[0]);
+    y.codes[1] = fmaf(half_of(s.y), second_row, y.codes[1]);
+    y.offsets[0] = fmaf(half_of(s.x >> 16), sum, y.offsets[0]);
+    y.offsets[1] = fmaf(half_of(s.y >> 16), sum, y.offsets[1]);
+}
+
+// Rows lane / 4 and + 8, summed over all blocks.
+__device__ float2 rows_of(const row_sums &y)
+{
+    float2 rows = {fmaf(y.codes[0], 0x1p24f, y.offsets[0]),
+                   fmaf(y.codes[1], 0x1p24f, y.offsets[1])};
+    for (int i = 1; i < 4; i *= 2) {
+        rows.x += __shfl_xor_sync(0xffffffff, rows.x, i);
+        rows.y += __shfl_xor_sync(0xffffffff, rows.y, i);
+    }
+    return rows;
+}
+
+// Rows of a tile of the share, by every step-th block from `first` on.
+template <class M, int BLOCKS>
+__device__ float2 multiply_tile(const memory<M> &t, const share &s, int tile,
+                                const vector<BLOCKS> &v, int first, int step)
+{
+    const uint8_t *codes = t.weights + s.at, *scales = codes + s.codes();
+    const auto *tile_codes =
+        (const uint2 *)(codes + tile * BLOCKS * TILE_CODES);
+    const auto *tile_scales =
+        (const uint2 *)(scales + tile * BLOCKS * TILE_SCALES);
+    uint4 x[4] = {};
+    row_sums y = {};
+#pragma unroll
+    for (; first < BLOCKS; first += 4 * step) {
+        int mine = first + threadIdx.x % 4 * step;
+        load_four(x, v, first, step);
+        multiply_four<BLOCKS>(y, x, tile_codes, tile_scales,
+                              mine < BLOCKS ? v.sums[mine] : 0, first, step);
+    }
+    return rows_of(y);
+}
+
+// Each tile has as many warps as there are for it, and each of them a part of
+// the blocks.
+template <class M>
+__device__ void multiply_parts(memory<M> &t, const arguments &args, matrix of,
+                               int layer)
+{
+    share s = share_of<M>(of, blockIdx.x);
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int sharers = WARPS / s.tiles, tile = warp / sharers;
+    barrier_wait(&t.full[of], layer % 2);
+    if (tile < s.tiles) {
+        float2 rows =
+            multiply_tile<M>(t, s, tile, t.normed, warp % sharers, sharers);
+        if (lane % 4 == 0) {
+            t.parts[warp][lane / 4] = rows.x;
+            t.parts[warp][lane / 4 + 8] = rows.y;
+        }
+    }
+    __syncthreads(); // all parts are there, and the weights are read
+    bring(t, args, of, layer + 1);
+}
+
+template <class M>
+__device__ float sum_parts(const memory<M> &t, const share &s, int tile,
+                           int row)
+{
+    int sharers = WARPS / s.tiles;
+    float sum = 0;
+    for (int i = 0; i < sharers; ++i)
+        sum += t.parts[tile * sharers + i][row];
+    return sum;
+}
+
+// Sends a tile's rows, turned, to the CTAs that have its head's keys: to the
+// n-th of these.
+template <class M>
+__device__ void send_rows(memory<M> &t, const share &s, int tile, int n)
+{
+    using S = sizes<M>;
+    int lane = threadIdx.x % 32, row = lane % TILE_ROWS;
+    int number = s.first + tile * s.step, head = number / 4;
+    int column = number % 4 * TILE_ROWS + row;
+    int kind = head < S::HEADS ? 0 : (head - S::HEADS) / M::key_heads + 1;
+    int key_head = kind ? (head - S::HEADS) % M::key_heads : head / S::GROUP;
+    int place = kind ? S::GROUP + kind - 1 : head % S::GROUP;
+    float sum = sum_parts(t, s, tile, row);
+    float other = __shfl_xor_sync(0xffffffff, sum, 1);
+    if (kind < 2) {
+        float2 angle = t.turns[column / 2];
+        sum = fmaf(sum, angle.x, (row % 2 ? other : -other) * angle.y);
+        other = __shfl_xor_sync(0xffffffff, sum, 1);
+    }
+    __half2 two = __floats2half2_rn(sum, other);
+    if (lane < TILE_ROWS && lane % 2 == 0)
+        send(&t.heads[place][column], key_head * S::CHUNKS + n,
+             *(const uint32_t *)&two, &t.came[FOR_HEADS]);
+}
+
+template <class M>
+__device__ void send_heads(memory<M> &t, int chunks)
+{
+    share s = share_of<M>(QKV, blockIdx.x);
+    for (int i = threadIdx.x / 32; i < s.tiles * chunks; i += WARPS)
+        send_rows(t, s, i % s.tiles, i / s.tiles);
+}
+
+// Attend to a part of the keys
+struct walk : ::walk { // a warp's granules
+    int head, heads;
+};
+
+__device__ size_t find(const walk &w, const cache_args &args, int granule,
+                       int page_id)
+{
+    int in_page = granule & (args.page / GRANULE - 1);
+    size_t page = (size_t)page_id * w.heads + w.head;
+    return page * (args.page / GRANULE) + in_page;
+}
+
+// `to`: the lane's place in a stage, k[0][lane].
+__device__ void fetch(uint32_t to, walk &w, const cache_args &args, int i)
+{
+    int lane = threadIdx.x % 32, row = lane / 4, quarter = lane % 4;
+    if (i < w.count) {
+        if (i % 32 == 0 && i > 0) { // the next 32 pages
+            w.ids = w.next_ids;
+            w.next_ids = page_of(w, args, i + 32);
+        }
+        int page_id = __shfl_sync(0xffffffff, w.ids, i % 32);
+        size_t at = find(w, args, w.first + i * w.stride, page_id);
+        const uint8_t *k = args.codes + at * GRANULE_CODES;
+        const uint8_t *v = k + GRANULE * HEAD_DIM;
+        const uint8_t *mine = k + (row / 2 * 4 + row % 2) * HEAD_DIM;
+        copy_codes(to, mine + quarter * 16);
+        copy_codes(to + 512, mine + 2 * HEAD_DIM + quarter * 16);
+        copy_codes(to + 1024, v + lane * 16);
+        copy_codes(to + 1536, v + 512 + lane * 16);
+        copy_scales(to + 2048 - 8 * lane,
+                    args.scales + at * GRANULE_SCALES + quarter * 8);
+    }
+    copy_commit(); // even an empty group: the wait counts groups
+}
+
+// How many CTAs share a head's keys: each has a granule for each warp.
+template <class M> __device__ int chunks_of(int length)
+{
+    int granules = (length + GRANULE - 1) / GRANULE;
+    return min((granules + WARPS - 1) / WARPS, sizes<M>::CHUNKS);
+}
+
+template <class M>
+__device__ walk find_keys(const cache_args &args, int length, int chunks)
+{
+    walk w;
+    int granules = (length + GRANULE - 1) / GRANULE;
+    int chunk = blockIdx.x % sizes<M>::CHUNKS;
+    w.table = args.table;
+    w.head = blockIdx.x / sizes<M>::CHUNKS;
+    w.heads = M::key_heads;
+    w.first = chunk * WARPS + threadIdx.x / 32;
+    w.stride = chunks * WARPS;
+    w.count = w.head < w.heads && chunk < chunks && w.first < granules
+                  ? (granules - w.first - 1) / w.stride + 1
+                  : 0;
+    w.ids = page_of(w, args, 0);
+    w.next_ids = 0; // nobody has more than 32
+    return w;
+}
+
+template <class M> __device__ uint32_t ring_of(memory<M> &own)
+{
+    return shared_address(
+        &own.keys.rings[threadIdx.x / 32][0].k[0][threadIdx.x % 32]);
+}
+
+// Sends a row of the CTA's part to all CTAs.
+template <class M>
+__device__ void send_part(memory<M> &own, int head, int chunk, const part &p)
+{
+    int lane = threadIdx.x % 32;
+    float norm = 1 / p.sum;
+    __half2 two = __floats2half2_rn(p.out.x * norm, p.out.y * norm);
+    for (int rank = 0; rank < CTAS; ++rank) {
+        send(&own.attended[head][chunk][2 * lane], rank,
+             *(const uint32_t *)&two, &own.came[ATTENDED]);
+        if (lane == 0)
+            send(own.weights_of[head][chunk], rank,
+                 p.reference + __log2f(p.sum), &own.came[ATTENDED]);
+    }
+}
+
+template <class M>
+__device__ void attend(memory<M> &own, const cache_args &args, walk &w,
+                       int length, int layer)
+{
+    constexpr form F = KEYS;
+    constexpr int BLOCKS = 1;
+    using S = sizes<M>;
+    int warp = threadIdx.x / 32;
+    int newest = (length - 1) / GRANULE, slot = (length - 1) % GRANULE;
+    bool appends = w.count > 0 && w.first + (w.count - 1) * w.stride == newest;
+    auto &t = own.keys;
+    uint4 q[BLOCKS][2];
+    token last;
+    wait_for(&own.came[FOR_HEADS], layer);
+    load_queries<BLOCKS>(q, args, 0);
+    if (appends)
+        last = quantise(load_token(args, 0));
+    uint32_t start = ring_of(own), from = start;
+    uint32_t to = start + (F.stages - 1) * sizeof(stage);
+
+    // Take a step for each granule
+    float scale = args.softmax_scale * LOG2_E;
+    row_state<BLOCKS> r = {};
+    for (int m = 0; m < BLOCKS; ++m)
+        r.reference[m] = -INFINITY;
+    for (int i = 0; i < w.count; ++i) {
+        fetch(to, w, args, i + F.stages - 1);
+        copy_wait<F.stages - 1>(); // a lane reads what it copied: no barrier
+
+        // Take a granule, and the newest token into it
+        const uint4 *own = (const uint4 *)__cvta_shared_to_generic(from);
+        uint2 scales = *(const uint2 *)((const uint8_t *)own + 2048 -
+                                        8 * (threadIdx.x % 32));
+        granule g = {{own[0], own[32]}, {own[64], own[96]}, scales.x, scales.y};
+
+        // Count the tokens from the granule on
+        int left = length - (w.first + i * w.stride) * GRANULE;
+
+        if (left <= GRANULE) { // the last granule
+            if (appends)
+                insert(g, last, slot);
+            clear_past(g, left);
+        }
+
+        float s[2][4] = {};
+        uint32_t p[4] = {};
+        score<BLOCKS>(s, q, g);
+        weigh<BLOCKS>(p, r, s, g, scale, left);
+        accumulate<BLOCKS>(r, p, g);
+        to = from;
+        from += sizeof(stage);
+        if (from == start + F.stages * sizeof(stage))
+            from = start;
+    }
+
+    copy_wait<0>();
+
+    // Leave the warps' parts in shared memory
+    __syncthreads(); // the parts overwrite the rings
+    put_rows<F, BLOCKS>(t, r);
+    __syncthreads();
+
+    for (int row = warp; row < S::GROUP; row += WARPS)
+        send_part(own, w.head * S::GROUP + row, blockIdx.x % S::CHUNKS,
+                  merge_warps<F, BLOCKS>(t, row, threadIdx.x % 32));
+
+    // Put the newest token into the cache
+    if (appends) {
+        int page_id = w.table[newest * GRANULE >> (31 - __clz(args.page))];
+        append(args, last, find(w, args, newest, page_id), slot);
+    }
+}
+
+// Merges the parts of what attention has found, and rounds it.
+template <class M>
+__device__ void merge_parts(memory<M> &t, int chunks, int layer)
+{
+    int head = threadIdx.x / 8, first = threadIdx.x % 8 * 8;
+    float largest = LEAST, all = 0, out[8] = {};
+    if (threadIdx.x / 32 > (M::width / 8 - 1) / 32)
+        return;
+    wait_for(&t.came[ATTENDED], layer);
+    if (head < sizes<M>::HEADS) {
+        for (int i = 0; i < chunks; ++i)
+            largest = fmaxf(largest, t.weights_of[head][i]);
+        for (int i = 0; i < chunks; ++i) {
+            float part = exp2_approx(t.weights_of[head][i] - largest);
+            uint4 mine = *(const uint4 *)&t.attended[head][i][first];
+            all += part;
+            for (int j = 0; j < 8; ++j)
+                out[j] = fmaf(part, __half2float(((const __half *)&mine)[j]),
+                              out[j]);
+        }
+    }
+    store_rounded(t.normed, *(const eight *)out, 1 / all);
+}
+
+// Adds a product to x of before attention. Warp w sends all of the CTA's rows
+// to CTA w.
+template <class M> __device__ void add_output(memory<M> &t)
+{
+    share s = share_of<M>(OUTPUT, blockIdx.x);
+    for (int i = threadIdx.x % 32; i < s.tiles * TILE_ROWS; i += 32) {
+        int tile = i / TILE_ROWS, row = i % TILE_ROWS;
+        int at = (s.first + tile * s.step) * TILE_ROWS + row;
+        send(t.x[1][at], threadIdx.x / 32,
+             t.x[0][at] + sum_parts(t, s, tile, row), &t.came[ADDED_OUTPUT]);
+    }
+}
+
+// Adds what all CTAs have of the CTA's rows to x of behind attention.
+template <class M> __device__ void add_down(memory<M> &t, int layer)
+{
+    share s = share_of<M>(OUTPUT, blockIdx.x);
+
+    // Wait for the sums of the CTA's rows
+    wait_for(&t.came[FOR_ROWS], layer);
+
+    for (int i = threadIdx.x % 32; i < s.tiles * TILE_ROWS; i += 32) {
+        int tile = i / TILE_ROWS, row = i % TILE_ROWS;
+        int at = (s.first + tile * s.step) * TILE_ROWS + row;
+        float sum = 0;
+        for (int rank = 0; rank < CTAS; ++rank)
+            sum += t.down[tile][rank][row];
+        send(t.x[0][at], threadIdx.x / 32, t.x[1][at] + sum,
+             &t.came[ADDED_DOWN]);
+    }
+}
+
+// A warp has whole tiles of gate and up: eight gated numbers of each.
+template <class M> __device__ void multiply_gated(memory<M> &t, int layer)
+{
+    share s = share_of<M>(GATE_UP, blockIdx.x);
+    int lane = threadIdx.x % 32;
+    barrier_wait(&t.full[GATE_UP], layer % 2);
+    for (int tile = threadIdx.x / 32; tile < s.tiles; tile += WARPS) {
+        float2 rows = multiply_tile<M>(t, s, tile, t.normed, 0, 1);
+        float y = rows.x / (1 + __expf(-rows.x)) * rows.y;
+        __half high = __float2half_rn(y);
+        auto &to = t.gated.halves[tile / 4];
+        if (lane % 4 == 0) {
+            ((__half *)&to[0][tile % 4])[lane / 4] = high;
+            ((__half *)&to[1][tile % 4])[lane / 4] =
+                __float2half_rn(y - __half2float(high));
+        }
+    }
+}
+
+// The sum of block lane % 4 of four: a product with ones.
+__device__ float sum_four(const uint4 (&x)[4])
+{
+    const uint32_t ones[4] = {0x3c003c00, 0x3c003c00, 0x3c003c00, 0x3c003c00};
+    float d[4] = {};
+    for (int j = 0; j < 4; ++j) {
+        mma(d, ones, x[j].x, x[j].y);
+        mma(d, ones, x[j].z, x[j].w);
+    }
+    return d[0] + d[1];
+}
+
+// Multiplies all rows by the CTA's gated numbers, and sends the sums to the
+// CTAs that own the rows.
+template <class M> __device__ void multiply_down(memory<M> &t, int layer)
+{
+    constexpr int BLOCKS = sizes<M>::GATED_BLOCKS;
+    share s = share_of<M>(DOWN, blockIdx.x);
+    const uint8_t *codes = t.weights + s.at, *scales = codes + s.codes();
+    int lane = threadIdx.x % 32;
+    uint4 x[4] = {};
+    load_four(x, t.gated, 0, 1);
+    float sum = sum_four(x);
+    barrier_wait(&t.full[DOWN], layer % 2);
+    for (int tile = threadIdx.x / 32; tile < s.tiles; tile += WARPS) {
+        row_sums y = {};
+        multiply_four<BLOCKS>(
+            y, x, (const uint2 *)(codes + tile * BLOCKS * TILE_CODES),
+            (const uint2 *)(scales + tile * BLOCKS * TILE_SCALES), sum, 0, 1);
+        float2 rows = rows_of(y);
+        int row = lane / 4 + lane % 4 * 8;
+        if (lane % 4 < 2)
+            send(t.down[tile / CTAS][blockIdx.x][row], CTAS - 1 - tile % CTAS,
+                 lane % 4 ? rows.y : rows.x, &t.came[FOR_ROWS]);
+    }
+}
+
+// Leaves x as the logits' product reads it.
+template <class M>
+__device__ void leave(const memory<M> &t, const arguments &args)
+{
+    for (int i = threadIdx.x; i < M::width; i += THREADS) {
+        float value = t.x[0][i], sum = value * value;
+        args.scaled[i] = value * args.output_norm[i];
+        for (int j = TILE_ROWS / 2; j > 0; j /= 2)
+            sum += __shfl_xor_sync(0xffffffff, sum, j);
+        if (i % TILE_ROWS == 0)
+            args.squares[(size_t)(i / TILE_ROWS) * args.room] = sum;
+    }
+}
+
+template <class M>
+__global__ void __launch_bounds__(THREADS, 1)
+layers(const __grid_constant__ arguments args)
+{
+    extern __shared__ __align__(128) unsigned char dynamic[];
+    memory<M> &t = *(memory<M> *)dynamic;
+
+    // Begin with the weights of a layer
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < MATRICES; ++i)
+            barrier_init(&t.full[i], 1);
+        for (int i = 0; i < MESSAGES; ++i)
+            barrier_init(&t.came[i], 1);
+        asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+    }
+    for (int i = 0; i < MATRICES; ++i) // no kernel writes weights
+        bring(t, args, (matrix)i, 0);
+    cluster_arrive(); // other CTAs may write to this one from here on
+    float4 norm[2] = {};
+    load_norm<M>(norm, args.layer[0].attention_norm);
+    await_previous();
+    int length = *args.cache.lengths, chunks = chunks_of<M>(length);
+    walk keys = find_keys<M>(args.cache, length, chunks);
+    cache_args cache = args.cache;
+    cache.q = t.heads;
+    cache.new_k = t.heads[sizes<M>::GROUP];
+    cache.new_v = t.heads[sizes<M>::GROUP + 1];
+    bool attends =
+        keys.head < keys.heads && blockIdx.x % sizes<M>::CHUNKS < chunks;
+    for (int i = threadIdx.x; i < M::width; i += THREADS)
+        t.x[0][i] = args.x[i];
+    if (threadIdx.x < HEAD_DIM / 2)
+        t.turns[threadIdx.x] =
+            args.turns[(size_t)(length - 1) * (HEAD_DIM / 2) + threadIdx.x];
+    __syncthreads(); // the vector is there, and so are the mbarriers
+    if (threadIdx.x == 0)
+        barrier_arrive(&t.came[ADDED_DOWN]);
+    cluster_wait();
+
+    for (int layer = 0; layer < args.layers; ++layer) {
+        const layer_memory &l = args.layer[layer];
+
+        // Take a token through a layer in a cluster
+        cache.codes = l.codes;
+        cache.scales = l.scales;
+        if (attends)
+            fetch(ring_of(t), keys, cache, 0); // on its way while Q is made
+        norm_vector(t, 0, norm, args.epsilon, layer);
+        __syncthreads();
+        expect_all(t, chunks, attends);
+        if (layer > 0)
+            bring(t, args, DOWN, layer);
+        multiply_parts(t, args, QKV, layer);
+        send_heads(t, chunks);
+        if (attends)
+            attend(t, cache, keys, length, layer);
+        load_norm<M>(norm, l.mlp_norm);
+        merge_parts(t, chunks, layer);
+        __syncthreads();
+        multiply_parts(t, args, OUTPUT, layer);
+        add_output(t);
+        norm_vector(t, 1, norm, args.epsilon, layer);
+        __syncthreads();
+        multiply_gated(t, layer);
+        __syncthreads();
+        bring(t, args, GATE_UP, layer + 1);
+        multiply_down(t, layer);
+        if (layer + 1 < args.layers)
+            load_norm<M>(norm, args.layer[layer + 1].attention_norm);
+        add_down(t, layer);
+    }
+    wait_for(&t.came[ADDED_DOWN], args.layers); // the last messages
+    if (blockIdx.x == 0)
+        leave(t, args);
+}
+
+// Copies a CTA's share of a matrix to where the CTA will take it from.
+static void gather(uint8_t *to, const weights &from, const share &s)
+{
+    size_t blocks = from.columns / QUANT_BLOCK;
+    size_t at = s.first * blocks + s.first_block;
+    auto copy = [&](uint8_t *to, const uint8_t *from, size_t bytes) {
+        CUDA_CHECK(cudaMemcpy2D(to, s.blocks * bytes, from + at * bytes,
+                                s.step * blocks * bytes, s.blocks * bytes,
+                                s.tiles, cudaMemcpyDeviceToDevice));
+    };
+    copy(to, from.codes, TILE_CODES);
+    copy(to + s.codes(), (const uint8_t *)from.scales, TILE_SCALES);
+}
+
+template <class M> static uint8_t *gather_all(const talker *t)
+{
+    int layers = t->model->layers;
+    uint8_t *all = zeros<uint8_t>((size_t)layers * CTAS * share_bytes<M>());
+    uint8_t *to = all;
+    for (int i = 0; i < layers; ++i)
+        for (int rank = 0; rank < CTAS; ++rank, to += share_bytes<M>()) {
+            const device_layer &l = t->layer[i];
+            const weights *of[] = {&l.qkv, &l.output, &l.gate_up, &l.down};
+            for (int m = 0; m < MATRICES; ++m) {
+                share s = share_of<M>((matrix)m, rank);
+                gather(to + s.at, *of[m], s);
+            }
+        }
+    return all;
+}
+
+// Launch the cluster where it fits
+static struct {
+    void (*kernel)(arguments); // NULL: the model or the GPU is another
+    size_t shared;
+    const uint8_t *weights;
+} all_layers;
+
+// CTAs of the cluster, then whether it begins early.
+static cudaLaunchConfig_t configure(cudaLaunchAttribute (&attributes)[2])
+{
+    cudaLaunchConfig_t config = {};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {CTAS, 1, 1};
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = CTAS;
+    config.blockDim = THREADS;
+    config.dynamicSmemBytes = all_layers.shared;
+    config.attrs = attributes;
+    config.numAttrs = 1 + begins_early;
+    return config;
+}
+
+template <class M> static bool fits(const talker *t)
+{
+    const struct model *m = t->model;
+    const long most = 32L * WARPS * GRANULE * sizes<M>::CHUNKS; // see find_keys
+    bool four = true;
+    for (int i = 0; i < m->layers; ++i) {
+        const device_layer &l = t->layer[i];
+        four = four && l.qkv.four && l.output.four && l.gate_up.four &&
+               l.down.four;
+    }
+    return four && m->width == M::width && m->inner == M::inner &&
+           m->key_heads == M::key_heads && m->heads == sizes<M>::HEADS &&
+           m->layers <= MOST_LAYERS && m->context <= most;
+}
+
+// Prepares the kernel if the model is the kernel's, and a cluster has room.
+template <class M> static void prepare(const talker *t)
+{
+    static_assert(sizeof(memory<M>) <= 227 << 10, "an SM's shared memory");
+    const auto kernel = layers<M>;
+    const auto shared = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    const auto large = cudaFuncAttributeNonPortableClusterSizeAllowed;
+    cudaLaunchAttribute attributes[2] = {};
+    int clusters = 0;
+    if (!fits<M>(t))
+        return;
+    all_layers.shared = sizeof(memory<M>);
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, shared, sizeof(memory<M>)));
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, large, 1));
+    cudaLaunchConfig_t config = configure(attributes);
+    config.numAttrs = 1;
+    CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
+    if (clusters == 0)
+        return;
+    all_layers.weights = gather_all<M>(t);
+    all_layers.kernel = kernel;
+}
+
+static void start(const talker *t)
+{
+    const struct model *m = t->model;
+    arguments args = {all_layers.weights, m->layers, t->tokens,
+                      (float)m->epsilon, t->x, t->output_norm, t->scaled,
+                      t->squares, t->turns,
+                      attention_args(t, 0, 0, t->model->context)};
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchConfig_t config = configure(attributes);
+    config.stream = t->stream;
+    for (int i = 0; i < m->layers; ++i) {
+        const device_layer &l = t->layer[i];
+        args.layer[i] = {l.attention_norm, l.mlp_norm, l.codes, l.scales};
+    }
+    CUDA_CHECK(cudaLaunchKernelEx(&config, all_layers.kernel, args));
+}
+}
+
+// ---- Load the model, and gather the weights ----
+namespace plain {
+// Load the model
 static talker *load(const struct model *m, int sequences, bool foretells)
 {
     talker *t = (talker *)need(calloc(1, sizeof *t));
@@ -2524,6 +3481,16 @@ static talker *load(const struct model *m, int sequences, bool foretells)
     CUDA_CHECK(cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking));
     CUDA_CHECK(cudaDeviceSynchronize()); // zeros were set in another stream
     done();
+    return t;
+}
+}
+
+static talker *load(const struct model *m, int sequences, bool foretells)
+{
+    talker *t = plain::load(m, sequences, foretells);
+    cluster::prepare<cluster::smollm2>(t);
+    cluster::prepare<cluster::tiny>(t);
+    CUDA_CHECK(cudaDeviceSynchronize());
     return t;
 }
 
@@ -2615,7 +3582,7 @@ static void attend(talker *t, int layer, int count)
     }
 }
 
-// ---- Take tokens through a layer ----
+// ---- Say what a product reads and leaves ----
 
 // x += W y; next_norm: the weights of the norm that reads x next.
 static result added(const talker *t, const float *next_norm)
@@ -2643,6 +3610,9 @@ static result turned(const talker *t)
     return to;
 }
 
+// ---- Take one token through all layers at once ----
+namespace plain {
+// Take tokens through a layer
 static void run_layer(talker *t, int number, int count, bool attends)
 {
     const device_layer &l = t->layer[number];
@@ -2655,6 +3625,16 @@ static void run_layer(talker *t, int number, int count, bool attends)
     multiply(t, l.output, {HALVES, t->attended}, added(t, l.mlp_norm), count);
     multiply(t, l.gate_up, normed(t, 0), {GATED, t->y}, count);
     multiply(t, l.down, {FLOATS, t->y}, added(t, next), count);
+}
+}
+
+// Takes a step of one token by the cluster, where it fits.
+static void run_layer(talker *t, int number, int count, bool attends)
+{
+    if (!attends || count > 1 || t->chain || !cluster::all_layers.kernel)
+        plain::run_layer(t, number, count, attends);
+    else if (number == 0)
+        cluster::start(t);
 }
 
 // ---- Note Ctrl-C ----
@@ -3143,23 +4123,24 @@ static void read_any(talker *t, int count)
     free(tokens);
 }
 
+// ---- Time tokens behind a context, in a cluster, too ----
 enum { STEPS = 16 }; // that are timed together
 
 static void add_context(talker *t, json_t *contexts, int context)
 {
     struct rung {
         const char *name;
-        bool graphs, early, drawn;
-    } rungs[] = {{"launches", false, false, false},
-                 {"graph", true, false, false},
-                 {"graph_early", true, true, false},
-                 {"drawn", true, EARLY, true}};
+        bool graphs, early, drawn, cluster;
+    } rungs[] = {{"launches", false, false, false, false},
+                 {"graph", true, false, false, false},
+                 {"graph_early", true, true, false, false},
+                 {"cluster", true, true, false, true},
+                 {"drawn", true, true, true, true}};
     json_t *all = json_object();
     for (const rung &r : rungs) {
-        if (r.early && !EARLY)
-            continue;
         t->graphs = r.graphs;
         begins_early = r.early;
+        t->chain = !r.cluster;
         t->by = drawing_of({r.drawn ? 0.8 : 0, 0.9, 1});
         t->answering.room = t->reading.room = 0; // graphs are captured anew
         read_any(t, context);
@@ -3173,13 +4154,21 @@ static void add_context(talker *t, json_t *contexts, int context)
         });
         t->place = context;
         json_object_set_new(all, r.name, us);
-        if (r.graphs && !r.drawn)
+        if (r.graphs && !r.drawn && !r.cluster)
             json_object_set_new(all, text("%s_parts", r.name),
                                 parts_json(t, 1));
+        if (r.cluster && !r.drawn)
+            json_object_set_new(
+                all, "cluster_parts",
+                json_pack("{s:o}", "layers",
+                          time_graph(t, 1, [&] { run_layer(t, 0, 1, true); })));
     }
+    t->chain = true; // for all that is measured in parts
     t->by = drawing_of({});
     json_object_set_new(contexts, text("%d", context), all);
 }
+
+// ---- Time all of it ----
 
 // Times steps of sequences that have `context` tokens each, whatever they are.
 static void add_together(talker *t, json_t *to, int sequences, int context)
@@ -3331,7 +4320,7 @@ int main(int argc, char **argv)
     const struct speaking speaking = {NAME, SOURCE_HASH, GIT_COMMIT,
                                       open_for_lab, next_for_lab, draw_for_lab};
     turn_state s = {1 << 20, false, {}, 0};
-    bool chat = false, steps = false, perplexity = false;
+    bool chat = false, steps = false, chain = false, perplexity = false;
     const char *of = NULL, *record = NULL, *temperature = NULL, *top_p = NULL;
     int draws = 0, seed = -1, sequences = 0, few = FEW;
     const option_row options[] = {
@@ -3348,6 +4337,7 @@ int main(int argc, char **argv)
         {"seed", "S", NULL, NULL, &seed, 0, INT_MAX, NULL, NULL},
         {"draws", "N", NULL, NULL, &draws, 1, 1 << 20, NULL, NULL},
         {"sequences", "N", NULL, NULL, &sequences, 1, SEQUENCES, NULL, NULL},
+        {EARLY ? "chain" : NULL, NULL, NULL, NULL, NULL, 0, 0, &chain, NULL},
         {}};
     speaker = "talk";
     if (lab_asks(argc, argv))
@@ -3360,7 +4350,8 @@ int main(int argc, char **argv)
              "usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | "
              "FILE --perplexity | FILE --logits TOKENS | FILE --record FILE; "
              "--most N, --numbers, --steps, --few N, --draws N, "
-             "--temperature T, --top-p P, --seed S");
+             "--temperature T, --top-p P, --seed S%s",
+             EARLY ? ", --chain" : "");
     drawing by = drawing_of(sampling_read(temperature, top_p, seed));
     if (record)
         must_be_writable(record);
@@ -3372,6 +4363,7 @@ int main(int argc, char **argv)
                      record ? SEQUENCES : max(sequences, 1), perplexity);
     t->tiles = !steps;
     t->few = few;
+    t->chain = chain;
     t->by = by;
     if (of)
         print_next(t, of, draws);

@@ -2361,6 +2361,7 @@ struct talker {
     step_graph reading, answering;
     bool tiles;                    // whether a prompt is read by blocks
     int few;                       // more tokens go to multiply_block()
+    bool chain;                    // whether no token goes to the cluster
     drawing by;                    // how a token is chosen
 };
 
@@ -2503,6 +2504,7 @@ static void make_room(talker *t, int sequences, bool foretells)
     t->scratch = make_scratch(t, sequences);
 }
 
+// ---- Load the model ----
 static talker *load(const struct model *m, int sequences, bool foretells)
 {
     talker *t = (talker *)need(calloc(1, sizeof *t));
@@ -2615,7 +2617,7 @@ static void attend(talker *t, int layer, int count)
     }
 }
 
-// ---- Take tokens through a layer ----
+// ---- Say what a product reads and leaves ----
 
 // x += W y; next_norm: the weights of the norm that reads x next.
 static result added(const talker *t, const float *next_norm)
@@ -2643,6 +2645,7 @@ static result turned(const talker *t)
     return to;
 }
 
+// ---- Take tokens through a layer ----
 static void run_layer(talker *t, int number, int count, bool attends)
 {
     const device_layer &l = t->layer[number];
@@ -3143,6 +3146,7 @@ static void read_any(talker *t, int count)
     free(tokens);
 }
 
+// ---- Time tokens behind a context ----
 enum { STEPS = 16 }; // that are timed together
 
 static void add_context(talker *t, json_t *contexts, int context)
@@ -3180,6 +3184,8 @@ static void add_context(talker *t, json_t *contexts, int context)
     t->by = drawing_of({});
     json_object_set_new(contexts, text("%d", context), all);
 }
+
+// ---- Time all of it ----
 
 // Times steps of sequences that have `context` tokens each, whatever they are.
 static void add_together(talker *t, json_t *to, int sequences, int context)
@@ -3331,7 +3337,7 @@ int main(int argc, char **argv)
     const struct speaking speaking = {NAME, SOURCE_HASH, GIT_COMMIT,
                                       open_for_lab, next_for_lab, draw_for_lab};
     turn_state s = {1 << 20, false, {}, 0};
-    bool chat = false, steps = false, perplexity = false;
+    bool chat = false, steps = false, chain = false, perplexity = false;
     const char *of = NULL, *record = NULL, *temperature = NULL, *top_p = NULL;
     int draws = 0, seed = -1, sequences = 0, few = FEW;
     const option_row options[] = {
@@ -3348,6 +3354,7 @@ int main(int argc, char **argv)
         {"seed", "S", NULL, NULL, &seed, 0, INT_MAX, NULL, NULL},
         {"draws", "N", NULL, NULL, &draws, 1, 1 << 20, NULL, NULL},
         {"sequences", "N", NULL, NULL, &sequences, 1, SEQUENCES, NULL, NULL},
+        {EARLY ? "chain" : NULL, NULL, NULL, NULL, NULL, 0, 0, &chain, NULL},
         {}};
     speaker = "talk";
     if (lab_asks(argc, argv))
@@ -3360,7 +3367,8 @@ int main(int argc, char **argv)
              "usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | "
              "FILE --perplexity | FILE --logits TOKENS | FILE --record FILE; "
              "--most N, --numbers, --steps, --few N, --draws N, "
-             "--temperature T, --top-p P, --seed S");
+             "--temperature T, --top-p P, --seed S%s",
+             EARLY ? ", --chain" : "");
     drawing by = drawing_of(sampling_read(temperature, top_p, seed));
     if (record)
         must_be_writable(record);
@@ -3372,6 +3380,7 @@ int main(int argc, char **argv)
                      record ? SEQUENCES : max(sequences, 1), perplexity);
     t->tiles = !steps;
     t->few = few;
+    t->chain = chain;
     t->by = by;
     if (of)
         print_next(t, of, draws);
