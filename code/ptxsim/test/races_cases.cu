@@ -1046,14 +1046,15 @@ template <bool WRONG> __global__ void buckets(int *, const int *)
 }
 
 // Locks are taken so often that the checker merges what was released (snapshots.c, MOST_STEPS). Then a thread adds up
-// what all have done; one store has no lock.
+// what all have done. One thread of each block takes no lock, and stores.
 __device__ int long_locks[16], counts[16];
 
 template <bool WRONG> __global__ void long_history(int *out, const int *)
 {
+    bool outside = WRONG && threadIdx.x == N - 1;
     for (int turn = 0; turn < 32 * 100; ++turn) {
         int list = (turn * 7 + threadIdx.x * 5 + blockIdx.x) % 16;
-        if ((int)threadIdx.x % 32 != turn % 32)
+        if ((int)threadIdx.x % 32 != turn % 32 || outside)
             continue;
         while (atomicCAS(&long_locks[list], 0, 1))
             ;
@@ -1072,7 +1073,7 @@ template <bool WRONG> __global__ void long_history(int *out, const int *)
         atomicExch(&long_locks[list], 0);
     }
     out[blockIdx.x * N + threadIdx.x] = all;
-    if (WRONG && threadIdx.x == 0)
+    if (outside)
         counts[blockIdx.x] = 0; // <- long_history
 }
 
