@@ -48,7 +48,7 @@ static void give_page(struct global_races *g, struct page *page)
     lock_off(&g->free_lock);
 }
 
-static void free_chunks(struct global_races *g)
+void race_pages_free(struct global_races *g)
 {
     for (struct page_chunk *chunk = g->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
@@ -61,7 +61,7 @@ static void free_chunks(struct global_races *g)
 void race_pages_start(struct global_races *g, unsigned shift)
 {
     if (g->shift != shift)
-        free_chunks(g);
+        race_pages_free(g);
     g->shift = shift;
 }
 
@@ -77,12 +77,7 @@ void race_pages_forget(struct global_races *g)
     g->last_page = NULL;
     g->page_count = 0;
     if (bytes > KEPT)
-        free_chunks(g);
-}
-
-void race_pages_free(struct global_races *g)
-{
-    free_chunks(g);
+        race_pages_free(g);
 }
 
 struct page *race_page_find(struct worker *worker, uint64_t number)
