@@ -189,7 +189,7 @@ struct child_entry {
     bool asked;          // false: its parameters are still being written, or it cannot be launched
 };
 
-enum { LAST_PAGES = 64 };
+enum { LAST_PAGES = 256 };
 struct worker { // the state of one host thread
     struct run *run;
     _Atomic uint64_t effects; // how often its warps have done what other warps can see
@@ -207,9 +207,10 @@ struct worker { // the state of one host thread
     struct global_races *global_races; // the launch's race checks; NULL: races are not checked
     // Recently used pages of global memory, each at the index: its number % LAST_PAGES.
     struct page *pages[LAST_PAGES];
-    struct series_log *series;  // the thread's series of reads (races/cells.h)
-    struct global_place *place; // where the last strong access was, with what is released there
+    struct series_log *series; // the thread's series of reads (races/cells.h)
     struct snapshot *free_snapshots;
+    struct snapshot_block
+        *block; // the block of which this thread takes snapshots that nobody has had yet
     uint32_t snapshots_made;      // since one was worked out by this thread
     struct child_entry *children; // requests of device code (ops/extra/children.c)
     size_t child_count, child_capacity;

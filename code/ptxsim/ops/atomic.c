@@ -122,6 +122,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         void *memory = NULL;
         struct cta *home = NULL; // the CTA in whose shared memory the address is
         int *turn = NULL;
+        race_fetch(w, at);
         bool shared = op->space == SPACE_SHARED;
         // A thread's own memory: no other thread knows it. PTX does not promise that an atomic
         // operation works there; on a GPU it does.
