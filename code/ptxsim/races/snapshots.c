@@ -9,11 +9,11 @@ enum {
     // Working snapshots out may take so many steps, and EACH for each snapshot made; then all are merged.
     MOST_STEPS = 2 * MOST_DEPTH,
     EACH = 2,
-    MANY = 1 << 14,
     MOST = 1 << 21,  // how many snapshots there are before they are merged for the first time
     MOST_ASKED = 24, // how many snapshots snapshot_shows looks at
     AHEAD = 16,      // merging: how many snapshots ahead those are fetched that one refers to
-    BLOCK = 256      // snapshots allocated at a time, until they are many: then HUGE_PAGE bytes
+    BLOCK = 256,     // snapshots allocated at a time
+    MANY = 1 << 14   // from so many on, HUGE_PAGE bytes of them are
 };
 
 struct snapshot_block {
