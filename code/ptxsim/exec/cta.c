@@ -138,7 +138,7 @@ static void start_one(struct cta *cta)
     unsigned threads = launch->block[0] * launch->block[1] * launch->block[2];
     cta->left = cta->waited = false;
     cta->rounds = cta->clock = 0;
-    cta->stuck_at = UINT64_MAX;
+    cta->stuck_at = cta->vain_at = UINT64_MAX;
     for (int i = 0; i < NAMED_BARRIERS; ++i)
         clock_drop(&cta->barrier[i].clock);
     memset(cta->barrier, 0, sizeof cta->barrier);
@@ -154,6 +154,7 @@ static void start_one(struct cta *cta)
         w->loop.watched = w->loop.careful = false;
         memset(&w->look, 0, sizeof w->look);
         w->polls = NULL;
+        w->failed_at = 0;
         w->passed = w->came = w->through = 0;
         memset(w->error, 0, sizeof w->error);
         for (int lane = 0; lane < WARP; ++lane)
@@ -229,7 +230,7 @@ static uint64_t turn_of(struct warp *w, bool *moved, bool *idle)
     struct cta *cta = w->cta;
     uint32_t alive = w->alive;
     uint64_t turns = w->turns, before = w->instructions;
-    w->yields = false;
+    w->yields = w->contends = false;
     *moved |= run_warp(w);
     *idle &= w->turns - turns < IDLE_BLOCKS && (!w->yields || w->waits) &&
              (w->yields || w->turns == turns);
@@ -297,6 +298,23 @@ static bool whole_stuck(struct cta *cta, uint64_t effects)
     return all;
 }
 
+static uint64_t effects_by(const struct worker *worker)
+{
+    return atomic_load_explicit(&worker->effects, memory_order_relaxed);
+}
+
+// Whether every warp of a CTA, or of its cluster, has just failed to get a lock, waits at a barrier, or has ended.
+static bool all_wait(struct cta *cta)
+{
+    bool all = true;
+    for (int rank = 0; rank < cluster_size(cta); ++rank)
+        for (int i = 0; i < cta->warps && all; ++i) {
+            struct warp *w = &cta_at(cta, rank)->warp[i];
+            all = w->contends || pick_group(w) < 0;
+        }
+    return all;
+}
+
 enum cta_state run_cta(struct cta *cta)
 {
     struct run *run = cta->worker->run;
@@ -304,7 +322,8 @@ enum cta_state run_cta(struct cta *cta)
     if (cta->stuck_at == effects_of(run))
         return CTA_STUCK;
     for (int round = 0; round < CTA_ROUNDS; ++round) {
-        bool moved = false, running = false, idle = true;
+        bool moved = false, running = false, idle = true, contends = false;
+        uint64_t own = effects_by(cta->worker);
         uint64_t order = 0, progress = progress_of(cta), effects = effects_of(run), ran = 0;
         if (cta->launch->schedule)
             order = scramble(cta->launch->schedule + cta->number * 64 + ++cta->rounds);
@@ -320,6 +339,7 @@ enum cta_state run_cta(struct cta *cta)
             if (w->cta->faulted)
                 return CTA_FAULT;
             running |= w->group_count > 0;
+            contends |= w->contends;
         }
         // The end of the last warp may have released an earlier warp from a barrier.
         for (int rank = 0; !running && rank < cluster_size(cta); ++rank)
@@ -331,12 +351,20 @@ enum cta_state run_cta(struct cta *cta)
             fault_stuck(stuck_one(cta), 0);
             return CTA_FAULT;
         }
-        if (effects_of(run) == effects && whole_stuck(cta, effects)) {
+        // If all warps wait for locks: whether they are stuck is asked only if nothing has happened since they last
+        // waited. Between CTAs that contend something mostly has, and the answer takes longer than the round.
+        bool in_vain = contends && all_wait(cta) && own == effects_by(cta->worker);
+        bool asked = !in_vain || cta->vain_at == effects;
+        if (in_vain)
+            cta->vain_at = effects;
+        if (asked && effects_of(run) == effects && whole_stuck(cta, effects)) {
             cta->stuck_at = effects;
             return CTA_STUCK;
         }
         if (!goes_on(run, cta->worker, ran))
             return CTA_TURN_OVER;
+        if (in_vain)
+            return CTA_IN_VAIN;
     }
     return CTA_TURN_OVER;
 }

@@ -98,7 +98,9 @@ void free_cta(struct cta *cta);
 // the cluster's barrier.
 struct cta *stuck_one(struct cta *cta);
 
-enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_STUCK, CTA_FAULT };
+// CTA_IN_VAIN: the turn is over, since every warp waits for a lock or at a barrier. CTA_STUCK: it is proven that nothing
+// goes on unless another CTA does something, and none has since.
+enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_IN_VAIN, CTA_STUCK, CTA_FAULT };
 // Gives the warps their turns, until all have ended or the turn of the CTA itself is over.
 enum cta_state run_cta(struct cta *cta);
 

@@ -10,12 +10,18 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     // CTAs that a host thread keeps open while they wait for other CTAs. A cooperative launch keeps
     // all its CTAs open; they fit on the GPU at once.
     MOST_RESIDENT = 1024,
+    // How often each open CTA has had its turn in vain before another one is opened: the owner of a lock is mostly open,
+    // perhaps on another host thread, and another CTA would wait for the lock, too.
+    PASSES = 64,
+    BUSY_PASSES = 2,        // those of them before each of which the host thread does not sleep
+    SLEEP = 20000,          // ns
     MOST_SHARED = 16 << 20, // bytes of shared memory of a CTA: more than any GPU has
 };
 
@@ -171,6 +177,16 @@ static void give_up(struct worker *worker, struct cta *open)
     }
 }
 
+// Called after a pass in which each open CTA had its turn in vain: lets another host thread run the owners of the locks.
+static void leave_to_others(int passes)
+{
+    const struct timespec some = {.tv_nsec = SLEEP};
+    if (passes <= BUSY_PASSES)
+        sched_yield();
+    else
+        nanosleep(&some, NULL);
+}
+
 // The work of a host thread: runs CTAs until none is left. A CTA whose turn is over, or whose warps
 // are all stuck, stays open while others run.
 static void *work(void *argument)
@@ -179,11 +195,12 @@ static void *work(void *argument)
     struct run *run = worker->run;
     struct cta *open = NULL, **last = &open, *spare = NULL;
     const int most = worker->run->launch->grid_memory ? INT_MAX : MOST_RESIDENT;
-    int count = 0;
+    int count = 0, in_vain = 0; // in_vain: how many turns in a row were CTA_IN_VAIN
     bool more = true;
     while (more || open) {
         struct cta *cta = NULL;
-        if (more && count < most) {
+        if (more && count < most && (!in_vain || in_vain >= PASSES * count)) {
+            in_vain = 0;
             uint64_t number = atomic_fetch_add(&run->next, 1);
             if (number < run->ctas / run->size && number < atomic_load(&run->faulted)) {
                 cta = spare ? spare : new_cta(worker);
@@ -209,7 +226,10 @@ static void *work(void *argument)
             break;
         }
         enum cta_state state = cta->number > atomic_load(&run->faulted) ? CTA_DONE : run_cta(cta);
-        if (state == CTA_TURN_OVER || state == CTA_STUCK) {
+        in_vain = state == CTA_IN_VAIN ? in_vain + 1 : 0;
+        if (in_vain && in_vain % count == 0 && run->worker_count > 1)
+            leave_to_others(in_vain / count);
+        if (state == CTA_TURN_OVER || state == CTA_IN_VAIN || state == CTA_STUCK) {
             cta->next = NULL;
             *last = cta;
             last = &cta->next;

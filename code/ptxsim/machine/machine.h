@@ -66,6 +66,7 @@ struct warp {
     // Whether the warp's turn ends: after a failed wait, a nanosleep or a strong load of global
     // memory.
     bool yields;
+    bool contends; // whether its turn ends because it cannot get a lock
     // The failed wait for an mbarrier's phase that the warp repeats, or NULL.
     const struct op *waits;
     uint32_t waits_at;
@@ -88,6 +89,7 @@ struct warp {
     const struct op *polls; // the load by which the warp waits for a value in its loop, or NULL
     uint64_t polls_at;
     int polls_lane;
+    uint64_t failed_at; // where its last atomic operation failed; 0: it has not failed
 };
 
 enum { NAMED_BARRIERS = 16 };
@@ -154,6 +156,7 @@ struct cta {
     uint64_t rounds;
     uint64_t clock;      // the latest clock value that one of its warps has read
     uint64_t stuck_at;   // all its warps are stuck as long as the run's effects have this sum
+    uint64_t vain_at;    // the sum in the last round in which all its warps waited
     struct trace *trace; // NULL: the CTA is not traced
     struct film *film;   // NULL: the CTA is not filmed
     struct cta *next;
@@ -189,7 +192,7 @@ struct child_entry {
     bool asked;          // false: its parameters are still being written, or it cannot be launched
 };
 
-enum { LAST_PAGES = 64 };
+enum { LAST_PAGES = 256 };
 struct worker { // the state of one host thread
     struct run *run;
     _Atomic uint64_t effects; // how often its warps have done what other warps can see
@@ -207,9 +210,10 @@ struct worker { // the state of one host thread
     struct global_races *global_races; // the launch's race checks; NULL: races are not checked
     // Recently used pages of global memory, each at the index: its number % LAST_PAGES.
     struct page *pages[LAST_PAGES];
-    struct series_log *series;  // the thread's series of reads (races/cells.h)
-    struct global_place *place; // where the last strong access was, with what is released there
+    struct series_log *series; // the thread's series of reads (races/cells.h)
     struct snapshot *free_snapshots;
+    struct snapshot_block
+        *block; // the block of which this thread takes snapshots that nobody has had yet
     uint32_t snapshots_made;      // since one was worked out by this thread
     struct child_entry *children; // requests of device code (ops/extra/children.c)
     size_t child_count, child_capacity;

@@ -45,6 +45,7 @@ static inline bool global_defined(struct warp *w, uint64_t address, uint64_t byt
     if (!a->defined || !w->cta->written)
         return true;
     uint8_t *defined = a->defined + (address - a->base);
+    __builtin_prefetch((const void *)(uintptr_t)address);
     if (store)
         memset(defined, 1, bytes);
     return store || !memchr(defined, 0, bytes);

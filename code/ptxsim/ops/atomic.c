@@ -105,13 +105,29 @@ static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint
     return *now != (b & mask);
 }
 
+// Whether an exchange whose result is used has stored what was there already: so does one that takes a lock.
+static bool finds_same(const struct op *op, uint64_t old, uint64_t b)
+{
+    return op->atomic == ATOMIC_EXCHANGE && op->regs[0] != NO_REGISTER && old == b;
+}
+
+// Notes that an operation has failed for all lanes; at: its lowest lane's address, 0: it has not. If it fails there
+// again, the lanes wait for a lock that others have, and the warp's turn ends.
+static void note_failed(struct warp *w, uint64_t at)
+{
+    if (at && at == w->failed_at)
+        w->yields = w->contends = true;
+    w->failed_at = at;
+}
+
 // atom and red, for one lane after another.
 void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     struct insn_counts *count = counts_of(w, op);
     uint64_t global[WARP];
     uint64_t offsets[WARP];
-    uint32_t in_global = 0, in_shared = 0;
+    uint32_t in_global = 0, in_shared = 0, failed = 0;
+    uint64_t first_at = 0;
     bool loads = op->atomic != ATOMIC_EXCHANGE || op->regs[0] != NO_REGISTER;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
@@ -122,6 +138,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         void *memory = NULL;
         struct cta *home = NULL; // the CTA in whose shared memory the address is
         int *turn = NULL;
+        race_fetch(w, at);
         bool shared = op->space == SPACE_SHARED;
         // A thread's own memory: no other thread knows it. PTX does not promise that an atomic
         // operation works there; on a GPU it does.
@@ -162,10 +179,13 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         }
         uint64_t old = 0;
         bool in_vain = memory && swap_fails(op, memory, b, &old);
+        failed |= (uint32_t)in_vain << i;
+        first_at = first_at ? first_at : at;
         if (memory && !in_vain) { // a swap that fails only loads, and releases nothing
             if (!local)
                 race_publish(w, op, i, at, home);
             old = atomic_apply(w, op, memory, b, c, shared);
+            failed |= (uint32_t)finds_same(op, old, b) << i;
         }
         if (memory && !local)
             race_observe(w, op, i, at, home, in_vain ? RACE_ATOMIC_IN_VAIN : RACE_ATOMIC);
@@ -174,6 +194,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
     }
     race_observed(w, mask);
+    note_failed(w, failed == mask ? first_at : 0);
     if (in_shared) {
         int least, wavefronts = shared_atomic_wavefronts(offsets, op->bytes, in_shared,
                                                          op->atomic == ATOMIC_CAS, &least);

@@ -104,19 +104,31 @@ static struct clock **shared_place(struct races *s, uint32_t at, bool make)
 
 static struct global_place *global_place(struct worker *worker, uint64_t at, bool make)
 {
-    struct place_list *list = place_list(worker->global_races, at);
-    if (worker->place && worker->place->at == at)
-        return worker->place;
-    for (struct global_place *p = list->first; p; p = p->next)
-        if (p->at == at)
-            return worker->place = p;
-    if (!make)
-        return NULL;
-    struct global_place *p = need(calloc(1, sizeof *p));
+    struct global_races *g = worker->global_races;
+    struct global_place *first = place_list(g, at), *p = first;
+    while (p && p->at != at)
+        p = p->next;
+    if (p || !make)
+        return p;
+    p = first;
+    if (first->at) {
+        p = need(aligned_alloc(_Alignof(struct global_place), sizeof *p));
+        *p = (struct global_place){.next = first->next};
+        first->next = p;
+    } else {
+        size_t list = (size_t)(first - g->places);
+        __atomic_or_fetch(&g->places_used[list / 64], UINT64_C(1) << list % 64, __ATOMIC_RELAXED);
+    }
     p->at = at;
-    p->next = list->first;
-    __atomic_add_fetch(&worker->global_races->place_count, 1, __ATOMIC_RELAXED);
-    return worker->place = list->first = p;
+    __atomic_add_fetch(&g->place_count, 1, __ATOMIC_RELAXED);
+    return p;
+}
+
+static struct place_more *more_of(struct global_place *p)
+{
+    if (!p->more)
+        p->more = need(calloc(1, sizeof *p->more));
+    return p->more;
 }
 
 // The address under which the clock of a CTA's proxy fences is kept among the places of global memory. No access has
@@ -134,7 +146,7 @@ void race_tell_fenced(struct warp *w, struct clock *clock)
     int *lock = &place_list(g, at)->lock;
     struct world *mine = world_of(w->cta->number, clock);
     lock_on(lock);
-    world_join(&global_place(worker, at, true)->gpu, mine);
+    world_join(&more_of(global_place(worker, at, true))->gpu, mine);
     lock_off(lock);
     world_drop(&mine);
 }
@@ -145,8 +157,8 @@ bool race_told_fenced(struct worker *worker, const struct party *p)
     uint64_t at = place_of_fences(p->cta);
     int *lock = &place_list(g, at)->lock;
     lock_on(lock);
-    const struct global_place *place = global_place(worker, at, false);
-    const struct clock *known = place ? world_clock(place->gpu, p->cta) : NULL;
+    struct global_place *place = global_place(worker, at, false);
+    const struct clock *known = place ? world_clock(more_of(place)->gpu, p->cta) : NULL;
     bool told = known && clock_knows(known, p->thread, p->stamp);
     lock_off(lock);
     return told;
@@ -174,17 +186,28 @@ static void tell_completed(struct warp *w, int lane, uint64_t at)
         mine.of = need(malloc(sizeof *mine.of));
         mine.of[0].cta = (uint32_t)w->cta->number;
         mine.of[0].stamp = base;
-        completed_join(&p->completed, &mine);
-        completed_join(&p->completed, &s->seen);
+        completed_join(&more_of(p)->completed, &mine);
+        completed_join(&p->more->completed, &s->seen);
         free(mine.of);
     }
     lock_off(lock);
 }
 
+void race_fetch(const struct warp *w, uint64_t at)
+{
+    struct global_races *g = w->clock ? w->cta->worker->global_races : NULL;
+    if (!g)
+        return;
+    __builtin_prefetch(place_list(g, at), 1);
+    struct page *last = w->cta->worker->pages[at / PAGE % LAST_PAGES];
+    if (last && last->number == at / PAGE)
+        page_fetch(last, g->shift, at % PAGE >> g->shift, at);
+}
+
 int *race_turn(const struct warp *w, uint64_t at)
 {
     struct global_races *g = w->clock ? w->cta->worker->global_races : NULL;
-    int *turn = g ? &place_list(g, at)->turn : NULL;
+    int *turn = g ? &place_list(g, at)->lock : NULL;
     if (turn)
         lock_on(turn);
     return turn;
@@ -196,13 +219,23 @@ void race_turn_ends(int *turn)
         lock_off(turn);
 }
 
+// Makes one snapshot, met->last, of the two that a lane has met.
+static void join_met(struct worker *worker, struct met *met)
+{
+    struct snapshot joined = {.of = {met->last, met->before},
+                              .depth =
+                                  snapshot_deeper(&worker->global_races->snapshots, met->depth)};
+    met->last = snapshot_new(worker, joined);
+    met->before = NULL;
+    met->depth = snapshot_depth(met->last);
+}
+
 // In a program without narrow scopes, a lane finds the snapshot released at an address. The lane acquires it later,
 // when a check asks what the lane knows (race_settle_lanes).
 static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot *released)
 {
     struct warp_clock *c = w->clock;
     struct worker *worker = w->cta->worker;
-    const struct snapshots *all = &worker->global_races->snapshots;
     struct met *met = &c->met[lane];
     bool deferred = c->deferred >> lane & 1;
     if (!released || met->last == released)
@@ -210,14 +243,9 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
     snapshot_share(released);
     uint32_t depth = snapshot_depth(released);
     if (deferred && met->at != at) { // at one address, the last snapshot includes the earlier one
-        struct snapshot *both = met->last;
-        if (met->before) {
-            struct snapshot joined = {.of = {met->last, met->before},
-                                      .depth = snapshot_deeper(all, met->depth)};
-            both = snapshot_new(worker, joined);
-            met->depth = snapshot_depth(both);
-        }
-        met->before = both;
+        if (met->before)
+            join_met(worker, met);
+        met->before = met->last;
     } else {
         snapshot_drop(worker, &met->last);
     }
@@ -228,11 +256,28 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
     c->deferred |= 1u << lane;
 }
 
+// In a program without narrow scopes, a lane acquires what is released at a place: of that, `by` is known from now on
+// without a look at the snapshot.
+static void meet_release(const struct warp *w, int lane, const struct global_place *p)
+{
+    uint32_t cta = (uint32_t)w->cta->number, thread = (uint32_t)(w->index * WARP + lane);
+    if (p->by.stamp && (p->by.thread != thread || p->by.cta != cta))
+        w->clock->met[lane].by = p->by;
+}
+
+// Whether a strong read acquires, without a fence after it.
+static bool acquires(const struct warp *w, const struct op *op, bool atomic)
+{
+    return (atomic && !w->cta->launch->strict) || op->order & ORDER_ACQUIRE;
+}
+
 // In a program without narrow scopes, leaves at an address the snapshot of what a lane's write shows there. If the
 // write releases, the snapshot has all that the lane has done and knows; otherwise what the lane knew at its last
 // fence. In both cases it includes what the lane has met.
-static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool releases)
+static void publish_snapshot(struct warp *w, const struct op *op, int lane, uint64_t at,
+                             bool atomic)
 {
+    bool releases = op->order & ORDER_RELEASE;
     struct warp_clock *c = w->clock;
     struct worker *worker = w->cta->worker;
     struct global_races *g = worker->global_races;
@@ -258,21 +303,35 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
     new.world = c->world[lane];
     if (!new.stamp && !new.known && !new.world && !deferred)
         return;
-    int *lock = &place_list(g, at)->lock;
-    lock_on(lock);
+    int *lock = atomic ? NULL : &place_list(g, at)->lock;
+    if (lock)
+        lock_on(lock);
     struct global_place *p = global_place(worker, at, true);
+    if (atomic && acquires(w, op, atomic))
+        meet_release(w, lane, p);
+    p->by = (struct release){new.cta, new.thread, new.stamp};
     struct snapshot *own = deferred && p->released == met->last && !met->before ? met->last : NULL;
+    // The place and `met` refer to it, and perhaps the lane's fence.
+    uint32_t holders = 2 + (!releases && f->last == own);
+    if (own && snapshot_extend(&g->snapshots, own, &new, holders)) {
+        if (lock)
+            lock_off(lock);
+        return;
+    }
     bool follows = own && snapshot_follows(&g->snapshots, &new, own);
     if (!follows && deferred) { // the new snapshot takes over what the lane has met
+        bool three = met->before && p->released && p->released != met->last;
+        if (three)
+            join_met(worker, met);
         new.of[1] = met->last;
-        new.of[2] = met->before;
+        new.of[0] = met->before;
         new.depth = snapshot_deeper(&g->snapshots, met->depth);
         met->last = met->before = NULL;
     }
     if (!follows && p->released && p->released != new.of[1]) {
         uint32_t depth = snapshot_deeper(&g->snapshots, p->depth);
         new.depth = depth > new.depth ? depth : new.depth;
-        new.of[0] = p->released;
+        new.of[0] = p->released; // join_met has left it free
         p->released = NULL;
     }
     struct snapshot *released = snapshot_new(worker, new);
@@ -289,7 +348,8 @@ static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool release
         met->last = snapshot_share(released);
         met->depth = p->depth;
     }
-    lock_off(lock);
+    if (lock)
+        lock_off(lock);
     clock_drop(&shown);
 }
 
@@ -303,11 +363,12 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
     bool wide = !home && !w->cta->program->narrow;
     if (!wide)
         race_settle_lanes(w, 1u << lane);
-    if (!home && w->cta->program->insns[op->insn].op_class != CLASS_ATOMIC)
+    bool atomic = w->cta->program->insns[op->insn].op_class == CLASS_ATOMIC;
+    if (!home && !atomic)
         tell_completed(w, lane, at);
     bool releases = op->order & ORDER_RELEASE, to_cta_only = op->order & ORDER_CTA;
     if (wide) {
-        publish_snapshot(w, lane, at, releases);
+        publish_snapshot(w, op, lane, at, atomic);
         if (releases)
             race_move(w, 1u << lane);
         return;
@@ -326,9 +387,10 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
         clock_tell(home, shared_place(home->races, (uint32_t)at, true), mine);
         world_drop(&mine);
     } else if (!home && to_cta) {
-        int *lock = &place_list(g, at)->lock;
-        lock_on(lock);
-        struct global_place *p = global_place(worker, at, true);
+        int *lock = atomic ? NULL : &place_list(g, at)->lock;
+        if (lock)
+            lock_on(lock);
+        struct place_more *p = more_of(global_place(worker, at, true));
         struct met *met = &c->met[lane];
         bool covered =
             met->at == at && met->gpu == p->gpu && met->cta == world_clock(p->cta, w->cta->number);
@@ -344,7 +406,8 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
             met->gpu = p->gpu;
             met->cta = clock_share(world_clock(p->cta, w->cta->number));
         }
-        lock_off(lock);
+        if (lock)
+            lock_off(lock);
     }
     clock_drop(&to_cta);
     clock_drop(&to_gpu);
@@ -379,7 +442,7 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
     struct global_races *g = worker->global_races;
     if (!c || !(op->order & ORDER_STRONG))
         return;
-    bool now = (by != RACE_LOAD && !w->cta->launch->strict) || op->order & ORDER_ACQUIRE;
+    bool now = acquires(w, op, by != RACE_LOAD);
     bool wide = !home && !w->cta->program->narrow;
     if (!wide && (home || !now || op->order & ORDER_CTA))
         race_settle_lanes(w, 1u << lane);
@@ -398,19 +461,24 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
     } else {
         if (!__atomic_load_n(&g->place_count, __ATOMIC_RELAXED))
             return;
-        int *lock = &place_list(g, at)->lock;
-        lock_on(lock);
+        int *lock = by == RACE_LOAD ? &place_list(g, at)->lock : NULL;
+        if (lock)
+            lock_on(lock);
         struct global_place *p = global_place(worker, at, false);
-        struct clock *own = p ? clock_share(world_clock(p->cta, w->cta->number)) : NULL;
-        struct world *gpu = p ? world_share(p->gpu) : NULL;
+        struct place_more *more = p ? p->more : NULL;
+        struct clock *own = more ? clock_share(world_clock(more->cta, w->cta->number)) : NULL;
+        struct world *gpu = more ? world_share(more->gpu) : NULL;
         bool is_new = p && !(wide && now && p->released == c->met[lane].last);
         struct snapshot *released = is_new ? snapshot_share(p->released) : NULL;
-        if (p) {
-            completed_join(&w->cta->races->seen, &p->completed);
-            world_join(&c->narrow[lane], p->narrow);
-            w->cta->races->told_narrowly |= p->narrow != NULL;
+        if (more) {
+            completed_join(&w->cta->races->seen, &more->completed);
+            world_join(&c->narrow[lane], more->narrow);
+            w->cta->races->told_narrowly |= more->narrow != NULL;
         }
-        lock_off(lock);
+        if (wide && now && p)
+            meet_release(w, lane, p);
+        if (lock)
+            lock_off(lock);
         if (wide && now) {
             meet_snapshot(w, lane, at, released);
         } else if (wide) {

@@ -370,6 +370,21 @@ static inline void page_prepare(struct page *p, enum cell_party party)
     p->read |= party != CELL_WRITE;
 }
 
+// Fetches the words of a cell, and the memory that it stands for, into the CPU's cache: all at once, since each takes as
+// long as many instructions, and a lock makes the CPU wait for every one before it.
+static inline void page_fetch(struct page *p, unsigned shift, uint32_t cell, uint64_t at)
+{
+    const uint32_t *word = p->words + cell;
+    size_t stride = page_stride(PAGE >> shift);
+    __builtin_prefetch((const void *)(uintptr_t)at);
+    for (uint32_t i = 0; i < PARTY_WORDS; ++i)
+        __builtin_prefetch(word + (CELL_WRITE * PARTY_WORDS + i) * stride, 1);
+    for (uint32_t i = 0; p->read && i < PARTY_WORDS; ++i)
+        __builtin_prefetch(word + (CELL_READ * PARTY_WORDS + i) * stride, 1);
+    if (p->read)
+        __builtin_prefetch(word + (CELL_READ_2 * PARTY_WORDS + PARTY_STAMP) * stride, 1);
+}
+
 static inline void lock_on(int *lock)
 {
     enum { PATIENCE = 64 }; // tries, after which the lock's owner may be waiting for a core

@@ -42,10 +42,31 @@ struct global_races *global_races_new(const struct program *program)
         g = need(calloc(1, sizeof *g));
         pthread_mutex_init(&g->closing, NULL);
         g->open = need(calloc(OPEN_SLOTS, sizeof *g->open));
+        g->places_memory = need(calloc(PLACES + 1, sizeof *g->places));
+        uintptr_t line = sizeof *g->places;
+        g->places = (void *)(((uintptr_t)g->places_memory + line - 1) / line * line);
     }
     race_pages_start(g, program->cell_shift);
     g->most_pages = MOST_BYTES / race_page_bytes(g->shift);
     return g;
+}
+
+// Empties a list of places.
+static void forget_places(struct global_place *first)
+{
+    for (struct global_place *p = first, *next; p; p = next) {
+        next = p->next;
+        if (p->more) {
+            world_drop(&p->more->gpu);
+            world_drop(&p->more->cta);
+            world_drop(&p->more->narrow);
+            free(p->more->completed.of);
+            free(p->more);
+        }
+        if (p != first)
+            free(p);
+    }
+    *first = (struct global_place){0};
 }
 
 void global_races_free(struct global_races *g)
@@ -55,17 +76,9 @@ void global_races_free(struct global_races *g)
     series_forget(g);
     snapshots_forget(&g->snapshots);
     race_pages_forget(g);
-    for (int i = 0; g->place_count && i < PLACE_LISTS; ++i) {
-        while (g->places[i].first) {
-            struct global_place *p = g->places[i].first;
-            g->places[i].first = p->next;
-            world_drop(&p->gpu);
-            world_drop(&p->cta);
-            world_drop(&p->narrow);
-            free(p->completed.of);
-            free(p);
-        }
-    }
+    for (int i = 0; g->place_count && i < PLACES / 64; ++i)
+        for (; g->places_used[i]; g->places_used[i] &= g->places_used[i] - 1)
+            forget_places(&g->places[i * 64 + __builtin_ctzll(g->places_used[i])]);
     g->place_count = 0;
     g = __atomic_exchange_n(&spare_races, g, __ATOMIC_ACQ_REL);
     if (g) {
@@ -73,6 +86,7 @@ void global_races_free(struct global_races *g)
         free(g->snapshots.walk);
         pthread_mutex_destroy(&g->closing);
         free(g->open);
+        free(g->places_memory);
     }
     free(g);
 }
@@ -190,6 +204,8 @@ static bool knows_by_now(struct warp *w, int lane, const struct party *p)
 {
     struct worker *worker = w->cta->worker;
     const struct met *met = &w->clock->met[lane];
+    if (p->cta == met->by.cta && p->thread == met->by.thread && p->stamp <= met->by.stamp)
+        return true;
     if (w->clock->deferred >> lane & 1 && ((met->last && snapshot_shows(worker, met->last, p)) ||
                                            (met->before && snapshot_shows(worker, met->before, p))))
         return true;
@@ -217,6 +233,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             page = race_page(worker, number);
             if (!page)
                 return;
+            page_fetch(page, shift, cell_at & ((PAGE >> shift) - 1), at);
             page_lock(page);
             while (access != RACE_READ && page->series == SERIES_OPEN) {
                 page_unlock(page);

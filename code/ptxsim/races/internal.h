@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 static inline void *need(void *memory)
 {
@@ -13,6 +14,16 @@ static inline void *need(void *memory)
         return memory;
     fprintf(stderr, "ptxsim: out of memory\n");
     abort();
+}
+
+// Memory at a multiple of HUGE_PAGE, which is also what `bytes` is. The host is asked for huge pages: without them, a
+// kernel with millions of locks waits for its page tables as long as for its memory.
+enum { HUGE_PAGE = 2 << 20 };
+static inline void *need_huge(size_t bytes)
+{
+    void *memory = need(aligned_alloc(HUGE_PAGE, bytes));
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    return memory;
 }
 
 // ---- Clocks (clocks.c) --------------------------------------------------------------------------
@@ -214,8 +225,8 @@ bool crowd_races(const struct warp *w, const struct op *op, int lane, const stru
 
 // ---- Snapshots (snapshots.c) --------------------------------------------------------------------
 
-enum { SNAPSHOTS_OF = 3 };
-// refs 0: free. Small, since a kernel with locks has one for each lock that it takes.
+enum { SNAPSHOTS_OF = 2 };
+// refs 0: free. One line of the cache, since a kernel with locks has one for each lock that it takes.
 struct snapshot {
     uint32_t refs, mark;
     // What a lane released: what it had done up to `stamp`, and what it knew then (base, wbase, known). stamp 0:
@@ -234,16 +245,17 @@ struct snapshot {
     struct clock *known;
     struct snapshot *of[SNAPSHOTS_OF]; // snapshots that this one includes; or NULL
 };
+_Static_assert(sizeof(struct snapshot) == 64, "a snapshot is one line of the cache");
 struct snapshots { // the snapshots of a launch
     struct snapshot_block *blocks;
-    size_t block_count;
+    size_t count; // how many snapshots the blocks have room for
     int lock; // guards `flat` and `mark` of all snapshots, what changes with them, and the following
     uint32_t mark;
     struct snapshot *freed; // a list of snapshots that a host thread has freed for all
     uint32_t
         flat_depth; // of a flat snapshot: larger than all earlier depths whenever all have been merged
     long steps;     // how many more steps than MOST_STEPS may be taken
-    size_t more;    // by how many blocks the limit for merging has risen
+    size_t more;    // by how many snapshots the limit for merging has risen
     struct snapshot **walk;
     size_t capacity;
 };
@@ -276,6 +288,9 @@ struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
 // replace `own`: were it added instead, a lane that takes and returns a lock again and again would
 // leave a chain of snapshots.
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
+// The same if only `holders` references to `own` are left: changes `own` itself, and no new snapshot is needed.
+bool snapshot_extend(struct snapshots *g, struct snapshot *own, const struct snapshot *shown,
+                     uint32_t holders);
 // Frees all snapshots of a launch, even those that are still referred to.
 void snapshots_forget(struct snapshots *g);
 // The world of all that a snapshot shows. It belongs to the snapshot: the caller does not release it.
@@ -287,18 +302,26 @@ bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct part
 
 // ---- Global memory (global.c) -------------------------------------------------------------------
 
-struct global_place { // an address of atomic operations and strong accesses
-    uint64_t at;
-    struct global_place *next;
-    // In programs without narrow scopes; other programs use `gpu`, `cta` and `narrow`.
+// An address of atomic operations and strong accesses. One line of the cache, in which its lock is, too.
+struct global_place {
+    _Alignas(64) uint64_t at;  // 0: none yet
+    struct global_place *next; // the next with the same value of the hash
+    // In programs without narrow scopes, and what of it the lane that released it last has done; other programs use
+    // `more`.
     struct snapshot *released;
-    uint32_t depth;             // of `released` when it was made
-    struct world *gpu, *cta;    // what was released here: with the scope of the GPU; of the CTA
-    struct world *narrow;       // the part of `cta` that comes from CTAs with fences of CTA scope
-    struct completed completed; // CTAs whose reads are complete
+    struct release by;
+    uint32_t depth; // of `released` when it was made
+    // Only in the first place of a list: guards the list, and its atomic operations, which are done one after another.
+    int lock;
+    struct place_more {
+        struct world *gpu, *cta; // what was released here: with the scope of the GPU; of the CTA
+        struct world *narrow;    // the part of `cta` that comes from CTAs with fences of CTA scope
+        struct completed completed; // CTAs whose reads are complete
+    } * more;                       // NULL: nothing
 };
+_Static_assert(sizeof(struct global_place) == 64, "a place is one line of the cache");
 
-enum { SLOTS = 1 << 18, PLACE_LISTS = 1 << 14 };
+enum { SLOTS = 1 << 18, PLACES = 1 << 18 };
 struct global_races {
     unsigned shift; // log2 of a cell's bytes
     struct page *pages[SLOTS], *last_page;
@@ -306,10 +329,10 @@ struct global_races {
     struct page *free_pages; // guarded by free_lock, as are the chunks that have all pages
     struct page_chunk *chunks;
     int free_lock;
-    struct place_list { // the addresses with one value of the hash
-        int lock, turn; // turn: a lock for atomic operations, which are done one after another
-        struct global_place *first;
-    } places[PLACE_LISTS];
+    // The first place of each list; a list's places have one value of the hash.
+    struct global_place *places;
+    void *places_memory;               // which has `places`, at a line of the cache
+    uint64_t places_used[PLACES / 64]; // a bit for each list: whether it has a place
     size_t place_count;
     struct snapshots snapshots;
     uint64_t *open; // numbers of pages that are open to series
@@ -329,9 +352,10 @@ static inline uint64_t scatter(uint64_t x)
     return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 }
 
-static inline struct place_list *place_list(struct global_races *g, uint64_t at)
+// The list for an address. Those of neighbouring words are neighbours, so that an array of locks fills pages.
+static inline struct global_place *place_list(struct global_races *g, uint64_t at)
 {
-    return &g->places[scatter(at) % PLACE_LISTS];
+    return &g->places[(scatter(at >> 8) * 64 + (at >> 2)) % PLACES];
 }
 
 // race_tell_fenced: a CTA's proxy fence for global memory; keeps, for other CTAs to find, what it has shown to the

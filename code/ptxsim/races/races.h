@@ -148,6 +148,10 @@ struct series_place {
     uint32_t broken;
 };
 
+struct release { // what a thread has done up to `stamp`; stamp 0: nothing
+    uint32_t cta, thread, stamp;
+};
+
 struct warp_clock { // the clocks of a warp's lanes: the time of each, and what it knows
     uint32_t now[WARP], base[WARP], wbase[WARP];
     // For each source, the time up to which every lane of this warp knows of it: for a warp, of all its threads; at
@@ -161,13 +165,15 @@ struct warp_clock { // the clocks of a warp's lanes: the time of each, and what 
     // operation, and what the lane found released there: to the GPU, and to its own CTA. A loop
     // that waits around such an access finds the same in most rounds, and then has nothing to
     // acquire. In programs without narrow scopes, instead: the snapshot that the lane found there
-    // last, and those that it had found before at other places.
+    // last, and those that it had found before at other places. by: what of `last` the thread had done that released
+    // there last; mostly this is all that a check asks for.
     struct met {
         uint64_t at;
         struct world *gpu;
         struct clock *cta;
         struct snapshot *last, *before;
         uint32_t depth; // of the deeper of these two
+        struct release by;
     } met[WARP];
     uint32_t deferred;       // lanes that have not yet acquired what they met (struct met)
     struct fenced {          // what a lane knew at its last fence; stamp 0: it has executed none
@@ -330,13 +336,16 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta 
 void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes);
 // Whether race_proxy would report nothing of a lane's read of n parts of lines of its own CTA's shared memory.
 bool race_proxy_passes(struct warp *w, int lane, const struct line_part *parts, uint32_t n);
-// race_turn takes the lock under which an atomic operation on global memory is executed and noted, so that both
-// happen in the same order; NULL: nothing is noted, and no lock is taken. race_turn_ends releases the lock.
+// race_turn takes the lock of a place of global memory, under which an atomic operation is executed and noted, so that
+// both happen in the same order; NULL: nothing is noted, and no lock is taken. race_turn_ends releases the lock.
 int *race_turn(const struct warp *w, uint64_t at);
+// Called some time before race_turn and race_global: fetches into the CPU's cache what they need.
+void race_fetch(const struct warp *w, uint64_t at);
 void race_turn_ends(int *turn);
 // race_publish: called before a strong write; notes what the write releases at its address. race_observe: called after
 // a strong read; the lane acquires what it finds there. by: a load, or an atomic operation; IN_VAIN: an atomic
-// operation whose comparison failed. home: the CTA whose shared memory contains `at`; NULL: `at` is in global memory.
+// operation whose comparison failed. home: the CTA whose shared memory contains `at`; NULL: `at` is in global memory,
+// and the caller of an atomic operation has its lock.
 enum race_strong { RACE_LOAD, RACE_ATOMIC, RACE_ATOMIC_IN_VAIN };
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home);
 void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home,

@@ -11,12 +11,15 @@ enum {
     EACH = 2,
     MOST = 1 << 21,  // how many snapshots there are before they are merged for the first time
     MOST_ASKED = 24, // how many snapshots snapshot_shows looks at
-    BLOCK = 256      // snapshots allocated at a time
+    AHEAD = 16,      // merging: how many snapshots ahead those are fetched that one refers to
+    BLOCK = 256,     // snapshots allocated at a time
+    MANY = 1 << 14   // from so many on, HUGE_PAGE bytes of them are
 };
 
 struct snapshot_block {
-    struct snapshot_block *next;
-    struct snapshot of[BLOCK];
+    struct snapshot_block *next, *later; // the block made before; the one made after, for merge()
+    uint32_t room, used;                 // snapshots; those from `used` on have never been used
+    _Alignas(64) struct snapshot of[];
 };
 
 // Gives back a reference to a snapshot. If it was the last one, adds the snapshot to `list`, of snapshots to be freed.
@@ -31,17 +34,18 @@ static struct snapshot *let_go(struct snapshot *s, struct snapshot *list)
 
 static void merge(struct worker *worker);
 
-// Makes a block of free snapshots for this host thread's list.
+// Makes a block of snapshots for this host thread.
 static void make_block(struct worker *worker)
 {
     struct snapshots *g = &worker->global_races->snapshots;
-    struct snapshot_block *fresh = need(malloc(sizeof *fresh));
-    for (int i = BLOCK; i-- > 0;) {
-        fresh->of[i].refs = 0;
-        fresh->of[i].next = worker->free_snapshots;
-        worker->free_snapshots = &fresh->of[i];
-    }
-    __atomic_add_fetch(&g->block_count, 1, __ATOMIC_RELAXED);
+    bool many = __atomic_load_n(&g->count, __ATOMIC_RELAXED) >= MANY;
+    struct snapshot_block *fresh = NULL;
+    size_t bytes = many ? HUGE_PAGE : sizeof *fresh + BLOCK * sizeof *fresh->of;
+    fresh = many ? need_huge(bytes) : need(aligned_alloc(64, bytes));
+    fresh->room = (uint32_t)((bytes - sizeof *fresh) / sizeof *fresh->of);
+    fresh->used = 0;
+    worker->block = fresh;
+    __atomic_add_fetch(&g->count, fresh->room, __ATOMIC_RELAXED);
     fresh->next = __atomic_load_n(&g->blocks, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&g->blocks, &fresh->next, fresh, false, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED))
@@ -54,7 +58,7 @@ static void take_freed(struct worker *worker)
 {
     struct snapshots *g = &worker->global_races->snapshots;
     lock_on(&g->lock);
-    if (!g->freed && g->block_count >= MOST / BLOCK + g->more)
+    if (!g->freed && g->count >= MOST + g->more)
         merge(worker);
     struct snapshot *last = g->freed;
     for (int i = 1; last && last->next && i < BLOCK; ++i)
@@ -70,14 +74,20 @@ static void take_freed(struct worker *worker)
 static struct snapshot *take_free(struct worker *worker)
 {
     const struct snapshots *g = &worker->global_races->snapshots;
-    if (!worker->free_snapshots &&
-        __atomic_load_n(&g->block_count, __ATOMIC_RELAXED) >= MOST / BLOCK)
+    bool full = !worker->block || worker->block->used == worker->block->room;
+    if (!worker->free_snapshots && full && __atomic_load_n(&g->count, __ATOMIC_RELAXED) >= MOST)
         take_freed(worker);
-    if (!worker->free_snapshots)
-        make_block(worker);
-    struct snapshot *s = worker->free_snapshots;
-    worker->free_snapshots = s->next;
     worker->snapshots_made++;
+    struct snapshot *s = worker->free_snapshots;
+    if (s) {
+        worker->free_snapshots = s->next;
+        return s;
+    }
+    if (full)
+        make_block(worker);
+    s = &worker->block->of[worker->block->used];
+    s->refs = 0;
+    __atomic_store_n(&worker->block->used, worker->block->used + 1, __ATOMIC_RELEASE);
     return s;
 }
 
@@ -85,7 +95,7 @@ void snapshots_forget(struct snapshots *g)
 {
     for (struct snapshot_block *block = g->blocks, *next; block; block = next) {
         next = block->next;
-        for (int i = 0; i < BLOCK; ++i) {
+        for (uint32_t i = 0; i < block->used; ++i) {
             struct snapshot *s = &block->of[i];
             if (!s->refs)
                 continue;
@@ -96,7 +106,7 @@ void snapshots_forget(struct snapshots *g)
     }
     g->blocks = NULL;
     g->freed = NULL;
-    g->block_count = 0;
+    g->count = 0;
     g->flat_depth = 0;
     g->steps = 0;
     g->more = 0;
@@ -240,12 +250,15 @@ static bool hold(struct snapshot *s)
     return refs;
 }
 
-// The next snapshot in use from place *at of *block on, with a reference for the caller; NULL: there is none.
-static struct snapshot *next_used(struct snapshot_block **block, int *at)
+// The next snapshot in use from place *at of *block on, with a reference for the caller; NULL: there is none. The
+// oldest comes first: once it is flat, nothing else is let go with it.
+static struct snapshot *next_used(struct snapshot_block **block, uint32_t *at)
 {
-    for (; *block; *block = (*block)->next, *at = 0)
-        while (*at < BLOCK) {
+    for (; *block; *block = (*block)->later, *at = 0)
+        while (*at < __atomic_load_n(&(*block)->used, __ATOMIC_ACQUIRE)) {
             struct snapshot *s = &(*block)->of[(*at)++];
+            for (int i = 0; *at + AHEAD < (*block)->used && i < SNAPSHOTS_OF; ++i)
+                __builtin_prefetch(s[AHEAD].of[i], 1);
             if (hold(s))
                 return s;
         }
@@ -258,10 +271,15 @@ static struct snapshot *next_used(struct snapshot_block **block, int *at)
 static void merge(struct worker *worker)
 {
     struct snapshots *g = &worker->global_races->snapshots;
-    struct snapshot_block *first = __atomic_load_n(&g->blocks, __ATOMIC_ACQUIRE), *block = first;
+    struct snapshot_block *first = __atomic_load_n(&g->blocks, __ATOMIC_ACQUIRE), *block = NULL;
+    for (struct snapshot_block *later = NULL; first; later = block, first = first->next) {
+        block = first;
+        block->later = later;
+    }
+    first = block;
     struct snapshot *own = worker->free_snapshots;
     struct world *all = NULL;
-    int at = 0;
+    uint32_t at = 0;
     worker->free_snapshots = g->freed;
     __atomic_add_fetch(&g->flat_depth, 2 * MOST_DEPTH, __ATOMIC_RELAXED);
     g->mark++; // marks what is in the world: other host threads may make snapshots meanwhile
@@ -281,7 +299,7 @@ static void merge(struct worker *worker)
     g->freed = worker->free_snapshots;
     worker->free_snapshots = own;
     g->steps = (long)left;
-    g->more = 2 * left > MOST ? (2 * left - MOST) / BLOCK : 0;
+    g->more = 2 * left > MOST ? 2 * left - MOST : 0;
 }
 
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
@@ -297,11 +315,34 @@ struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown)
     return s;
 }
 
+// Whether `shown` has all that a lane released with `own`.
+static bool includes_own(const struct snapshot *shown, const struct snapshot *own)
+{
+    return !own->flat && own->stamp && own->cta == shown->cta && own->thread == shown->thread &&
+           own->stamp <= shown->stamp;
+}
+
+bool snapshot_extend(struct snapshots *g, struct snapshot *own, const struct snapshot *shown,
+                     uint32_t holders)
+{
+    if (__atomic_load_n(&own->refs, __ATOMIC_ACQUIRE) != holders)
+        return false;
+    lock_on(&g->lock); // another host thread might be working `own` out
+    bool extends =
+        includes_own(shown, own) && own->known == shown->known && own->world == shown->world;
+    if (extends) {
+        own->stamp = shown->stamp;
+        own->base = shown->base;
+        own->wbase = shown->wbase;
+    }
+    lock_off(&g->lock);
+    return extends;
+}
+
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own)
 {
     lock_on(&g->lock); // another host thread might be working `own` out
-    bool follows = !own->flat && own->stamp && own->cta == shown->cta &&
-                   own->thread == shown->thread && own->stamp <= shown->stamp;
+    bool follows = includes_own(shown, own);
     for (int i = 0; follows && i < SNAPSHOTS_OF; ++i)
         shown->of[i] = snapshot_share(own->of[i]);
     if (follows)

@@ -62,6 +62,7 @@ static void forget_known(struct worker *worker, struct warp_clock *c, int lane)
     snapshot_drop(worker, &c->met[lane].last);
     snapshot_drop(worker, &c->met[lane].before);
     c->met[lane].at = 0;
+    c->met[lane].by.stamp = 0;
     c->deferred = 0;
 }
 

@@ -1077,6 +1077,27 @@ template <bool WRONG> __global__ void long_history(int *out, const int *)
         counts[blockIdx.x] = 0; // <- long_history
 }
 
+// Blocks on several host threads contend for locks. One lane of each block takes none.
+__device__ int crowded_locks[64], crowded_counts[64];
+
+template <bool WRONG> __global__ void crowded(int *, const int *)
+{
+    int at = blockIdx.x * N + threadIdx.x;
+    bool outside = WRONG && threadIdx.x == N - 1;
+    for (int turn = 0; turn < 32 * 100; ++turn) {
+        int list = (at * 7 + turn / 32 * 13) % 64;
+        if ((int)threadIdx.x % 32 != turn % 32)
+            continue;
+        while (!outside && atomicCAS(&crowded_locks[list], 0, 1))
+            ;
+        __threadfence();
+        crowded_counts[list]++; // <- crowded
+        __threadfence();
+        if (!outside)
+            atomicExch(&crowded_locks[list], 0);
+    }
+}
+
 // A block stores a vector, and the block before stores a word: the vector's last, or the one after it.
 template <bool WRONG> __global__ void vector_stored(int *out, const int *in)
 {
@@ -1440,6 +1461,7 @@ static const struct {
     CASE(locked, 4),
     CASE(buckets, 4),
     CASE(long_history, 4),
+    CASE(crowded, 16),
     CASE(copy_source, 1),
     CASE(copy_source_again, 1),
     CASE(vector_stored, 4),

@@ -206,6 +206,19 @@ told() {
 @test "locks that are taken more often than the checker keeps, and then a store without a lock" {
     SCHEDULES=2 expect long_history "in between"
 }
+@test "locks that two host threads contend for are asked for hardly more often than on one" {
+    SCHEDULES=2 expect crowded "in between"
+    local threads one asked
+    for threads in 1 2 2 2; do
+        PTXSIM_THREADS=$threads PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json run "$BATS_FILE_TMPDIR/cases" crowded right
+        [ "$output" = cudaSuccess ]
+        asked=$(sed -nE 's/.*"atomic":([0-9]+).*/\1/p' "$BATS_TEST_TMPDIR/report.json" | head -1)
+        one=${one:-$asked}
+        echo "$threads host threads: $asked"
+        [ "$asked" -gt $((one / 2)) ]
+        [ "$asked" -lt $((one * 3 / 2)) ]
+    done
+}
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
 @test "two __syncthreads() for one" { expect two_barriers "where others came to that at"; }
 @test "a loop whose counter stands still" { expect endless "the loop here does not end"; }
