@@ -328,7 +328,8 @@ static void learn(struct known *k, const struct known *from)
 static bool has_come_back(struct warp *w, uint64_t at, bool asks)
 {
     const size_t mine = known_of(w->cta, WARP_KNOWS | (uint64_t)w->index);
-    struct known *there = &w->cta->known[known_of(w->cta, at)], *own = &w->cta->known[mine];
+    const size_t place = known_of(w->cta, at); // may move the array
+    struct known *there = &w->cta->known[place], *own = &w->cta->known[mine];
     uint32_t *last = &own->signals[w->index];
 
     if (!asks) {

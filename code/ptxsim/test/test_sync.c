@@ -676,6 +676,12 @@ static void meetings_are_noted(void **state)
              "W: mbarrier.test_wait.shared.b64 %p2, [%s], %x1;\n@!%p2 bra W;\nE: ret;");
     assert_int_equal(a.meets, 1);
     free(a.signalled);
+    a = note(1, SPOIL_PRODUCTS, // at many addresses
+             "mov.u32 %r1, %s;\nadd.u32 %r2, %s, 256;\nL: st.volatile.shared.u32 [%r1], 1;\n"
+             "ld.volatile.shared.u32 %r0, [%r1];\nadd.u32 %r1, %r1, 4;\n"
+             "setp.lt.u32 %p1, %r1, %r2;\n@%p1 bra L;");
+    assert_int_equal(a.meets, 64);
+    free(a.signalled);
 }
 
 // Warp 0 stores a flag and polls a second one, which warp 1 stores. Warp 0 has met warp 1 only if
