@@ -55,8 +55,8 @@ static void note_arrival(const struct cta *cta, const struct copy *c)
 
     for (int i = 0; i < PROGRESSES; ++i)
         e->under_way[i] += (float)c->bytes * (float)(cta->progress_of[i] - c->issued[i]);
-    if (cta->notes)
-        memset(cta->notes + c->at, 1, c->bytes);
+    for (uint32_t i = 0; i < c->bytes; ++i)
+        cta->brought[c->at + i] = (uint32_t)c->execution;
 }
 
 static void arrive_copy(struct warp *w, const struct copy *c, uint32_t source, uint32_t stamp)
