@@ -574,20 +574,23 @@ static uint64_t new_pieces(struct ablation *a, const char *r, const struct op *o
     return made;
 }
 
-// An operation reads (`reads`) or replaces bytes of shared memory. Returns how many of them copies
-// have brought and nothing has read, and adds these to the work of the copies.
+// An operation reads (`reads`) or replaces bytes of shared memory. Bytes that a copy brings are added
+// to its work when they are first read, also by a kernel that does not wait for them. Returns how
+// many bytes that have arrived nothing had read since.
 static uint64_t take_bytes(const struct cta *cta, uint64_t at, uint32_t bytes, bool reads)
 {
     uint64_t first = 0;
 
     at -= in_shared(at) ? SHARED_WINDOW : 0;
     for (uint32_t i = 0; i < bytes && at + i < cta->shared_bytes; ++i) {
-        const uint32_t execution = cta->brought[at + i];
-        cta->brought[at + i] = 0;
-        if (execution && reads) {
-            ++cta->launch->ablation->log[execution - 1].work;
-            ++first;
-        }
+        const uint32_t byte = cta->brought[at + i];
+        const uint32_t execution = byte & ~(BYTE_ARRIVED | BYTE_COUNTED);
+        const bool early = reads && execution && !(byte & BYTE_ARRIVED);
+        cta->brought[at + i] = early ? byte | BYTE_COUNTED : 0;
+        if (!execution || !reads)
+            continue;
+        cta->launch->ablation->log[execution - 1].work += !(byte & BYTE_COUNTED);
+        first += !early;
     }
     return first;
 }

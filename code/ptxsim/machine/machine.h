@@ -146,8 +146,10 @@ struct cta {
     // without a product have loaded since the CTA's last product; what it has done (enum progress).
     uint64_t loaded, ahead, progress_of[PROGRESSES];
     // In a launch with an ablation, for each byte of `shared`; NULL: not asked for. SPOIL_LOADS: the
-    // thread that stored it. SPOIL_COPIES: 1 + the place in the log of the copy that brought it, 0
-    // once it is read or replaced.
+    // thread that stored it. SPOIL_COPIES: 1 + the place in the log of the copy that brings it, with
+    // these flags, 0 once it is read after its arrival, or replaced.
+#define BYTE_ARRIVED (UINT32_C(1) << 31)
+#define BYTE_COUNTED (UINT32_C(1) << 30) // whether it has been read, before its arrival
     uint8_t *notes;
     uint32_t *brought;
     struct known *known; // in a launch with an ablation: who knows of which signals (ablate.c)
