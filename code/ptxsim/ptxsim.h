@@ -244,13 +244,14 @@ enum progress { PROGRESS_PRODUCTS, PROGRESS_READS, PROGRESSES };
 //         value. For a possible lookup: of its instruction and its lanes' addresses, in both.
 //         A product is logged in pieces, one for each register of A and register of B that meet.
 //   work  for a piece its flops (0 for integers, which no attention uses, and if A or B is all
-//         zeros); for a copy its bytes; for an atomic operation 1; for a load the bytes that other
-//         threads stored, each counted once; for a lookup four times its lanes, since one CTA of
-//         four is logged
+//         zeros); for a copy those of its bytes that were read in shared memory before anything
+//         else was stored there; for an atomic operation 1; for a load the bytes that other threads
+//         stored, each counted once; for a lookup its lanes, times the lookups for which it stands
 struct execution {
     uint64_t of[2], cta;
     uint32_t work;
-    bool more; // whether it is a further piece of the execution that is logged before it
+    uint16_t brought; // bytes that a cp.async brings
+    bool more;        // whether it is a further piece of the execution that is logged before it
     // Of a cp.async: its bytes times the progress that the CTA makes until they arrive, summed.
     float under_way[PROGRESSES];
 };

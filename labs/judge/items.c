@@ -1277,7 +1277,9 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
     }
     if (by_use && !why) {
         const struct use own = use_of_the_book(what);
-        used = round(value * share_as_by(what, use_in(g, what), &own));
+        const struct book_run book = run_of_the_book("code", shape_of(item));
+        const double of_book = counted(&book.counts, &book.footprint, item);
+        used = round(used_as_by(what, value, of_book, use_in(g, what), &own));
     }
     if (!why && use_in(g, what)->why)
         why = text("%s %s", UNSEEN, use_in(g, what)->why);
@@ -1336,7 +1338,8 @@ static void hold_to_shape(struct grading *g, const struct item *item, const char
         count = with_stand_ins(g, item, count, run, &book);
     else if (run && spoils_for(item->name, &what)) {
         const struct use own = use_of_the_book(what);
-        count *= share_as_by(what, use_in(g, what), &own);
+        const double of_book = counted(&book.counts, &book.footprint, item);
+        count = used_as_by(what, count, of_book, use_in(g, what), &own);
     }
     double share = run ? share_reached(&scaled, count) : 0;
     if (share >= o->share)

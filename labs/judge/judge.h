@@ -364,9 +364,11 @@ struct use {
     bool depends; // whether the outputs change with Q, with K and with V
     double share; // the share of executions that affect an output, 0 to 1
     double deviation;
-    // Work of a launch: flops of products, bytes of copies, sectors of atomic operations.
+    // Work of a launch: flops of products, bytes of copies that were read and depend on the inputs,
+    // sectors of atomic operations.
     double work;
-    double each; // flops of the products, divided by the number of their instructions
+    double each;    // flops of the products, divided by the number of their instructions
+    double overlap; // bytes of copies that affect outputs, under way on average (struct worked_on)
     struct worked_on worked_on;
     char *why; // why use was not measured: a launch did not end; or NULL
 };
@@ -375,8 +377,9 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of);
 // (worked_on.work) at most as much as in the lab's own program, and in all at most `share` of the
 // submission's work.
 double work_in_common(const struct use *use, double share, const struct use *own);
-// Of a count, the share from 0 to 1 that is used, and used as in the lab's own program.
-double share_as_by(enum spoils what, const struct use *use, const struct use *own);
+// How much of a count is used, and used as in the lab's own program, whose count is `of_book`.
+double used_as_by(enum spoils what, double count, double of_book, const struct use *use,
+                  const struct use *own);
 // *what: the operations to be spoiled in order to see whether what a counter or a resource counts
 // is used; false: there are none.
 bool spoils_for(const char *name, enum spoils *what);

@@ -186,10 +186,10 @@ struct worked_on {
     // The share of atomic operations that are at an address where many CTAs make them, and find a
     // value there that no other one has found.
     double orders;
-    // Bytes of copies that a CTA had under way, on average over its progress, without the tenth of
-    // the bytes that was under way longest. Of the two kinds of progress (enum progress), the one
-    // with the higher average counts.
-    double overlap;
+    // For each kind of progress (enum progress): bytes of copies that a CTA had under way, on average
+    // over its progress; of those bytes that were read later, without the tenth that was under way
+    // longest.
+    double overlap[PROGRESSES];
     double meets; // signals of a launch that are meetings (struct ablation)
     // Of sectors loaded from global memory by warps before their first product: how many of them
     // are loaded at once (struct ablation), on average over the sectors.
@@ -202,7 +202,9 @@ struct worked_on {
 
 struct noticed {
     int draws;
-    int noticed;  // draws that changed an output, or whose launch did not end
+    int noticed; // draws that changed an output, or whose launch did not end
+    // Of copies: under_way (struct execution), summed over all draws, and over the noticed ones.
+    double under_way[PROGRESSES], noticed_under_way[PROGRESSES];
     bool repeats; // whether the launch, repeated without spoiling, gave the same outputs
 };
 
@@ -249,6 +251,8 @@ struct noticed spoil_all(const struct spoiling *s);
 // Spoils executions on what changes with V only, and others on what changes with K only. Returns
 // the result of the kind of which the smaller share was noticed, or of a kind without executions.
 struct noticed spoil_each(const struct spoiling *s, const uint8_t *changes);
+// Spoils executions whose work is not 0, on what changes with any input.
+struct noticed spoil_working(const struct spoiling *s, const uint8_t *changes);
 
 // gpu.c: the same requests on a GPU, through the driver's API. False: `why` has one line.
 bool gpu_open(char *why, size_t size);

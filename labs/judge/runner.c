@@ -566,8 +566,9 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
                                       .of = &again};
     reply.worked_on = worked_on_of(&noted, ends, r->sets, &changes);
     budget = reply.counts.warp_instructions + 100000; // a spoiled launch might never end
-    reply.noticed =
-        noted.what == SPOIL_LOADS ? spoil_each(&spoiling, changes) : spoil_all(&spoiling);
+    reply.noticed = noted.what == SPOIL_LOADS    ? spoil_each(&spoiling, changes)
+                    : noted.what == SPOIL_COPIES ? spoil_working(&spoiling, changes)
+                                                 : spoil_all(&spoiling);
 }
 
 // Runs the sets in turn, in one process, to show what a kernel keeps from one launch to the next.

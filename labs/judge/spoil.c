@@ -125,7 +125,7 @@ static const struct execution **sorted_by_operands(const struct execution *log, 
 }
 
 struct copied {
-    double bytes, under_way;
+    double bytes, under_way; // of those bytes that were read
 };
 
 static int compare_under_way(const void *a, const void *b)
@@ -135,8 +135,9 @@ static int compare_under_way(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-// The sum, over copies, of their bytes times the progress until they arrived. It leaves out the
-// tenth of the bytes that was under way longest: these may have been copied only for the count.
+// The sum, over copies, of their bytes times the progress until they arrived, of bytes that were
+// read. It leaves out the tenth of the bytes that was under way longest: these may have been copied
+// and read only for the count.
 static double under_way_of(const struct execution *log, size_t count, enum progress progress)
 {
     static const double COUNTED = 0.9;
@@ -146,7 +147,8 @@ static double under_way_of(const struct execution *log, size_t count, enum progr
     if (!copies)
         exit(1);
     for (size_t i = 0; i < count; ++i) {
-        copies[i] = (struct copied){log[i].work, (double)log[i].under_way[progress]};
+        const double read = log[i].brought ? (double)log[i].work / log[i].brought : 0;
+        copies[i] = (struct copied){log[i].work, read * (double)log[i].under_way[progress]};
         all += copies[i].bytes;
     }
     qsort(copies, count, sizeof *copies, compare_under_way);
@@ -154,18 +156,6 @@ static double under_way_of(const struct execution *log, size_t count, enum progr
         sum += copies[i].under_way;
     free(copies);
     return sum;
-}
-
-static double overlap_of(const struct ablation *a, size_t count, int sets)
-{
-    double most = 0;
-
-    for (enum progress p = 0; p < PROGRESSES; ++p)
-        if (a->progress[p] > 0) {
-            const double overlap = under_way_of(a->log, count, p) * sets / (double)a->progress[p];
-            most = overlap > most ? overlap : most;
-        }
-    return most;
 }
 
 struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int sets,
@@ -184,7 +174,9 @@ struct worked_on worked_on_of(const struct ablation *a, const size_t ends[], int
         if (!products || i == 0 || compare_operands(&sorted[i - 1], &sorted[i]) != 0)
             w.work[first[at] && second[at] ? first[at] | second[at] : 0] += sorted[i]->work;
     }
-    w.overlap = overlap_of(a, ends[0], sets);
+    for (enum progress p = 0; p < PROGRESSES; ++p)
+        if (a->progress[p] > 0)
+            w.overlap[p] = under_way_of(a->log, ends[0], p) * sets / (double)a->progress[p];
     w.meets = (double)a->meets / sets;
     w.at_once = a->ahead ? a->at_once / (double)a->ahead : 0;
     w.apart = a->loaded ? 1 - (double)a->loaded_beside / (double)a->loaded : 0;
@@ -218,9 +210,10 @@ static struct chosen choose(const struct spoiling *s, size_t execution)
     return chosen;
 }
 
-// Adds to `a` the executions that a draw spoils. False: there are none, or (without `halves`) `a`
-// has an execution of their CTA already.
-static bool take_draw(const struct spoiling *s, int draw, struct ablation *a)
+// Adds to `a`, and to `places` in the log, the executions that a draw spoils. False: there are none,
+// or (without `halves`) `a` has an execution of their CTA already.
+static bool take_draw(const struct spoiling *s, int draw, struct ablation *a,
+                      size_t places[SPOILED_MOST])
 {
     const struct experiment *e = s->experiment;
     const size_t draws = (size_t)e->draws, at = (size_t)draw;
@@ -236,18 +229,17 @@ static bool take_draw(const struct spoiling *s, int draw, struct ablation *a)
         for (int k = 0; k < a->count && !e->halves; ++k)
             if (a->chosen[k].cta == chosen.cta)
                 return false;
+        places[a->count] = execution;
         a->chosen[a->count++] = chosen;
     }
     return of > 0;
 }
 
-// How many spoiled CTAs have stored a changed output; -1: an output that none of them has stored
+// Sets which spoiled CTAs have stored a changed output. False: an output that none of them has stored
 // changed, too.
-static int noticed_by(const struct spoiling *s, const struct ablation *a, const uint16_t *now)
+static bool noticed_by(const struct spoiling *s, const struct ablation *a, const uint16_t *now,
+                       bool noticed[SPOILED_MOST])
 {
-    bool noticed[SPOILED_MOST] = {false};
-    int count = 0;
-
     for (size_t i = 0; i < s->outputs; ++i) {
         int k = 0;
         if (now[i] == s->out[i])
@@ -255,11 +247,21 @@ static int noticed_by(const struct spoiling *s, const struct ablation *a, const 
         while (k < a->count && s->writers[i] != a->chosen[k].cta + 1)
             ++k;
         if (k == a->count)
-            return -1;
-        count += !noticed[k];
+            return false;
         noticed[k] = true;
     }
-    return count;
+    return true;
+}
+
+static void add_draw(struct noticed *n, const struct execution *execution, bool noticed)
+{
+    ++n->draws;
+    n->noticed += noticed;
+    for (int p = 0; p < PROGRESSES; ++p) {
+        const double under_way = (double)execution->under_way[p];
+        n->under_way[p] += under_way;
+        n->noticed_under_way[p] += noticed ? under_way : 0;
+    }
 }
 
 // Several draws share a launch: up to half of the CTAs have a spoiled execution each, and a CTA of
@@ -277,8 +279,11 @@ struct noticed spoil_all(const struct spoiling *s)
     for (int next = 0; next < e->draws && s->count > 0;) {
         const int stage = next < e->enough ? e->enough : e->draws;
         struct ablation a = {.what = e->what};
+        size_t places[SPOILED_MOST];
+        bool noticed[SPOILED_MOST] = {false};
         int taken = 0;
-        while (next + taken < stage && taken < (apart ? most : 1) && take_draw(s, next + taken, &a))
+        while (next + taken < stage && taken < (apart ? most : 1) &&
+               take_draw(s, next + taken, &a, places))
             ++taken;
         if (taken == 0) { // the draw's part of the log is empty
             ++next;
@@ -286,13 +291,16 @@ struct noticed spoil_all(const struct spoiling *s)
         }
         const uint16_t *now = s->launch(s->of, &a);
         const bool changed = !now || memcmp(now, s->out, s->outputs * sizeof *now) != 0;
-        const int noticed = taken == 1 ? changed : now ? noticed_by(s, &a, now) : -1;
-        apart = apart && noticed >= 0;
-        if (noticed < 0)
-            continue;
+        noticed[0] = changed;
+        if (taken > 1) {
+            noticed[0] = false;
+            apart = now && noticed_by(s, &a, now, noticed);
+            if (!apart)
+                continue;
+        }
         next += taken;
-        n.draws += taken;
-        n.noticed += noticed;
+        for (int i = 0; i < taken; ++i)
+            add_draw(&n, &s->log[places[i]], noticed[i]);
         if (n.noticed == n.draws && n.draws == e->enough)
             break;
     }
@@ -300,6 +308,22 @@ struct noticed spoil_all(const struct spoiling *s)
     const struct ablation none = {.what = e->what};
     const uint16_t *again = s->launch(s->of, &none);
     n.repeats = again && memcmp(again, s->out, s->outputs * sizeof *again) == 0;
+    return n;
+}
+
+struct noticed spoil_working(const struct spoiling *s, const uint8_t *changes)
+{
+    size_t *drawn_of = malloc((s->count + 1) * sizeof *drawn_of);
+    struct spoiling of = *s;
+    if (!drawn_of)
+        exit(1);
+    of.count = 0;
+    of.drawn_of = drawn_of;
+    for (size_t i = 0; i < s->count; ++i)
+        if (changes[i] && s->log[i].work)
+            drawn_of[of.count++] = i;
+    const struct noticed n = spoil_all(&of);
+    free(drawn_of);
     return n;
 }
 

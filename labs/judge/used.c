@@ -64,6 +64,25 @@ static void make_cases(struct grade_case c[CASES_MIXED])
     free(shape);
 }
 
+// The ratio of two amounts, at most 1; 1 if `other` is 0.
+static double share_of(double one, double other)
+{
+    return other > 0 ? fmin(1, one / other) : 1;
+}
+
+// Bytes of copies that a CTA had under way, on average, of copies that affect outputs; of the two kinds
+// of progress the higher average.
+static double overlap_of(const struct reply *reply)
+{
+    const struct noticed *n = &reply->noticed;
+    double most = 0;
+
+    for (int p = 0; p < PROGRESSES; ++p)
+        most = fmax(most, reply->worked_on.overlap[p] *
+                              share_of(n->noticed_under_way[p], n->under_way[p]));
+    return most;
+}
+
 struct use use_of(enum spoils what, launch_ablated *launch, void *of)
 {
     struct experiment experiment = experiments[what];
@@ -78,9 +97,8 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of)
     if (launch(of, c, CASES_MIXED, &experiment, &reply, &out, &use.why)) {
         const size_t answer = answer_bytes(&c->shape), outputs = 2 * shape_outputs(&c->shape);
         const struct counts *counts = &reply.counts;
-        const uint64_t work = what == SPOIL_PRODUCTS  ? counts->tensor_flops
-                              : what == SPOIL_ATOMICS ? counts->global_atomic_sectors
-                                                      : counts->async_bytes;
+        const uint64_t work =
+            what == SPOIL_PRODUCTS ? counts->tensor_flops : counts->global_atomic_sectors;
         const struct noticed *n = &reply.noticed;
         use.depends = true;
         for (int i = 1; i < CASES_MIXED; ++i)
@@ -90,6 +108,12 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of)
                        ? (double)counts->tensor_flops / (double)counts->tensor_instructions
                        : 0;
         use.worked_on = reply.worked_on;
+        use.overlap = overlap_of(&reply);
+        if (what == SPOIL_COPIES) {
+            use.work = 0;
+            for (int i = 1; i < CHANGES; ++i)
+                use.work += use.worked_on.work[i];
+        }
         if (use.depends && n->repeats && n->draws > 0) {
             use.share = (double)n->noticed / n->draws;
             use.deviation = sqrt(use.share * (1 - use.share) / n->draws);
@@ -112,29 +136,30 @@ double work_in_common(const struct use *use, double share, const struct use *own
     return fmin(common, fmax(0, fmin(1, share)) * use->work);
 }
 
-// The ratio of two amounts, at most 1; 1 if `other` is 0.
-static double share_of(double one, double other)
+// The share of the lab's own copies that a submission has, too: read by it, affecting outputs, and
+// under way for long enough. Other copies do not matter.
+static double copies_in_common(const struct use *use, const struct use *own)
 {
-    return other > 0 ? fmin(1, one / other) : 1;
+    const double common = work_in_common(use, use->share + 2 * use->deviation, own);
+
+    return share_of(common, work_in_common(own, 1, own)) * share_of(use->overlap, own->overlap / 3);
 }
 
-double share_as_by(enum spoils what, const struct use *use, const struct use *own)
+double used_as_by(enum spoils what, double count, double of_book, const struct use *use,
+                  const struct use *own)
 {
-    static const double LEAST_OF_COPIES = 0.9; // below this, copies are made only for the count
     const double seen = fmin(1, use->share + use->deviation); // the doubt counts in favour of the
                                                               // submission
     const double common = share_of(work_in_common(use, seen, own), use->work);
 
     switch (what) {
     case SPOIL_PRODUCTS:
-        return share_of(common, share_of(work_in_common(own, 1, own), own->work)) *
+        return count * share_of(common, share_of(work_in_common(own, 1, own), own->work)) *
                share_of(use->each, own->each);
-    case SPOIL_COPIES:
-        return common < LEAST_OF_COPIES
-                   ? 0
-                   : common * share_of(use->worked_on.overlap, own->worked_on.overlap / 3);
+    case SPOIL_COPIES: return fmin(count, of_book * copies_in_common(use, own));
     case SPOIL_ATOMICS:
-        return seen * use->worked_on.orders * share_of(use->worked_on.executions, use->work);
-    default: return seen * share_of(use->worked_on.spread, own->worked_on.spread);
+        return count * seen * use->worked_on.orders *
+               share_of(use->worked_on.executions, use->work);
+    default: return count * seen * share_of(use->worked_on.spread, own->worked_on.spread);
     }
 }

@@ -17,11 +17,13 @@ static uint64_t writers[OUTPUTS];
 static uint16_t out[OUTPUTS], now[OUTPUTS];
 
 static struct made_up {
-    bool used[OF_EACH]; // whether each of a CTA's executions changes outputs
-    bool shows_in_last; // whether only the last CTA's outputs change
-    bool never_ends;    // whether spoiled launches do not end
-    bool differs;       // whether each launch has other outputs
-    bool pieces;        // whether each execution is logged in two pieces
+    bool used[OF_EACH];     // whether each of a CTA's executions changes outputs
+    bool shows_in_last;     // whether only the last CTA's outputs change
+    bool never_ends;        // whether spoiled launches do not end
+    bool differs;           // whether each launch has other outputs
+    bool pieces;            // whether each execution is logged in two pieces
+    bool copies;            // whether the executions are copies
+    bool not_read[OF_EACH]; // whether nobody reads each of a CTA's copies
     int launches, spoiled, used_alone;
 } made_up;
 
@@ -70,11 +72,16 @@ static struct noticed spoil_of(struct made_up as, const uint8_t of_each[OF_EACH]
         executions[i] = (struct execution){.cta = i % CTAS};
     for (uint64_t i = 0; i < 2 * CTAS * OF_EACH && as.pieces; ++i)
         executions[i] = (struct execution){.cta = i / 2 % CTAS, .more = i % 2};
-    for (int i = 0; i < CTAS * OF_EACH && of_each; ++i)
+    for (int i = 0; i < CTAS * OF_EACH && of_each; ++i) {
         changes[i] = of_each[i / CTAS];
+        executions[i].work = !as.not_read[i / CTAS];
+        executions[i].under_way[PROGRESS_READS] = 3;
+    }
     for (uint64_t i = 0; i < OUTPUTS; ++i)
         writers[i] = i / 2 + 1;
-    return of_each ? spoil_each(&s, changes) : spoil_all(&s);
+    return as.copies ? spoil_working(&s, changes)
+           : of_each ? spoil_each(&s, changes)
+                     : spoil_all(&s);
 }
 
 static struct noticed spoil(struct made_up as)
@@ -203,22 +210,47 @@ static void products_count_once(void **state)
     assert_true(worked_on(SPOIL_LOADS, log, 4).work[CHANGES_V] == 40);
 }
 
-// Ten copies of 8 bytes, each under way for some progress. The copy that is under way longest is
-// left out. The kind of progress with more bytes under way on average counts.
+// Ten copies of 8 bytes, each under way for some progress. Bytes that were not read are left out, and
+// the copy that is under way longest of the others.
 static void bytes_are_under_way(void **state)
 {
     (void)state;
     struct execution log[20] = {{.cta = 0}};
     for (int i = 0; i < 10; ++i)
-        log[i] = (struct execution){.work = 8, .under_way = {8 * 5}};
-    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100.);
+        log[i] = (struct execution){.work = 8, .brought = 8, .under_way = {8 * 5}};
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[0] == 9 * 8 * 5 / 100.);
     log[3].under_way[0] = 8 * 5000;
-    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100.);
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[0] == 9 * 8 * 5 / 100.);
     log[4].under_way[0] = 8 * 50;
-    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 100. + 8 * 45 / 100.);
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[0] == 9 * 8 * 5 / 100. + 8 * 45 / 100.);
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[1] == 0);
     for (int i = 0; i < 10; ++i)
         log[i].under_way[1] = 8 * 5;
-    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap == 9 * 8 * 5 / 10.);
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[1] == 9 * 8 * 5 / 10.);
+    for (int i = 0; i < 10; ++i)
+        log[i].work = i == 3 ? 0 : 4; // half of the bytes, and of the copy under way longest none
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[1] == 9 * 4 * 5 / 10.);
+    assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[0] == (8 * 5 + 50) * 4 / 100.);
+}
+
+// Of a CTA's two executions, the first is not drawn if its copies were not read, or brought what no
+// input changes. All draws, and the noticed ones, have their copies' time under way.
+static void only_copies_that_are_read_are_drawn(void **state)
+{
+    (void)state;
+    const uint8_t both[] = {CHANGES_V, CHANGES_K}, one[] = {0, CHANGES_K};
+    for (int changes = 0; changes < 2; ++changes)
+        for (int read = 0; read < 2; ++read) {
+            const struct made_up as = {
+                .used = {false, true}, .copies = true, .not_read = {!read, false}};
+            const struct noticed n = spoil_of(as, changes ? both : one);
+            assert_int_equal(n.draws, changes && read ? DRAWS : ENOUGH);
+            assert_true((n.noticed == n.draws) == !(changes && read));
+            assert_true(n.under_way[PROGRESS_READS] == 3. * n.draws);
+            assert_true(n.noticed_under_way[PROGRESS_READS] == 3. * n.noticed);
+        }
+    const struct made_up unread = {.used = {true, true}, .copies = true, .not_read = {true, true}};
+    assert_int_equal(spoil_of(unread, both).draws, 0);
 }
 
 // Of a CTA's two executions, one uses data that change with V, the other data that change with K.
@@ -248,6 +280,7 @@ int main(void)
         cmocka_unit_test(products_count_once),
         cmocka_unit_test(bytes_are_under_way),
         cmocka_unit_test(each_tensor_must_be_used),
+        cmocka_unit_test(only_copies_that_are_read_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -328,7 +328,8 @@ static void learn(struct known *k, const struct known *from)
 static bool has_come_back(struct warp *w, uint64_t at, bool asks)
 {
     const size_t mine = known_of(w->cta, WARP_KNOWS | (uint64_t)w->index);
-    struct known *there = &w->cta->known[known_of(w->cta, at)], *own = &w->cta->known[mine];
+    const size_t place = known_of(w->cta, at); // may move the array
+    struct known *there = &w->cta->known[place], *own = &w->cta->known[mine];
     uint32_t *last = &own->signals[w->index];
 
     if (!asks) {
@@ -573,23 +574,61 @@ static uint64_t new_pieces(struct ablation *a, const char *r, const struct op *o
     return made;
 }
 
-// Counts the bytes brought by copies that a load is the first to read. Fragments do not count: the
-// kernels that are measured keep K and V in E4M3, and no fragment of WMMA has such elements.
-static uint64_t first_read(const struct cta *cta, const char *r, const struct op *op,
-                           uint32_t lanes)
+// An operation reads (`reads`) or replaces bytes of shared memory. Bytes that a copy brings are added
+// to its work when they are first read, also by a kernel that does not wait for them. Returns how
+// many bytes that have arrived nothing had read since.
+static uint64_t take_bytes(const struct cta *cta, uint64_t at, uint32_t bytes, bool reads)
 {
-    const uint32_t bytes = op->family == FAMILY_TILES ? 16 : bytes_of(op);
     uint64_t first = 0;
 
-    if (op->family == FAMILY_FRAGMENT)
-        return 0;
-    for (lanes = asking_lanes(op, lanes); lanes; lanes &= lanes - 1) {
-        uint64_t at = asked_by(r, op, __builtin_ctz(lanes));
-        at -= in_shared(at) ? SHARED_WINDOW : 0;
-        for (uint32_t i = 0; i < bytes && at + i < cta->shared_bytes; ++i) {
-            first += cta->notes[at + i];
-            cta->notes[at + i] = 0;
+    at -= in_shared(at) ? SHARED_WINDOW : 0;
+    for (uint32_t i = 0; i < bytes && at + i < cta->shared_bytes; ++i) {
+        const uint32_t byte = cta->brought[at + i];
+        const uint32_t execution = byte & ~(BYTE_ARRIVED | BYTE_COUNTED);
+        const bool early = reads && execution && !(byte & BYTE_ARRIVED);
+        cta->brought[at + i] = early ? byte | BYTE_COUNTED : 0;
+        if (!execution || !reads)
+            continue;
+        cta->launch->ablation->log[execution - 1].work += !(byte & BYTE_COUNTED);
+        first += !early;
+    }
+    return first;
+}
+
+static uint64_t take_fragment(const struct cta *cta, const char *r, const struct op *op, bool reads)
+{
+    const struct matrix_memory *m = op->operands;
+    const struct matrix *f = &m->matrix;
+    const uint64_t base = asked_by(r, op, 0), stride = *(const u32 *)(r + m->stride);
+    uint64_t first = 0;
+
+    for (int i = 0; i < f->distinct; ++i)
+        for (uint32_t k = 0; k < WARP * f->per; ++k) {
+            const uint32_t lane = k / f->per;
+            const uint64_t row = lane / 4 + f->row[i];
+            const uint64_t column = lane % 4 * f->step + f->column[i] + k % f->per;
+            const uint64_t at = m->transposed ? column * stride + row : row * stride + column;
+            first += take_bytes(cta, base + f->bytes * at, f->bytes, reads);
         }
+    return first;
+}
+
+// Counts the bytes brought by copies that an operation is the first to read.
+static uint64_t first_read(const struct cta *cta, const char *r, const struct op *op,
+                           const struct insn_info *insn, uint32_t on)
+{
+    const bool fragment = op->family == FAMILY_FRAGMENT, tiles = op->family == FAMILY_TILES;
+    const bool atomic = op->family == FAMILY_ATOMIC;
+    const bool reads = atomic ? op->regs[0] != NO_REGISTER : !insn->store;
+    uint64_t first = 0;
+
+    if (!fragment && !tiles && !atomic && op->family != FAMILY_ACCESS)
+        return 0;
+    for (uint32_t lanes = asking_lanes(op, on); lanes; lanes &= lanes - 1) {
+        const uint64_t at = asked_by(r, op, __builtin_ctz(lanes));
+        if (op->space == SPACE_SHARED || in_shared(at))
+            first += fragment ? take_fragment(cta, r, op, reads)
+                              : take_bytes(cta, at, tiles ? 16 : bytes_of(op), reads);
     }
     return first;
 }
@@ -598,9 +637,9 @@ static void note_progress(struct cta *cta, const char *r, const struct op *op,
                           const struct insn_info *insn, uint32_t on)
 {
     struct ablation *a = cta->launch->ablation;
-    const uint64_t done[PROGRESSES] = {
-        [PROGRESS_PRODUCTS] = is_product(op) ? new_pieces(a, r, op) : 0,
-        [PROGRESS_READS] = first_read(cta, r, op, shared_lanes(r, op, insn, on))};
+    const uint64_t done[PROGRESSES] = {[PROGRESS_PRODUCTS] =
+                                           is_product(op) ? new_pieces(a, r, op) : 0,
+                                       [PROGRESS_READS] = first_read(cta, r, op, insn, on)};
 
     for (int i = 0; i < PROGRESSES; ++i) {
         cta->progress_of[i] += done[i];
@@ -638,7 +677,9 @@ static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t 
     if (w->cta->launch->ablation->logs) {
         uint32_t bytes = 0;
         const uint64_t hash = op->family == FAMILY_COPY ? copies_hash(w, copies, &bytes) : 0;
-        note_execution(w->cta, hash, hash, bytes);
+        note_execution(w->cta, hash, hash, 0);
+        w->cta->launch->ablation->log[w->cta->launch->ablation->logged - 1].brought =
+            (uint16_t)bytes;
         copies_note(w, copies, w->cta->launch->ablation->logged - 1);
     }
     if (chosen && op->family == FAMILY_WGMMA)
@@ -721,6 +762,15 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
     }
 }
 
+// Resizes what is noted of shared memory, and clears it.
+static void *noted_bytes(void *notes, size_t bytes)
+{
+    notes = realloc(notes, bytes + 1);
+    if (!notes)
+        abort();
+    return memset(notes, 0, bytes);
+}
+
 bool ablation_start(struct cta *cta)
 {
     const struct ablation *a = cta->launch->ablation;
@@ -733,12 +783,10 @@ bool ablation_start(struct cta *cta)
         cta->warp[i].loaded = 0;
         cta->warp[i].multiplies = false;
     }
-    if ((a->what == SPOIL_LOADS || a->what == SPOIL_COPIES) && a->logs) {
-        cta->notes = realloc(cta->notes, cta->shared_bytes + 64);
-        if (!cta->notes)
-            abort();
-        memset(cta->notes, 0, cta->shared_bytes + 64);
-    }
+    if (a->what == SPOIL_LOADS && a->logs)
+        cta->notes = noted_bytes(cta->notes, cta->shared_bytes + 64);
+    if (a->what == SPOIL_COPIES && a->logs)
+        cta->brought = noted_bytes(cta->brought, cta->shared_bytes * sizeof *cta->brought);
     if (a->what == SPOIL_STORES)
         note_execution(cta, 0, 0, 0);
     for (int i = 0; i < a->count; ++i)

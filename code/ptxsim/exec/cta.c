@@ -106,6 +106,7 @@ static void free_one(struct cta *cta)
     free(cta->warp);
     free(cta->shared);
     free(cta->notes);
+    free(cta->brought);
     free(cta->known);
     free(cta->written);
     free(cta);

@@ -147,9 +147,13 @@ struct cta {
     // In a launch with an ablation: sectors of K and V that the CTA has loaded; sectors that warps
     // without a product have loaded since the CTA's last product; what it has done (enum progress).
     uint64_t loaded, ahead, progress_of[PROGRESSES];
-    // In a launch with an ablation: for each byte of `shared` the thread that stored it or, for
-    // SPOIL_COPIES, whether a copy has brought it and nobody has read it; NULL: not asked for.
+    // In a launch with an ablation, for each byte of `shared`; NULL: not asked for. SPOIL_LOADS: the
+    // thread that stored it. SPOIL_COPIES: 1 + the place in the log of the copy that brings it, with
+    // these flags, 0 once it is read after its arrival, or replaced.
+#define BYTE_ARRIVED (UINT32_C(1) << 31)
+#define BYTE_COUNTED (UINT32_C(1) << 30) // whether it has been read, before its arrival
     uint8_t *notes;
+    uint32_t *brought;
     struct known *known; // in a launch with an ablation: who knows of which signals (ablate.c)
     size_t known_count, known_capacity;
     struct fault fault;

@@ -55,8 +55,11 @@ static void note_arrival(const struct cta *cta, const struct copy *c)
 
     for (int i = 0; i < PROGRESSES; ++i)
         e->under_way[i] += (float)c->bytes * (float)(cta->progress_of[i] - c->issued[i]);
-    if (cta->notes)
-        memset(cta->notes + c->at, 1, c->bytes);
+    for (uint32_t i = 0; i < c->bytes; ++i) {
+        uint32_t *byte = &cta->brought[c->at + i];
+        *byte = (*byte == (c->execution | BYTE_COUNTED) ? *byte : (uint32_t)c->execution) |
+                BYTE_ARRIVED;
+    }
 }
 
 static void arrive_copy(struct warp *w, const struct copy *c, uint32_t source, uint32_t stamp)
@@ -313,7 +316,10 @@ void copies_spoil(struct warp *w, size_t first)
 void copies_note(struct warp *w, size_t first, size_t execution)
 {
     for (size_t i = first; i < copies_open(w); ++i) {
-        w->copies->list[i].execution = execution + 1;
+        struct copy *c = &w->copies->list[i];
+        c->execution = execution + 1;
+        for (uint32_t k = 0; k < c->bytes; ++k)
+            w->cta->brought[c->at + k] = (uint32_t)c->execution;
         memcpy(w->copies->list[i].issued, w->cta->progress_of, sizeof w->cta->progress_of);
     }
 }
