@@ -1597,15 +1597,27 @@ __device__ __half *turned_place(const result &to, int rows, int row, int token)
            (size_t)token * (rows - to.turned_rows);
 }
 
-struct beside { // what a result needs besides the sums, of two rows of a token
-    float y[2], scale[2]; // ADDED
-    float2 angle[2];      // TURNED: cosine and sine
+union beside { // what a result needs besides the sums, of two rows of a token
+    float2 added[2]; // ADDED: y, and the next norm's weight
+    float2 angle[2]; // TURNED: cosine and sine
 };
+
+// A token's place in the text, for its angles.
+__device__ int place_of(const result &to, int token, int count)
+{
+    if (to.how != TURNED || token >= count)
+        return 0;
+
+    // Count a token's place in the text
+    int place = to.now->lengths[token] - 1;
+
+    return place;
+}
 
 // Loads what store_rows() needs. Callers load everything before they store: the
 // compiler would move no load ahead of a store.
 __device__ beside load_beside(const result &to, int rows, int row, int token,
-                              int count)
+                              int count, int place)
 {
     beside b = {};
     if (row >= rows || token >= count)
@@ -1613,12 +1625,9 @@ __device__ beside load_beside(const result &to, int rows, int row, int token,
 #pragma unroll
     for (int i = 0; i < 2; ++i)
         if (to.how == ADDED) {
-            b.y[i] = to.y[(size_t)token * rows + row + 8 * i];
-            b.scale[i] = to.scale[row + 8 * i];
+            b.added[i] = {to.y[(size_t)token * rows + row + 8 * i],
+                          to.scale[row + 8 * i]};
         } else if (to.how == TURNED) {
-            // Count a token's place in the text
-            int place = to.now->lengths[token] - 1;
-
             const float2 *by = to.turns + (size_t)place * (HEAD_DIM / 2);
             b.angle[i] = by[(row + 8 * i) % HEAD_DIM / 2];
         }
@@ -1643,8 +1652,8 @@ __device__ void store_rows(const result &to, int rows, int row, int token,
 
     // Add to the vector, and sum up its squares
     if (to.how == ADDED) {
-        sum[0] += b.y[0];
-        sum[1] += b.y[1];
+        sum[0] += b.added[0].x;
+        sum[1] += b.added[1].x;
         float squares = sum[0] * sum[0] + sum[1] * sum[1];
         for (int i = 16; i > 2; i /= 2) // lanes with the same token
             squares += __shfl_xor_sync(0xffffffff, squares, i);
@@ -1666,7 +1675,7 @@ __device__ void store_rows(const result &to, int rows, int row, int token,
             for (int i = 0; i < 2; ++i) {
                 to.y[at + 8 * i] = sum[i];
                 if (to.how == ADDED)
-                    to.scaled[at + 8 * i] = sum[i] * b.scale[i];
+                    to.scaled[at + 8 * i] = sum[i] * b.added[i].y;
             }
         }
     }
@@ -1812,8 +1821,9 @@ product(weights w, source from, result to, int count)
         load_vectors<N>(x[i], from, w.columns, warp + i * SHARERS, first, count);
     int row = tile * TILE_ROWS + lane / 4;
     int token = first + (N ? warp / 2 * GROUP + lane % 4 * 2 + warp % 2 : lane % 4);
+    int place = place_of(to, token, count);
     for (int m = 0; warp < GROUPS * MINE && m < M; ++m)
-        more[m] = load_beside(to, w.rows, row + m * TILE_ROWS, token, count);
+        more[m] = load_beside(to, w.rows, row + m * TILE_ROWS, token, count, place);
     for (int i = threadIdx.x / 8; i < GROUPS * GROUP; i += SHARERS * 4) {
         float factor = factor_of(from, w.columns, first + i);
         if (threadIdx.x % 8 == 0)
@@ -1861,184 +1871,567 @@ product(weights w, source from, result to, int count)
     }
 }
 
-// ---- Prepare a token's vector for tiles ----
+// ---- Synchronise with mbarriers ----
+__device__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+// Begin with an mbarrier
+__device__ void barrier_init(uint64_t *barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :
+                 : "r"(shared_address(barrier)), "r"(arrivals)
+                 : "memory");
+}
+
+__device__ void barrier_arrive(uint64_t *barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+                 :
+                 : "r"(shared_address(barrier))
+                 : "memory");
+}
+
+// Arrives, and makes the phase wait for `bytes` bytes of the TMA as well.
+__device__ void barrier_expect(uint64_t *barrier, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
+// Waits for the end of the phase with this parity.
+__device__ void barrier_wait(uint64_t *barrier, int parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}"
+                 :
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+}
+
+// ---- Have the TMA bring bytes ----
+__device__ void bulk_load(void *to, const void *from, int bytes,
+                          uint64_t *barrier)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global"
+                 ".mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 :
+                 : "r"(shared_address(to)), "l"(from), "r"(bytes),
+                   "r"(shared_address(barrier))
+                 : "memory");
+}
+
+// ---- Name the registers of a product ----
+#define FOUR(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SIXTEEN(d, i)                                                          \
+    FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
+
+// D = A B, or D += A B if ADD: A [64][16] in registers, B [128][16] in shared
+// memory, halves; D [64][128] float. Only queues it: see wgmma_wait().
+template <bool ADD>
+__device__ void multiply_halves(float (&d)[64], const uint32_t (&a)[4],
+                                uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16"
+                 ".f32.f16.f16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+                 "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, "
+                 "%35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+                 "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, "
+                 "%57, %58, %59, %60, %61, %62, %63"
+                 "}, {%64, %65, %66, %67}, %68, %69, 1, 1, 0;"
+                 : SIXTEEN(d, 0), SIXTEEN(d, 16), SIXTEEN(d, 32), SIXTEEN(d, 48)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),
+                   "n"((int)ADD));
+}
+
+// ---- Queue products and wait for them ----
+
+// From here on products may read registers that were written before.
+__device__ void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+}
+
+// Makes a group of the products queued since the last commit.
+__device__ void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+}
+
+// Waits until no more than the last GROUPS groups are under way.
+template <int GROUPS> __device__ void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;"
+                 :
+                 : "n"(GROUPS)
+                 : "memory");
+}
+
+// ---- Keep registers where they are ----
+
+// The compiler does not see that a queued product reads and writes registers
+// until the wait. It moves no use of the registers past this call.
+template <int N> __device__ void pin(float (&registers)[N])
+{
+    for (int i = 0; i < N; ++i)
+        asm volatile("" : "+f"(registers[i]) : : "memory");
+}
+
+template <int N> __device__ void pin(uint32_t (&registers)[N][4])
+{
+    for (int i = 0; i < 4 * N; ++i)
+        asm volatile("" : "+r"(registers[i / 4][i % 4]) : : "memory");
+}
+
+// ---- Describe an operand in shared memory ----
+
+// The descriptor of a tile: rows of ROW bytes, with a swizzle of ROW bytes.
+template <int ROW> __device__ uint64_t describe(const void *tile)
+{
+    constexpr uint64_t SWIZZLE = ROW == 128 ? 1 : 2; // 128 or 64 bytes
+    static_assert(ROW == 128 || ROW == 64, "the swizzle is the row");
+    uint64_t start = shared_address(tile) >> 4;
+    uint64_t eight_rows = 8 * ROW >> 4;
+    return start | (uint64_t)1 << 16 | eight_rows << 32 | SWIZZLE << 62;
+}
+
+// The descriptor of what lies n * BYTES further on.
+template <int BYTES> __device__ uint64_t advance(uint64_t tile, int n)
+{
+    return tile + (uint64_t)(n * (BYTES >> 4));
+}
+
+// ---- Prepare tokens' vectors as wgmma reads them ----
+constexpr int SOME_TOKENS = 128; // that a CTA multiplies by
+
+struct panel { // 32 columns of 128 tokens: halves, then what rounding left
+    uint32_t words[2][SOME_TOKENS][16]; // with a swizzle of 64 bytes
+};
+
+// The blocks of 128 tokens' vectors are panels. Before them, as if they were
+// columns, are the sums of the blocks.
 struct operand {
-    uint32_t *halves; // token t rounded in row 2 t, what is left in 2 t + 1
-    float *sums;      // [columns / 32][tokens]: a block's numbers summed
-    int stride;       // from one row to the next, in halves
-    int tokens;       // for which there is room
+    panel *panels; // [tokens / 128][sums + blocks]
+    int blocks, sums;
 };
 
-// A CTA prepares a token's vector for products by tiles.
-__global__ void __launch_bounds__(THREADS)
-prepare(operand to, source from, int columns)
+static operand operand_of(uint32_t *words, int columns, int)
 {
-    await_previous();
-    int token = blockIdx.x, lane = threadIdx.x % 32;
-    size_t at = (size_t)token * columns / 2;
-    uint32_t *halves = to.halves + (size_t)token * to.stride;
-    float factor = factor_of(from, columns, token);
-    for (int c = threadIdx.x - lane; c < columns / 2; c += THREADS) {
-        int mine = c + lane;
-        float2 x = {};
-        if (mine < columns / 2) {
-            if (from.how == HALVES)
-                x = __half22float2(((const __half2 *)from.x)[at + mine]);
-            else
-                x = ((const float2 *)from.x)[at + mine];
-            x = {x.x * factor, x.y * factor};
-            split(halves[mine], halves[to.stride / 2 + mine], x);
-        }
-        float sum = x.x + x.y;
-        for (int i = 8; i > 0; i /= 2)
-            sum += __shfl_xor_sync(0xffffffff, sum, i);
-        if (lane % 16 == 0 && mine < columns / 2)
-            to.sums[mine / 16 * to.tokens + token] = sum;
-    }
+    int blocks = columns / QUANT_BLOCK;
+    return {(panel *)words, blocks, (blocks + 31) / 32};
 }
 
-// ---- Bring a block of columns of both factors ----
-constexpr int SOME_TOKENS = 64; // that a CTA multiplies by
-constexpr int RING = 4;         // stages: three on their way, one at work
-constexpr int CTAS = 4;         // of an SM
-
-template <bool FOUR> struct block_stage { // 32 columns of weights and of x
-    decltype(piece<FOUR>::codes) codes[TILES][32];
-    decltype(piece<FOUR>::scales) scales[TILES][8];
-    __half x[2][SOME_TOKENS][QUANT_BLOCK]; // x as halves; what rounding left
-    float sums[SOME_TOKENS];
-};
-
-// Copies COUNT pieces of 16 bytes: all threads together.
-template <unsigned COUNT, class FROM>
-__device__ void copy_pieces(void *to, FROM from)
+static size_t operand_words(int columns, int tokens)
 {
-#pragma unroll
-    for (unsigned first = 0; first < COUNT; first += THREADS) {
-        unsigned i = first + threadIdx.x;
-        if (first + THREADS <= COUNT || i < COUNT)
-            prompt::copy_sixteen((uint4 *)to + i, from(i));
-    }
+    operand x = operand_of(NULL, columns, tokens);
+    size_t rows = (tokens + SOME_TOKENS - 1) / SOME_TOKENS;
+    return rows * (x.sums + x.blocks) * sizeof(panel) / sizeof(uint32_t);
 }
 
-// The matrix has zeros for rows past its last, and the vectors have room for
-// tokens past the last, whatever they are: these products are not stored.
-template <bool FOUR>
-__device__ void bring(block_stage<FOUR> &to, const weights &w, const operand &x,
-                      unsigned b)
+// Where piece `piece` of a token's row of a panel begins: four words.
+__device__ uint32_t *piece_of(uint32_t (&rows)[SOME_TOKENS][16], int token,
+                              int piece)
 {
-    constexpr unsigned CODES = sizeof to.codes[0] / 16;
-    constexpr unsigned SCALES = sizeof to.scales[0] / 16;
-    unsigned blocks = w.columns / QUANT_BLOCK, tile = blockIdx.x * TILES;
-    unsigned token = blockIdx.y * SOME_TOKENS, row = x.stride * sizeof(__half);
-    if (b < blocks) {
-        copy_pieces<TILES * CODES>(to.codes, [&](unsigned i) {
-            unsigned of_tile = (tile + i / CODES) * blocks + b;
-            return (const uint4 *)w.codes + of_tile * CODES + i % CODES;
-        });
-        copy_pieces<TILES * SCALES>(to.scales, [&](unsigned i) {
-            unsigned of_tile = (tile + i / SCALES) * blocks + b;
-            return (const uint4 *)w.scales + of_tile * SCALES + i % SCALES;
-        });
-        copy_pieces<2 * SOME_TOKENS * 4>(to.x, [&](unsigned i) {
-            unsigned at = 2 * (token + i / 4 % SOME_TOKENS);
-            at += i / 4 / SOME_TOKENS; // 1 more for what rounding left
-            return (const uint8_t *)x.halves + at * row + b * 64 + i % 4 * 16;
-        });
-        if (FOUR)
-            copy_pieces<SOME_TOKENS / 4>(to.sums, [&](unsigned i) {
-                return x.sums + b * x.tokens + token + 4 * i;
-            });
-    }
-    prompt::copy_commit(); // even an empty group, so that the wait counts right
+    int row = token % SOME_TOKENS;
+    return rows[row] + 4 * (piece ^ row / 2 % 4);
 }
 
-// ---- Multiply tiles of weights by a block of tokens ----
-constexpr int HERE = TILES / 2;                   // tiles of a warp
-constexpr int TOKENS_HERE = SOME_TOKENS / 2;
-constexpr int COLUMNS_HERE = TOKENS_HERE / GROUP; // a warp's groups of 8 tokens
+__device__ panel &panel_of(const operand &x, int token, int n)
+{
+    return x.panels[token / SOME_TOKENS * (x.sums + x.blocks) + n];
+}
 
-// Adds a warp's products of a stage.
-template <bool FOUR>
-__device__ void multiply_stage(float (&sums)[HERE][COLUMNS_HERE][2][2],
-                               const block_stage<FOUR> &now, int tile,
-                               int token)
+// Pair p of a panel's 16 pairs of columns is word p / 4 of piece p % 4, for the
+// weights' lane p / 4 has its four pairs in four places of wgmma's order.
+__device__ void put_piece(const operand &to, int token, int block, int piece,
+                          const float2 (&pairs)[4])
+{
+    panel &at = panel_of(to, token, to.sums + block);
+    uint4 high, rest;
+    split(high.x, rest.x, pairs[0]);
+    split(high.y, rest.y, pairs[1]);
+    split(high.z, rest.z, pairs[2]);
+    split(high.w, rest.w, pairs[3]);
+    *(uint4 *)piece_of(at.words[0], token, piece) = high;
+    *(uint4 *)piece_of(at.words[1], token, piece) = rest;
+}
+
+// Stores the sums of blocks 2 `pair` and 2 `pair` + 1.
+__device__ void put_sums(const operand &to, int token, int pair, float2 sums)
+{
+    panel &at = panel_of(to, token, pair / 16);
+    int word = pair / 4 % 4;
+    split(piece_of(at.words[0], token, pair % 4)[word],
+          piece_of(at.words[1], token, pair % 4)[word], sums);
+}
+
+constexpr int PREPARED = WARPS; // tokens of a CTA
+constexpr int LOADED = 3;       // blocks that a lane loads at once
+
+// Loads a quarter of each of LOADED blocks: the pairs of a piece.
+__device__ void load_pairs(float2 (&x)[LOADED][4], const source &from,
+                           const operand &to, int token, int first)
 {
     int lane = threadIdx.x % 32;
-    taken all[HERE];
 #pragma unroll
-    for (int m = 0; m < HERE; ++m)
-        all[m] = take(piece<FOUR>{now.codes[tile + m][lane],
-                                  now.scales[tile + m][lane / 4]});
-#pragma unroll
-    for (int n = 0; n < COLUMNS_HERE; ++n) {
-        float d[HERE][4] = {};
-#pragma unroll
-        for (int rest = 0; rest < 2; ++rest) {
-            const __half *column = now.x[rest][token + 8 * n + lane / 4];
-            uint4 v = *(const uint4 *)(column + lane % 4 * 8);
-#pragma unroll
-            for (int m = 0; m < HERE; ++m)
-                mma(d[m], all[m].a[0], v.x, v.y);
-#pragma unroll
-            for (int m = 0; m < HERE; ++m)
-                mma(d[m], all[m].a[1], v.z, v.w);
-        }
-#pragma unroll
-        for (int i = 0; i < 2 * HERE; ++i) {
-            const taken &p = all[i / 2];
-            float(&sum)[2] = sums[i / 2][n][i % 2];
-            sum[0] = fmaf(p.scale[0], d[i / 2][i % 2], sum[0]);
-            sum[1] = fmaf(p.scale[1], d[i / 2][i % 2 + 2], sum[1]);
-            if (FOUR) {
-                int mine = token + 8 * n + lane % 4 * 2 + i % 2;
-                float of_block = now.sums[mine];
+    for (int i = 0; i < 4 * LOADED; ++i) {
+        int b = first + i / 4 * 8 + lane / 4;
+        size_t at = ((size_t)token * to.blocks + b) * 16;
+        at += i % 4 * 4 + lane % 4;
+        x[i / 4][i % 4] = {};
+        if (b < to.blocks)
+            x[i / 4][i % 4] = from.how == HALVES
+                                  ? __half22float2(((__half2 *)from.x)[at])
+                                  : ((const float2 *)from.x)[at];
+    }
+}
 
-                // Add the offset of a block
-                sum[0] = fmaf(p.offset[0], of_block, sum[0]);
-                sum[1] = fmaf(p.offset[1], of_block, sum[1]);
+// What RMSNorm multiplies a token's vector by: a warp has a token.
+__device__ float factor_of_warp(const source &from, int columns, int token)
+{
+    float sum = 0;
+    if (from.how != NORMED)
+        return 1;
+    for (int i = threadIdx.x % 32; i < columns / TILE_ROWS; i += 32)
+        sum += from.squares[(size_t)i * from.room + token];
+    for (int i = 16; i > 0; i /= 2)
+        sum += __shfl_xor_sync(0xffffffff, sum, i);
+    return rsqrtf(sum / columns + from.epsilon);
+}
+
+// A warp has a token, and four lanes a block.
+__global__ void __launch_bounds__(THREADS)
+prepare(operand to, source from, int count)
+{
+    int lane = threadIdx.x % 32;
+    int token = blockIdx.x * PREPARED + threadIdx.x / 32;
+    float2 x[LOADED][4];
+    await_previous();
+    if (token >= count)
+        return;
+    load_pairs(x, from, to, token, 0);
+    float factor = factor_of_warp(from, to.blocks * QUANT_BLOCK, token);
+    for (int first = 0; first < to.blocks; first += 8 * LOADED) {
+        if (first > 0)
+            load_pairs(x, from, to, token, first);
+#pragma unroll
+        for (int i = 0; i < LOADED; ++i) {
+            int b = first + 8 * i + lane / 4;
+            float sum = 0;
+            for (float2 &pair : x[i]) {
+                pair = {pair.x * factor, pair.y * factor};
+                sum += pair.x + pair.y;
             }
+            sum += __shfl_xor_sync(0xffffffff, sum, 1);
+            sum += __shfl_xor_sync(0xffffffff, sum, 2);
+            float next = __shfl_down_sync(0xffffffff, sum, 4);
+            if (b < to.blocks)
+                put_piece(to, token, b, lane % 4, x[i]);
+            if (b < to.blocks && lane % 8 == 0)
+                put_sums(to, token, b / 2, {sum, next});
+        }
+    }
+    for (int i = (to.blocks + 1) / 2 + lane; i < 16 * to.sums; i += 32)
+        put_sums(to, token, i, {0, 0});
+}
+
+// Loads a tile's offsets of 32 blocks from b on, as if these were 32 columns;
+// past the last block, zeros.
+__device__ void load_offsets(uint32_t (&a)[2][4], const weights &w, int tile,
+                             int b)
+{
+    int lane = threadIdx.x % 32, blocks = w.columns / QUANT_BLOCK;
+    const auto *scales = (const uint2 *)w.scales + lane / 4;
+    scales += (size_t)tile * blocks * 8;
+    b += lane % 4 * 8;
+#pragma unroll
+    for (int p = 0; p < 4; ++p, b += 2) {
+        uint2 even = {}, odd = {};
+        if (b < blocks)
+            even = scales[b * 8];
+        if (b + 1 < blocks)
+            odd = scales[b * 8 + 8];
+        a[p / 2][p % 2 * 2] = __byte_perm(even.x, odd.x, 0x7632);
+        a[p / 2][p % 2 * 2 + 1] = __byte_perm(even.y, odd.y, 0x7632);
+    }
+}
+
+// Queues D = A B, or D += A B if ADD: 64 rows by 128 tokens, 32 columns. RESTS:
+// whether rounding the vectors left anything.
+template <bool ADD, bool RESTS>
+__device__ void multiply_panel(float (&d)[64], const uint32_t (&a)[2][4],
+                               const panel &x)
+{
+    uint64_t halves = describe<64>(x.words[0]);
+    uint64_t rests = describe<64>(x.words[1]);
+    multiply_halves<ADD>(d, a[0], halves);
+    multiply_halves<true>(d, a[1], advance<32>(halves, 1));
+    if (RESTS) {
+        multiply_halves<true>(d, a[0], rests);
+        multiply_halves<true>(d, a[1], advance<32>(rests, 1));
+    }
+    wgmma_commit();
+}
+
+// ---- Store eight rows of a token ----
+
+// What a lane needs besides the sums of rows `row` to `row` + 3 and `row` + 8
+// to `row` + 11 of a token.
+struct eight_beside {
+    float4 low, high; // ADDED: y; TURNED: cosine and sine of two pairs each
+};
+
+template <to HOW>
+__device__ eight_beside load_eight(const result &to, int rows, int row,
+                                   int token, int count)
+{
+    if (token >= count)
+        return {};
+    if (HOW == ADDED) {
+        const float *y = to.y + (size_t)token * rows + row;
+        return {*(const float4 *)y, *(const float4 *)(y + 8)};
+    }
+    if (HOW == TURNED && row < to.turned_rows) {
+        // Count a token's place in the text
+        int place = to.now->lengths[token] - 1;
+
+        const float2 *by = to.turns + (size_t)place * (HEAD_DIM / 2);
+        return {*(const float4 *)(by + row % HEAD_DIM / 2),
+                *(const float4 *)(by + (row + 8) % HEAD_DIM / 2)};
+    }
+    return {};
+}
+
+__device__ float4 turn_four(float4 x, float4 by)
+{
+    return {fmaf(x.x, by.x, -x.y * by.y), fmaf(x.y, by.x, x.x * by.y),
+            fmaf(x.z, by.z, -x.w * by.w), fmaf(x.w, by.z, x.z * by.w)};
+}
+
+__device__ float4 add_four(float4 x, float4 y)
+{
+    return {x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w};
+}
+
+__device__ float4 multiply_four(float4 x, float4 y)
+{
+    return {x.x * y.x, x.y * y.y, x.z * y.z, x.w * y.w};
+}
+
+__device__ float sum_four(float4 x) { return x.x + x.y + x.z + x.w; }
+
+__device__ float gated(float gate, float up)
+{
+    return gate / (1 + __expf(-gate)) * up;
+}
+
+__device__ void store_halves(__half *to, float4 x)
+{
+    __half2 two[2] = {__floats2half2_rn(x.x, x.y), __floats2half2_rn(x.z, x.w)};
+    *(uint2 *)to = *(uint2 *)two;
+}
+
+// Stores the eight rows; the lane beside has the other eight of the tile.
+// scale: ADDED: the next norm's weights of these rows.
+template <to HOW>
+__device__ void store_eight(const result &to, int rows, int row, int token,
+                            int count, float4 low, float4 high,
+                            const eight_beside &beside,
+                            const float4 (&scale)[2])
+{
+    size_t at = (size_t)token * rows + row;
+    if (HOW == ADDED) {
+        low = add_four(low, beside.low);
+        high = add_four(high, beside.high);
+        float squares = sum_four(multiply_four(low, low)) +
+                        sum_four(multiply_four(high, high));
+        squares += __shfl_xor_sync(0xffffffff, squares, 1);
+        if (token < count && threadIdx.x % 2 == 0)
+            to.squares[(size_t)(row / TILE_ROWS) * to.room + token] = squares;
+    }
+    if (token >= count)
+        return;
+    if (HOW == GATED) {
+        size_t place = (size_t)token * (rows / 2) + row / 16 * 8 + row % 8;
+        *(float4 *)(to.y + place) = {
+            gated(low.x, high.x), gated(low.y, high.y), gated(low.z, high.z),
+            gated(low.w, high.w)};
+    } else if (HOW == TURNED) {
+        bool turns = row < to.turned_rows;
+        __half *place = turned_place(to, rows, row, token);
+        store_halves(place, turns ? turn_four(low, beside.low) : low);
+        store_halves(place + 8, turns ? turn_four(high, beside.high) : high);
+    } else {
+        *(float4 *)(to.y + at) = low;
+        *(float4 *)(to.y + at + 8) = high;
+    }
+    if (HOW == ADDED) {
+        *(float4 *)(to.scaled + at) = multiply_four(low, scale[0]);
+        *(float4 *)(to.scaled + at + 8) = multiply_four(high, scale[1]);
+    }
+}
+
+// ---- Turn a warp's sums over, and store them ----
+constexpr int PITCH = TILE_ROWS + 4; // floats of a token in `mine`
+
+// Stores a tile of 128 tokens. mine: room for 64 tokens of a tile, where a lane
+// finds four rows of a token in one piece.
+template <to HOW>
+__device__ void store_tile(const result &to, int rows, int tile, int first,
+                           int count, float (*mine)[PITCH],
+                           const float (&sums)[64])
+{
+    int lane = threadIdx.x % 32, row = tile * TILE_ROWS + lane % 2 * 4;
+    float4 scale[2] = {};
+    if (HOW == ADDED) {
+        scale[0] = *(const float4 *)(to.scale + row);
+        scale[1] = *(const float4 *)(to.scale + row + 8);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        int token = first + 64 * half + lane / 2;
+        eight_beside beside[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            beside[i] = load_eight<HOW>(to, rows, row, token + 16 * i, count);
+        __syncwarp(); // the tokens before have been read
+#pragma unroll
+        for (int i = 0; i < 32; ++i)
+            mine[i / 4 * 8 + lane % 4 * 2 + i % 2][lane / 4 + i / 2 % 2 * 8] =
+                sums[32 * half + i];
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float *from = mine[16 * i + lane / 2] + lane % 2 * 4;
+            store_eight<HOW>(to, rows, row, token + 16 * i, count,
+                             *(const float4 *)from, *(const float4 *)(from + 8),
+                             beside[i], scale);
         }
     }
 }
 
-template <bool FOUR>
-__global__ void __launch_bounds__(THREADS, CTAS)
+// ---- Multiply tiles of weights by panels ----
+constexpr int RING = 4;  // panels
+constexpr int AHEAD = 4; // blocks of weights that are on their way
+constexpr int WARPGROUP = 128;
+
+// A CTA has 64 rows by 128 tokens. RESTS: as for multiply_panel().
+template <bool FOUR, bool RESTS>
+__global__ void __launch_bounds__(WARPGROUP, 2)
 multiply_block(weights w, operand x, result to, int count)
 {
-    extern __shared__ __align__(16) unsigned char memory[];
-    auto *ring = (block_stage<FOUR> *)memory;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int tile = warp % 2 * HERE, column = warp / 2 * TOKENS_HERE;
-    int blocks = w.columns / QUANT_BLOCK;
-    float sums[HERE][COLUMNS_HERE][2][2] = {};
+    extern __shared__ __align__(1024) panel ring[];
+    __shared__ uint64_t full[RING];
+    int tiles = w.rows / TILE_ROWS, warp = threadIdx.x / 32;
+    int tile = blockIdx.x * TILES + warp;
+    float sums[64] = {}, d[64], e[64];
 
+    // Bring a panel to where one was
+    int skipped = FOUR ? 0 : x.sums; // no offsets, no sums
+    int panels = x.sums + x.blocks - skipped;
+    const panel *from = &panel_of(x, blockIdx.y * SOME_TOKENS, skipped);
+    auto bring = [&](int p) {
+        int s = p % RING;
+        int bytes = RESTS || p < x.sums ? sizeof(panel) : sizeof(panel) / 2;
+        if (threadIdx.x == 0 && p < panels) {
+            barrier_expect(&full[s], bytes);
+            bulk_load(&ring[s], from + p, bytes, &full[s]);
+        }
+    };
+
+    // Begin with weights, then with panels
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < RING; ++s)
+            barrier_init(&full[s], 1);
+        asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+    }
+    __syncthreads();
+    uint32_t offsets[2][4];
+    piece<FOUR> next[AHEAD][1];
+    #pragma unroll
+    for (int i = 0; i < AHEAD; ++i) // no earlier kernel writes weights
+        load_pieces<FOUR>(next[i], w, tile, i);
+    if (FOUR)
+        load_offsets(offsets, w, tile, 0);
     await_previous();
-    for (int b = 0; b < RING - 1; ++b)
-        bring(ring[b], w, x, b);
-    for (int b = 0; b < blocks; ++b) {
-        copy_wait<RING - 2>();
-        __syncthreads(); // the stage is complete; nobody reads the one before
-        bring(ring[(b + RING - 1) % RING], w, x, b + RING - 1);
-        multiply_stage<FOUR>(sums, ring[b % RING], tile, column);
+    for (int p = 0; p < RING; ++p)
+        bring(p);
+
+    // Multiply the offsets of 32 blocks by their sums
+    int done = 0; // panels
+    for (int first = 0; FOUR && first < x.blocks; first += 32, ++done) {
+        barrier_wait(&full[done % RING], done / RING % 2);
+        pin(offsets);
+        pin(sums);
+        wgmma_fence();
+        multiply_panel<true, true>(sums, offsets, ring[done % RING]);
+        wgmma_wait<0>();
+        pin(sums);
+        pin(offsets);
+        bring(done + RING);
+        load_offsets(offsets, w, tile, first + 32);
     }
 
-    // Store a warp's tiles
-    int first = blockIdx.y * SOME_TOKENS + column + lane % 4 * 2;
+    // Multiply the codes of a block, and scale the one before
+    taken codes[2];
+    int b = 0; // the block whose products are scaled next
+    auto queue = [&](float (&products)[64], int i, int block) {
+        int p = done + block;
+        codes[i % 2] = take(next[i][0]);
+        load_pieces<FOUR>(next[i], w, tile, block + AHEAD);
+        barrier_wait(&full[p % RING], p / RING % 2);
+        pin(codes[i % 2].a);
+        pin(products);
+        wgmma_fence();
+        multiply_panel<false, RESTS>(products, codes[i % 2].a, ring[p % RING]);
+    };
+    auto scale = [&](float (&products)[64], int i) {
+        pin(products);
+        pin(codes[i % 2].a);
+        bring(done + b + RING); // the product has read its panel
     #pragma unroll
-    for (int m = 0; m < HERE; ++m) {
-        int row = (blockIdx.x * TILES + tile + m) * TILE_ROWS + lane / 4;
-        beside more[COLUMNS_HERE][2];
-    #pragma unroll
-        for (int i = 0; i < 2 * COLUMNS_HERE; ++i)
-            more[i / 2][i % 2] = load_beside(
-                to, w.rows, row, first + i / 2 * GROUP + i % 2, count);
-    #pragma unroll
-        for (int i = 0; i < 2 * COLUMNS_HERE; ++i)
-            if (row < w.rows)
-                store_rows(to, w.rows, row, first + i / 2 * GROUP + i % 2, count,
-                           sums[m][i / 2][i % 2], more[i / 2][i % 2]);
-    }
+        for (int j = 0; j < 64; ++j)
+            sums[j] = fmaf(codes[i % 2].scale[j / 2 % 2], products[j], sums[j]);
+    };
+    auto is_last = [&](float (&now)[64], float (&then)[64], int i) {
+        if (b + 1 == x.blocks) {
+            wgmma_wait<0>();
+            scale(now, i);
+            return true;
+        }
+        queue(then, (i + 1) % AHEAD, b + 1);
+        wgmma_wait<1>(); // those of block b are complete
+        scale(now, i);
+        ++b;
+        return false;
+    };
+    queue(d, 0, 0);
+    while (!is_last(d, e, 0) && !is_last(e, d, 1) && !is_last(d, e, 2) &&
+           !is_last(e, d, 3))
+        ; // d and e take turns
+
+    // Store a warp's tile
+    __syncthreads(); // all warps have read the ring
+    int first = blockIdx.y * SOME_TOKENS;
+    auto *mine = (float (*)[PITCH])ring + 64 * warp;
+    if (tile < tiles && to.how == ADDED)
+        store_tile<ADDED>(to, w.rows, tile, first, count, mine, sums);
+    else if (tile < tiles && to.how == GATED)
+        store_tile<GATED>(to, w.rows, tile, first, count, mine, sums);
+    else if (tile < tiles && to.how == TURNED)
+        store_tile<TURNED>(to, w.rows, tile, first, count, mine, sums);
+    else if (tile < tiles)
+        store_tile<STORED>(to, w.rows, tile, first, count, mine, sums);
 }
 
 // A warp has a token of a head of keys; new_k and new_v: [tokens][all heads].
@@ -2349,7 +2742,7 @@ struct talker {
     float *y;                      // gated values of the feed-forward network
     __half *q, *k, *v;             // [tokens][heads of each][64]
     __half *attended;              // [tokens][heads][64]
-    operand operand;               // of products by tiles
+    uint32_t *operand;             // of products by tiles
     float *logits;                 // [sequences, or tokens that foretell]
     float *surprises;              // of a text that is foretold
     void *scratch;                 // for chapter 21's launches
@@ -2496,8 +2889,7 @@ static void make_room(talker *t, int sequences, bool foretells)
     t->k = zeros<__half>(tokens * m->key_heads * HEAD_DIM);
     t->v = zeros<__half>(tokens * m->key_heads * HEAD_DIM);
     t->attended = zeros<__half>(tokens * m->width);
-    t->operand = {zeros<uint32_t>(tokens * widest),
-                  zeros<float>(tokens * widest / QUANT_BLOCK), 0, t->tokens};
+    t->operand = zeros<uint32_t>(operand_words(widest, tokens));
     size_t answers = foretells ? (int)SEQUENCES : sequences;
     t->logits = zeros<float>(answers * t->embedding.rows);
     t->surprises = foretells ? zeros<float>(PERPLEXITY_PIECE) : NULL;
@@ -2506,52 +2898,6 @@ static void make_room(talker *t, int sequences, bool foretells)
 
 // ---- Take a token through all layers in one cluster ----
 namespace cluster { // 16 CTAs take a token through all layers
-// Synchronise with mbarriers
-__device__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-// Begin with an mbarrier
-__device__ void barrier_init(uint64_t *barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 :
-                 : "r"(shared_address(barrier)), "r"(arrivals)
-                 : "memory");
-}
-
-__device__ void barrier_arrive(uint64_t *barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 :
-                 : "r"(shared_address(barrier))
-                 : "memory");
-}
-
-// Arrives, and makes the phase wait for `bytes` bytes of the TMA as well.
-__device__ void barrier_expect(uint64_t *barrier, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :
-                 : "r"(shared_address(barrier)), "r"(bytes)
-                 : "memory");
-}
-
-// Waits for the end of the phase with this parity.
-__device__ void barrier_wait(uint64_t *barrier, int parity)
-{
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}"
-                 :
-                 : "r"(shared_address(barrier)), "r"(parity)
-                 : "memory");
-}
-
 // Makes earlier ordinary stores visible to the tensor cores and the TMA.
 __device__ void proxy_fence()
 {
@@ -2774,12 +3120,7 @@ __device__ void bring(memory<M> &t, const arguments &args, matrix of, int layer)
     size_t at = (size_t)layer * CTAS + blockIdx.x;
     const uint8_t *from = args.weights + at * sizeof t.weights + s.at;
     barrier_expect(&t.full[of], s.bytes());
-    asm volatile("cp.async.bulk.shared::cluster.global"
-                 ".mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                 :
-                 : "r"(shared_address(t.weights + s.at)), "l"(from),
-                   "r"(s.bytes()), "r"(shared_address(&t.full[of]))
-                 : "memory");
+    bulk_load(t.weights + s.at, from, s.bytes(), &t.full[of]);
 }
 
 // Round vectors
@@ -3494,6 +3835,20 @@ static talker *load(const struct model *m, int sequences, bool foretells)
     return t;
 }
 
+// ---- Launch a product by panels ----
+static void start_block(cudaStream_t stream, const weights &w, const operand &x,
+                        const source &from, const result &to, int count)
+{
+    int rows = TILES * TILE_ROWS;
+    auto kernel = !w.four              ? multiply_block<false, true>
+                  : from.how == HALVES ? multiply_block<true, false>
+                                       : multiply_block<true, true>;
+    start(stream, kernel,
+          dim3((w.rows + rows - 1) / rows,
+               (count + SOME_TOKENS - 1) / SOME_TOKENS),
+          WARPGROUP, RING * sizeof(panel), w, x, to, count);
+}
+
 // ---- Launch product and attention ----
 template <bool FOUR, int M, int N>
 static void start_product(const talker *t, const weights &w, const source &from,
@@ -3528,18 +3883,13 @@ static void multiply_few(const talker *t, const weights &w, const source &from,
 static void multiply(const talker *t, const weights &w, const source &from,
                      const result &to, int count)
 {
-    int ctas = (w.rows / TILE_ROWS + TILES - 1) / TILES;
-    operand x = t->operand;
-    x.stride = w.columns;
+    operand x = operand_of(t->operand, w.columns, t->tokens);
     if (count <= t->few)
         return w.four ? multiply_few<true>(t, w, from, to, count)
                       : multiply_few<false>(t, w, from, to, count);
-    start(t->stream, prepare, count, THREADS, 0, x, from, w.columns);
-    start(t->stream, w.four ? multiply_block<true> : multiply_block<false>,
-          dim3(ctas, (count + SOME_TOKENS - 1) / SOME_TOKENS), THREADS,
-          RING * (w.four ? sizeof(block_stage<true>)
-                         : sizeof(block_stage<false>)),
-          w, x, to, count);
+    start(t->stream, prepare, (count + PREPARED - 1) / PREPARED, THREADS, 0, x,
+          from, count);
+    start_block(t->stream, w, x, from, to, count);
 }
 
 // Chapter 22's kernel, behind one that fills the cache.
@@ -4320,10 +4670,12 @@ int main(int argc, char **argv)
     const struct speaking speaking = {NAME, SOURCE_HASH, GIT_COMMIT,
                                       open_for_lab, next_for_lab, draw_for_lab};
     turn_state s = {1 << 20, false, {}, 0};
-    bool chat = false, steps = false, chain = false, perplexity = false;
+    bool help = false, chat = false, perplexity = false;
+    bool steps = false, chain = false;
     const char *of = NULL, *record = NULL, *temperature = NULL, *top_p = NULL;
     int draws = 0, seed = -1, sequences = 0, few = FEW;
     const option_row options[] = {
+        {"help", NULL, NULL, NULL, NULL, 0, 0, &help, NULL},
         {"chat", NULL, NULL, NULL, NULL, 0, 0, &chat, NULL},
         {"perplexity", NULL, NULL, NULL, NULL, 0, 0, &perplexity, NULL},
         {"most", "N", NULL, NULL, &s.most, 1, 1 << 20, NULL, NULL},
@@ -4345,13 +4697,16 @@ int main(int argc, char **argv)
     int first = options_read(argc, argv, options, false);
     int modes = chat + perplexity + (of != NULL) + (record != NULL) +
                 (sequences > 0);
-    if (argc - first != (modes ? 1 : 2) || modes > 1)
-        fail(EXIT_USAGE,
-             "usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | "
+    const char *usage =
+        text("usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | "
              "FILE --perplexity | FILE --logits TOKENS | FILE --record FILE; "
              "--most N, --numbers, --steps, --few N, --draws N, "
              "--temperature T, --top-p P, --seed S%s",
              EARLY ? ", --chain" : "");
+    if (help)
+        return puts(usage) < 0;
+    if (argc - first != (modes ? 1 : 2) || modes > 1)
+        fail(EXIT_USAGE, "%s", usage);
     drawing by = drawing_of(sampling_read(temperature, top_p, seed));
     if (record)
         must_be_writable(record);

@@ -1597,15 +1597,27 @@ __device__ __half *turned_place(const result &to, int rows, int row, int token)
            (size_t)token * (rows - to.turned_rows);
 }
 
-struct beside { // what a result needs besides the sums, of two rows of a token
-    float y[2], scale[2]; // ADDED
-    float2 angle[2];      // TURNED: cosine and sine
+union beside { // what a result needs besides the sums, of two rows of a token
+    float2 added[2]; // ADDED: y, and the next norm's weight
+    float2 angle[2]; // TURNED: cosine and sine
 };
+
+// A token's place in the text, for its angles.
+__device__ int place_of(const result &to, int token, int count)
+{
+    if (to.how != TURNED || token >= count)
+        return 0;
+
+    // Count a token's place in the text
+    int place = to.now->lengths[token] - 1;
+
+    return place;
+}
 
 // Loads what store_rows() needs. Callers load everything before they store: the
 // compiler would move no load ahead of a store.
 __device__ beside load_beside(const result &to, int rows, int row, int token,
-                              int count)
+                              int count, int place)
 {
     beside b = {};
     if (row >= rows || token >= count)
@@ -1613,12 +1625,9 @@ __device__ beside load_beside(const result &to, int rows, int row, int token,
 #pragma unroll
     for (int i = 0; i < 2; ++i)
         if (to.how == ADDED) {
-            b.y[i] = to.y[(size_t)token * rows + row + 8 * i];
-            b.scale[i] = to.scale[row + 8 * i];
+            b.added[i] = {to.y[(size_t)token * rows + row + 8 * i],
+                          to.scale[row + 8 * i]};
         } else if (to.how == TURNED) {
-            // Count a token's place in the text
-            int place = to.now->lengths[token] - 1;
-
             const float2 *by = to.turns + (size_t)place * (HEAD_DIM / 2);
             b.angle[i] = by[(row + 8 * i) % HEAD_DIM / 2];
         }
@@ -1643,8 +1652,8 @@ __device__ void store_rows(const result &to, int rows, int row, int token,
 
     // Add to the vector, and sum up its squares
     if (to.how == ADDED) {
-        sum[0] += b.y[0];
-        sum[1] += b.y[1];
+        sum[0] += b.added[0].x;
+        sum[1] += b.added[1].x;
         float squares = sum[0] * sum[0] + sum[1] * sum[1];
         for (int i = 16; i > 2; i /= 2) // lanes with the same token
             squares += __shfl_xor_sync(0xffffffff, squares, i);
@@ -1666,7 +1675,7 @@ __device__ void store_rows(const result &to, int rows, int row, int token,
             for (int i = 0; i < 2; ++i) {
                 to.y[at + 8 * i] = sum[i];
                 if (to.how == ADDED)
-                    to.scaled[at + 8 * i] = sum[i] * b.scale[i];
+                    to.scaled[at + 8 * i] = sum[i] * b.added[i].y;
             }
         }
     }
@@ -1812,8 +1821,9 @@ product(weights w, source from, result to, int count)
         load_vectors<N>(x[i], from, w.columns, warp + i * SHARERS, first, count);
     int row = tile * TILE_ROWS + lane / 4;
     int token = first + (N ? warp / 2 * GROUP + lane % 4 * 2 + warp % 2 : lane % 4);
+    int place = place_of(to, token, count);
     for (int m = 0; warp < GROUPS * MINE && m < M; ++m)
-        more[m] = load_beside(to, w.rows, row + m * TILE_ROWS, token, count);
+        more[m] = load_beside(to, w.rows, row + m * TILE_ROWS, token, count, place);
     for (int i = threadIdx.x / 8; i < GROUPS * GROUP; i += SHARERS * 4) {
         float factor = factor_of(from, w.columns, first + i);
         if (threadIdx.x % 8 == 0)
@@ -1861,22 +1871,33 @@ product(weights w, source from, result to, int count)
     }
 }
 
-// ---- Prepare a token's vector for tiles ----
+// ---- Prepare tokens' vectors for tiles ----
 struct operand {
     uint32_t *halves; // token t rounded in row 2 t, what is left in 2 t + 1
     float *sums;      // [columns / 32][tokens]: a block's numbers summed
-    int stride;       // from one row to the next, in halves
-    int tokens;       // for which there is room
+    int columns, tokens;
 };
 
-// A CTA prepares a token's vector for products by tiles.
+static size_t operand_words(int columns, int tokens)
+{
+    return (size_t)tokens * (columns + columns / QUANT_BLOCK);
+}
+
+static operand operand_of(uint32_t *words, int columns, int tokens)
+{
+    return {words, (float *)(words + (size_t)tokens * columns), columns,
+            tokens};
+}
+
+constexpr int PREPARED = 1; // tokens of a CTA
+
 __global__ void __launch_bounds__(THREADS)
-prepare(operand to, source from, int columns)
+prepare(operand to, source from, int count)
 {
     await_previous();
-    int token = blockIdx.x, lane = threadIdx.x % 32;
+    int token = blockIdx.x, lane = threadIdx.x % 32, columns = to.columns;
     size_t at = (size_t)token * columns / 2;
-    uint32_t *halves = to.halves + (size_t)token * to.stride;
+    uint32_t *halves = to.halves + (size_t)token * columns;
     float factor = factor_of(from, columns, token);
     for (int c = threadIdx.x - lane; c < columns / 2; c += THREADS) {
         int mine = c + lane;
@@ -1887,7 +1908,7 @@ prepare(operand to, source from, int columns)
             else
                 x = ((const float2 *)from.x)[at + mine];
             x = {x.x * factor, x.y * factor};
-            split(halves[mine], halves[to.stride / 2 + mine], x);
+            split(halves[mine], halves[columns / 2 + mine], x);
         }
         float sum = x.x + x.y;
         for (int i = 8; i > 0; i /= 2)
@@ -1930,7 +1951,7 @@ __device__ void bring(block_stage<FOUR> &to, const weights &w, const operand &x,
     constexpr unsigned CODES = sizeof to.codes[0] / 16;
     constexpr unsigned SCALES = sizeof to.scales[0] / 16;
     unsigned blocks = w.columns / QUANT_BLOCK, tile = blockIdx.x * TILES;
-    unsigned token = blockIdx.y * SOME_TOKENS, row = x.stride * sizeof(__half);
+    unsigned token = blockIdx.y * SOME_TOKENS, row = x.columns * sizeof(__half);
     if (b < blocks) {
         copy_pieces<TILES * CODES>(to.codes, [&](unsigned i) {
             unsigned of_tile = (tile + i / CODES) * blocks + b;
@@ -2025,6 +2046,10 @@ multiply_block(weights w, operand x, result to, int count)
 
     // Store a warp's tiles
     int first = blockIdx.y * SOME_TOKENS + column + lane % 4 * 2;
+    int places[COLUMNS_HERE][2];
+    #pragma unroll
+    for (int i = 0; i < 2 * COLUMNS_HERE; ++i)
+        places[i / 2][i % 2] = place_of(to, first + i / 2 * GROUP + i % 2, count);
     #pragma unroll
     for (int m = 0; m < HERE; ++m) {
         int row = (blockIdx.x * TILES + tile + m) * TILE_ROWS + lane / 4;
@@ -2032,7 +2057,8 @@ multiply_block(weights w, operand x, result to, int count)
     #pragma unroll
         for (int i = 0; i < 2 * COLUMNS_HERE; ++i)
             more[i / 2][i % 2] = load_beside(
-                to, w.rows, row, first + i / 2 * GROUP + i % 2, count);
+                to, w.rows, row, first + i / 2 * GROUP + i % 2, count,
+                places[i / 2][i % 2]);
     #pragma unroll
         for (int i = 0; i < 2 * COLUMNS_HERE; ++i)
             if (row < w.rows)
@@ -2349,7 +2375,7 @@ struct talker {
     float *y;                      // gated values of the feed-forward network
     __half *q, *k, *v;             // [tokens][heads of each][64]
     __half *attended;              // [tokens][heads][64]
-    operand operand;               // of products by tiles
+    uint32_t *operand;             // of products by tiles
     float *logits;                 // [sequences, or tokens that foretell]
     float *surprises;              // of a text that is foretold
     void *scratch;                 // for chapter 21's launches
@@ -2496,8 +2522,7 @@ static void make_room(talker *t, int sequences, bool foretells)
     t->k = zeros<__half>(tokens * m->key_heads * HEAD_DIM);
     t->v = zeros<__half>(tokens * m->key_heads * HEAD_DIM);
     t->attended = zeros<__half>(tokens * m->width);
-    t->operand = {zeros<uint32_t>(tokens * widest),
-                  zeros<float>(tokens * widest / QUANT_BLOCK), 0, t->tokens};
+    t->operand = zeros<uint32_t>(operand_words(widest, tokens));
     size_t answers = foretells ? (int)SEQUENCES : sequences;
     t->logits = zeros<float>(answers * t->embedding.rows);
     t->surprises = foretells ? zeros<float>(PERPLEXITY_PIECE) : NULL;
@@ -2527,6 +2552,18 @@ static talker *load(const struct model *m, int sequences, bool foretells)
     CUDA_CHECK(cudaDeviceSynchronize()); // zeros were set in another stream
     done();
     return t;
+}
+
+// ---- Launch a product by tiles ----
+static void start_block(cudaStream_t stream, const weights &w, const operand &x,
+                        const source &, const result &to, int count)
+{
+    int ctas = (w.rows / TILE_ROWS + TILES - 1) / TILES;
+    start(stream, w.four ? multiply_block<true> : multiply_block<false>,
+          dim3(ctas, (count + SOME_TOKENS - 1) / SOME_TOKENS), THREADS,
+          RING * (w.four ? sizeof(block_stage<true>)
+                         : sizeof(block_stage<false>)),
+          w, x, to, count);
 }
 
 // ---- Launch product and attention ----
@@ -2563,18 +2600,13 @@ static void multiply_few(const talker *t, const weights &w, const source &from,
 static void multiply(const talker *t, const weights &w, const source &from,
                      const result &to, int count)
 {
-    int ctas = (w.rows / TILE_ROWS + TILES - 1) / TILES;
-    operand x = t->operand;
-    x.stride = w.columns;
+    operand x = operand_of(t->operand, w.columns, t->tokens);
     if (count <= t->few)
         return w.four ? multiply_few<true>(t, w, from, to, count)
                       : multiply_few<false>(t, w, from, to, count);
-    start(t->stream, prepare, count, THREADS, 0, x, from, w.columns);
-    start(t->stream, w.four ? multiply_block<true> : multiply_block<false>,
-          dim3(ctas, (count + SOME_TOKENS - 1) / SOME_TOKENS), THREADS,
-          RING * (w.four ? sizeof(block_stage<true>)
-                         : sizeof(block_stage<false>)),
-          w, x, to, count);
+    start(t->stream, prepare, (count + PREPARED - 1) / PREPARED, THREADS, 0, x,
+          from, count);
+    start_block(t->stream, w, x, from, to, count);
 }
 
 // Chapter 22's kernel, behind one that fills the cache.
@@ -3337,10 +3369,12 @@ int main(int argc, char **argv)
     const struct speaking speaking = {NAME, SOURCE_HASH, GIT_COMMIT,
                                       open_for_lab, next_for_lab, draw_for_lab};
     turn_state s = {1 << 20, false, {}, 0};
-    bool chat = false, steps = false, chain = false, perplexity = false;
+    bool help = false, chat = false, perplexity = false;
+    bool steps = false, chain = false;
     const char *of = NULL, *record = NULL, *temperature = NULL, *top_p = NULL;
     int draws = 0, seed = -1, sequences = 0, few = FEW;
     const option_row options[] = {
+        {"help", NULL, NULL, NULL, NULL, 0, 0, &help, NULL},
         {"chat", NULL, NULL, NULL, NULL, 0, 0, &chat, NULL},
         {"perplexity", NULL, NULL, NULL, NULL, 0, 0, &perplexity, NULL},
         {"most", "N", NULL, NULL, &s.most, 1, 1 << 20, NULL, NULL},
@@ -3362,13 +3396,16 @@ int main(int argc, char **argv)
     int first = options_read(argc, argv, options, false);
     int modes = chat + perplexity + (of != NULL) + (record != NULL) +
                 (sequences > 0);
-    if (argc - first != (modes ? 1 : 2) || modes > 1)
-        fail(EXIT_USAGE,
-             "usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | "
+    const char *usage =
+        text("usage: talk FILE QUESTION | FILE --chat | FILE --sequences N | "
              "FILE --perplexity | FILE --logits TOKENS | FILE --record FILE; "
              "--most N, --numbers, --steps, --few N, --draws N, "
              "--temperature T, --top-p P, --seed S%s",
              EARLY ? ", --chain" : "");
+    if (help)
+        return puts(usage) < 0;
+    if (argc - first != (modes ? 1 : 2) || modes > 1)
+        fail(EXIT_USAGE, "%s", usage);
     drawing by = drawing_of(sampling_read(temperature, top_p, seed));
     if (record)
         must_be_writable(record);

@@ -99,7 +99,7 @@ alike() { # PROGRAM COUNT MOST
     text=$(head -c 241 LICENSE-text | tr -c 'a-z\n' 'z')
     reference=$(build/ask "$TINY" --perplexity --cache e4m3 <<<"$text")
     for program in ch23_talk ch23_hopper; do
-        run -0 build/$program "$TINY" --perplexity <<<"$text"
+        run -0 build/$program "$TINY" --perplexity --few 4 <<<"$text" # logits by tiles, too: these weights have eight bits
         echo "$output; $reference"
         [ "${#lines[@]}" -eq 1 ]
         awk '{ apart = log($1); sub(/^[^,]*/, ""); rest[NR] = $0; l[NR] = apart }
@@ -262,6 +262,14 @@ together() {
         run -0 --separate-stderr env PTXSIM_SCHEDULE=$schedule build/ch23_hopper "$LONGER" the --most 3 --numbers
         [ "$output" = "$said" ]
         spoke 89 3
+    done
+}
+
+@test "help lists the options" {
+    for program in ch23_talk ch23_hopper; do
+        run -0 --separate-stderr build/$program --help
+        [[ $output = "usage: talk FILE QUESTION | "*", --seed S"* ]]
+        [ -z "$stderr" ]
     done
 }
 
