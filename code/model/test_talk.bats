@@ -214,14 +214,14 @@ drawn() {
     [ "${lines[1]}" = "$(bytes "$said")$(bytes "$(next "$before $said")")" ]
 }
 
-# together PROGRAM SEQUENCES OPTION...: answers five questions, SEQUENCES at a time, by $model.
+# together PROGRAM SEQUENCES OPTION...: answers five questions, which $before begins, SEQUENCES at a time, by $model.
 together() {
-    printf '%s\n' the "is it blue" "Why is the sky of you" a "ass of the sky" |
+    printf "$before%s\n" the "is it blue" "Why is the sky of you" a "ass of the sky" |
         "build/$1" "$model" --sequences "$2" --numbers "${@:3}" 2>"$BATS_TEST_TMPDIR/err"
 }
 
 @test "questions answered together have the answers that each has alone: the likeliest and drawn, five, three, one at a time" {
-    local by=(--temperature 8 --top-p 0.9 --seed 5 --most 12) alone said model=$LONGER
+    local by=(--temperature 8 --top-p 0.9 --seed 5 --most 12) alone said model=$LONGER before=
     alone=$(together ch23_talk 1 "${by[@]}")
     [ "$(wc -l <<<"$alone")" -ge 20 ]
     [ "$(head -n 12 <<<"$alone")" = "$(build/ch23_talk "$LONGER" the "${by[@]}" --numbers)" ]
@@ -230,8 +230,11 @@ together() {
     said=$(wc -l <<<"$alone")
     [[ $(cat "$BATS_TEST_TMPDIR/err") =~ ^"talk: 5 sequences: "[0-9]+" tokens read, "[0-9.e+-]+" s; $said said in "[0-9]+" steps, "[0-9.e+-]+" s"$ ]]
     # The longest question is at its context's end while the others go on, and a pair of texts is longer than a tile.
-    model=$TINY
+    # The five have 600 tokens; each answer goes on into a third page, and to the context's end.
+    model=$BATS_TEST_TMPDIR/shorter.gguf before=$(printf 'b%.0s' {1..30})
+    build/tiny-model "$model" --context 132
     alone=$(together ch23_talk 1)
+    [ "$(wc -l <<<"$alone")" -eq $((5 * 132 - 600)) ]
     [ "$(together ch23_talk 5)" = "$alone" ]
 }
 
