@@ -135,14 +135,14 @@ assert all(name in flag for name in ("once", "both", "kept", "fixed")), flag' "$
 }
 
 @test "cheats that only hidden cases find, and an honest program that passes them" {
-    run labs/tools/check-grader --small skips-rows honest-control
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [[ $output == *"2 submissions are graded as they say" ]]
-    run labs/tools/check-grader --short wrong-at-heads # it is wrong at any length
+    run labs/tools/check-grader --small skips-rows
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"1 submissions are graded as they say" ]]
+    run labs/tools/check-grader --short wrong-at-heads honest-control # wrong, and right, at any length
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"2 submissions are graded as they say" ]]
 }
 
 @test "grading a class that is killed and started again gives the same gradebook, and leaves nothing behind" {
