@@ -42,8 +42,8 @@ build/clock.so: $(call objects,labs/judge/clock.c)
 grade: $(model_judged:%=build/%) build/judge build/runner build/clock.so build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
-# Takes ten minutes if no results are kept from an earlier run. make test grades one program of each
-# lab with an odd number, and compares the kept results of that lab's other programs.
+# Takes ten minutes if no results are kept from an earlier run. make test grades one program of every
+# fourth lab, and compares the kept results of that lab's other programs.
 .PHONY: check-labs
 check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
 	$(Q)labs/tools/check-labs $(LABS)
