@@ -2066,7 +2066,8 @@ __device__ void put_piece(const operand &to, int token, int block, int piece,
     *(uint4 *)piece_of(at.words[1], token, piece) = rest;
 }
 
-// Stores the sums of blocks 2 `pair` and 2 `pair` + 1.
+// Stores the sums of blocks 2 `pair` and 2 `pair` + 1. To be halves they have
+// to be less than 65,520, as each number has.
 __device__ void put_sums(const operand &to, int token, int pair, float2 sums)
 {
     panel &at = panel_of(to, token, pair / 16);
