@@ -221,9 +221,14 @@ static void print_perplexity(const struct model *m, enum kept kept)
 int main(int argc, char **argv)
 {
     int most = 1 << 20, drawn = 0, seed = -1;
-    bool tokens = false, perplexity = false, by_numbers = false;
+    bool help = false, tokens = false, perplexity = false, by_numbers = false;
+    static const char usage[] =
+        "usage: ask FILE QUESTION [--most N] [--numbers] | FILE --tokens | --perplexity "
+        "| --logits TOKENS | --drawn PLACE | --tensors FOLDER; --cache exact|e4m3, "
+        "--temperature T, --top-p P, --seed S";
     const char *of = NULL, *cache = "exact", *tensors = NULL, *temperature = NULL, *top_p = NULL;
     const struct option_row options[] = {
+        {.name = "help", .flag = &help},
         {.name = "most", .argument = "N", .number = &most, .least = 1, .most = 1 << 20},
         {.name = "tokens", .flag = &tokens},
         {.name = "numbers", .flag = &by_numbers},
@@ -240,10 +245,10 @@ int main(int argc, char **argv)
     speaker = "ask";
     const int first = options_read(argc, argv, options, false);
     const int modes = tokens + perplexity + (of != NULL) + (tensors != NULL) + (drawn > 0);
+    if (help)
+        return puts(usage) < 0;
     if (argc - first != (modes ? 1 : 2) || modes > 1)
-        fail(EXIT_USAGE,
-             "usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits TOKENS "
-             "| --drawn PLACE | --tensors FOLDER");
+        fail(EXIT_USAGE, "%s", usage);
     const struct sampling s = sampling_read(temperature, top_p, seed);
     const enum kept kept = strcmp(cache, "e4m3") ? KEPT_EXACT : KEPT_E4M3;
     if (kept == KEPT_EXACT && strcmp(cache, "exact"))

@@ -271,9 +271,9 @@ together() {
 }
 
 @test "help lists the options" {
-    for program in ch23_talk ch23_hopper; do
+    for program in ch23_talk ch23_hopper ask tiny-model; do
         run -0 --separate-stderr build/$program --help
-        [[ $output = "usage: talk FILE QUESTION | "*", --seed S"* ]]
+        [[ $output = "usage: "*" FILE "*"--seed "* ]]
         [ -z "$stderr" ]
     done
 }

@@ -8,8 +8,11 @@
 
 int main(int argc, char **argv)
 {
+    static const char usage[] = "usage: tiny-model FILE [--seed N] [--context N] [--words N]";
     int seed = 1, context = 160, words = 1;
+    bool help = false;
     const struct option_row options[] = {
+        {.name = "help", .flag = &help},
         {.name = "seed", .argument = "N", .number = &seed, .least = 1, .most = 1 << 30},
         {.name = "context", .argument = "N", .number = &context, .least = 1, .most = 1 << 20},
         {.name = "words", .argument = "N", .number = &words, .least = 1, .most = TINY_WORDS_MOST},
@@ -17,8 +20,10 @@ int main(int argc, char **argv)
 
     speaker = "tiny-model";
     const int first = options_read(argc, argv, options, false);
+    if (help)
+        return puts(usage) < 0;
     if (argc != first + 1)
-        fail(EXIT_USAGE, "usage: tiny-model FILE [--seed N] [--context N] [--words N]");
+        fail(EXIT_USAGE, "%s", usage);
     tiny_write(argv[first], seed, context, words);
     return 0;
 }
