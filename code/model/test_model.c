@@ -613,6 +613,10 @@ static void the_program_tells_perplexity_in_pieces_of_the_context(void **state)
 static void the_program_says_what_it_cannot_do(void **state)
 {
     (void)state;
+    static const char usage[] =
+        "ask: usage: ask FILE QUESTION [--most N] [--numbers] | FILE --tokens | --perplexity | "
+        "--logits TOKENS | --drawn PLACE | --tensors FOLDER; --cache exact|e4m3, --temperature T, "
+        "--top-p P, --seed S\n";
     char *long_question = need(calloc(1, 201));
     memset(long_question, 'x', 200);
     const struct {
@@ -623,12 +627,8 @@ static void the_program_says_what_it_cannot_do(void **state)
          "ask: the question has 286 tokens with the template; the model reads 160\n"},
         {{"--logits", "1 282"}, "ask: a token: \"282\" is no whole number from 0 to 281\n"},
         {{"--logits", " "}, "ask: 0 tokens; the model reads 1 to 160\n"},
-        {{"--logits", "1", "--tokens"},
-         "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits "
-         "TOKENS | --drawn PLACE | --tensors FOLDER\n"},
-        {{NULL},
-         "ask: usage: ask FILE QUESTION [--most N] | FILE --tokens | --perplexity | --logits "
-         "TOKENS | --drawn PLACE | --tensors FOLDER\n"},
+        {{"--logits", "1", "--tokens"}, usage},
+        {{NULL}, usage},
         {{"a", "--temperature", "0.001"},
          "ask: --temperature, if it is not 0: \"0.001\" is no number from 0.01 to 100\n"},
         {{"a", "--temperature", "nan"},
