@@ -34,7 +34,7 @@ static bool add_word(char *name, size_t size, const char *word)
 }
 
 // The operation for an opcode, for example "fma_ftz_f32" for fma.rn.ftz.sat.f32. Names of float
-// operations omit .sat, and the rounding if `rounds`; .ftz stands before the type.
+// operations omit .sat and, if `rounds` is true, the rounding; .ftz stands before the type.
 static int find_arithmetic(const struct decoder *d, const char *base, bool rounds)
 {
     const struct spelling *s = d->spelling;

@@ -170,7 +170,7 @@ static void set_reduction(struct decoder *d, struct op *op, const struct bulk_op
 }
 
 // cp.async.bulk{.tensor.Nd}.to.from …  [to], [from]{, size}{, [mbarrier]}{, CTAs}{, policy}
-// A tensor is [map, {coordinates}].
+// An operand that is a tensor has the form [map, {coordinates}].
 void decode_bulk(struct decoder *d)
 {
     needs_arch(d, 90);

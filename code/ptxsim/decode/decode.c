@@ -187,7 +187,8 @@ static void decode_block(struct decoder *d, const struct flow_block *block)
     this_block(d)->count = (uint32_t)(p->op_count - this_block(d)->first);
 }
 
-// Adds a return at the end of a function: control may run on to there, or jump to a label there.
+// Adds a return at the end of a function, where control may arrive without one, or by a jump to a
+// label there.
 static void decode_end(struct decoder *d)
 {
     d->call_end = NULL;

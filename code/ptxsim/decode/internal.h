@@ -40,7 +40,7 @@ extern const struct signature signatures[OP_COUNT];
 enum control {
     CONTROL_NEXT,
     CONTROL_MEMBERS, // waits for the lanes in its mask; without a mask, for the whole warp
-    CONTROL_GROUP,   // like CONTROL_MEMBERS, and then perhaps for other warps: ends its block
+    CONTROL_GROUP,   // waits like CONTROL_MEMBERS, then perhaps for other warps: ends its block
     CONTROL_BARRIER, // waits for the CTA; its decoder sets the block's `barrier`
     CONTROL_JUMP,
     CONTROL_SWITCH,

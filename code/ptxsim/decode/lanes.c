@@ -53,7 +53,7 @@ void decode_vote(struct decoder *d)
     emit_vote(d, true);
 }
 
-// Without .sync: among the lanes that happen to be together.
+// vote without .sync: the active lanes of the warp vote.
 void decode_vote_here(struct decoder *d)
 {
     emit_vote(d, false);
