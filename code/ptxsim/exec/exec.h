@@ -85,7 +85,7 @@ void fault_stopped(struct cta *cta, enum halt why);
 
 // ---- CTAs (cta.c) -------------------------------------------------------------------------------
 
-// Zeroed memory, aligned to 64 bytes; aborts if there is none.
+// Zeroed memory, aligned to 64 bytes; aborts if the host is out of memory.
 void *aligned_zeroed(size_t bytes);
 // Storage for CTAs of a launch, used for one CTA after the other: start_cta before each. With
 // clusters, the storage is for all CTAs of one cluster: these functions take or return its CTA of
