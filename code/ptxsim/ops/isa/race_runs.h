@@ -83,7 +83,8 @@ FN(race_run)(struct warp *w, const struct op *op, uint32_t at, uint32_t size, co
         return false;
     for (uint32_t i = first_line; i <= last_line; ++i) {
         const struct latest *ws = &s->writes[i], *rs = &s->reads[i];
-        // It is ordered, too, if the last accesses were this warp's, by each lane to the same cells.
+        // The access is ordered, too, if the last accesses were this warp's, by each lane to the
+        // same cells.
         good &= latest_ordered(c, ws) || (ws->warp == warp && ws->run == run + 1);
         good &= !store || latest_ordered(c, rs) ||
                 (rs->warp == warp && FN(only_run)(plane, i, run, c->least[warp]));
@@ -332,7 +333,7 @@ static void FN(note_writes)(const struct warp *w, struct page *page, uint32_t ce
     }
 }
 
-// A race_run_fn (ops.h).
+// The race_run_fn (ops.h) of this instruction set.
 static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
                                 const uint8_t *lanes)
 {

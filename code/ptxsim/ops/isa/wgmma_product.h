@@ -107,7 +107,7 @@ FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b, const int16_t *
             most[j] = e > most[j] ? e : most[j];
         }
     for (int j = 0; j < WGMMA_WIDE; ++j) {
-        // For columns where each product has a factor of zero.
+        // A column whose products all have a factor of zero gets the lowest exponent.
         most[j] = most[j] < WGMMA_NONE / 2 ? WGMMA_LOW : most[j];
         far |= most[j] < WGMMA_LOW || most[j] > WGMMA_HIGH;
     }
