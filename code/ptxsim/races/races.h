@@ -158,15 +158,15 @@ struct warp_clock { // the clocks of a warp's lanes: the time of each, and what 
     // SEVERAL, of all threads of the CTA (the base); from LOADS on, of the source's loads that have arrived.
     uint32_t least[LOADS + LOAD_SOURCES];
     struct clock *known[WARP];
-    // seen: found by strong reads, and known to the lane from its next fence on.
+    // world: what each lane knows of other CTAs. seen: found by strong reads, known to the lane from its next fence
+    // on.
     struct world *world[WARP], *seen[WARP];
     struct world *narrow[WARP]; // what a lane had seen before a fence of CTA scope
-    // The address in global memory of a lane's last access that acquires, such as an atomic
-    // operation, and what the lane found released there: to the GPU, and to its own CTA. A loop
-    // that waits around such an access finds the same in most rounds, and then has nothing to
-    // acquire. In programs without narrow scopes, instead: the snapshot that the lane found there
-    // last, and those that it had found before at other places. by: what of `last` the thread had done that released
-    // there last; mostly this is all that a check asks for.
+    // The address in global memory of a lane's last access that acquires, such as an atomic operation, and what the
+    // lane found released there: to the GPU, and to its own CTA. A loop that waits around such an access finds the
+    // same in most rounds, and then has nothing to acquire. In programs without narrow scopes, instead: the snapshot
+    // that the lane found there last, and those that it had found before at other places. by: what the thread that
+    // released `last` had done by then, which is mostly all that a check asks for.
     struct met {
         uint64_t at;
         struct world *gpu;
