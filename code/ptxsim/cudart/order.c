@@ -200,8 +200,8 @@ static void drop(struct operation *o)
 
 // Closes the pages that the host may not touch until it knows that the operation is done. Of
 // registered memory, and of pinned memory larger than a page, only pages that the operation uses
-// entirely are closed. For a system call that accesses a closed page fails, even if it needs other
-// bytes of the page; the program's own access to such bytes goes on.
+// entirely are closed, because a system call that accesses a closed page fails even if it needs
+// other bytes of the page; the program's own access to such bytes goes on.
 static void shut(const struct operation *o)
 {
     for (size_t i = 0; o->for_host && i < o->run_count; ++i) {
@@ -430,9 +430,9 @@ static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t
     return from < to;
 }
 
-// Compares what two operations have touched, in the order of addresses. early: of the later
-// operation, only what it touched before it waited. Reports the first conflict, unless it was
-// reported before; returns whether there is one.
+// Compares what two operations have touched, in the order of addresses. early: compares only what
+// the later operation touched before its griddepcontrol.wait. Reports the first conflict, unless it
+// was reported before; returns whether there is one.
 static bool compare(const struct operation *later, const struct operation *earlier, bool early)
 {
     const struct note_run *found[2] = {NULL};

@@ -168,8 +168,9 @@ int estimated_registers(struct CUkern_st *kernel);
 struct CUkern_st *kernel_named(const char *name);
 // A kernel by the host code's name for it: the stub's address, or a handle.
 cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
-// A kernel of a fat binary by its mangled name; NULL: there is no such kernel. kernel_registered:
-// if it is registered; kernel_of: otherwise looks for it in the binary's module, and registers it.
+// A kernel of a fat binary by its mangled name; NULL: there is no such kernel. kernel_registered
+// finds only registered kernels; kernel_of also looks in the binary's module, and registers what it
+// finds.
 struct CUkern_st *kernel_registered(const struct binary *binary, const char *name);
 struct CUkern_st *kernel_of(struct binary *binary, const char *name);
 // The fat binary in nvcc's wrapper; NULL: not a wrapper.
@@ -265,8 +266,8 @@ void task_free(struct task *task);
 // Does a task now. A kernel's fault is explained, and every later call fails.
 cudaError_t task_run(const struct task *task);
 cudaError_t launch_now(const struct launch_order *order);
-// Launches by kernels, for a library with extra/. take: notes a launch. run: runs the launches that
-// were noted of a grid, which has ended.
+// Launches by kernels, for a library with extra/. take: notes a launch. run: called when a grid has
+// ended; runs the launches that were noted for it.
 struct extra_children {
     void (*take)(const struct child *child);
     cudaError_t (*run)(const struct CUkern_st *grid);
@@ -346,13 +347,13 @@ void order_next(struct timeline *t);
 struct timeline *order_now(void); // the current timeline; NULL: order is not checked
 // Adds to a clock the operations that are done before the next operation of the current timeline.
 void order_knows(struct order_clock *clock);
-// order_kernel: a kernel is about to run; returns where its accesses are to be noted, or NULL.
-// order_kernel_done: it has run.
+// order_kernel: called before a kernel runs; returns where its accesses are to be noted, or NULL.
+// order_kernel_done: called after it has run.
 struct touched *order_kernel(struct kernel *kernel);
 void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
-// order_copy: a copy or a fill is done. order_waits: sets whether the host waits for the next
-// copy. order_allocation: memory of a pool exists from now on, or no longer (frees). order_free:
-// memory of a pool is freed by cudaFree, which does not wait, or pinned memory by cudaFreeHost.
+// order_copy: notes a copy or a fill. order_waits: sets whether the host waits for the next copy.
+// order_allocation: notes that memory of a pool exists from now on, or no longer (frees).
+// order_free: checks what cudaFree, which does not wait for a pool's memory, or cudaFreeHost frees.
 void order_copy(const struct task *task);
 void order_waits(bool waits);
 void order_allocation(const void *address, bool frees);
@@ -368,8 +369,8 @@ void order_fence(void);
 bool stream_next(cudaStream_t stream);
 // For functions that return when their copy is done: notes that the host has waited for it; returns `error`.
 cudaError_t stream_waited_after(cudaError_t error);
-// streams_wait: the host waits for all work. streams_meet: an allocation comes after all work so far, and before all
-// later work.
+// streams_wait: makes the host wait for all work. streams_meet: orders an allocation after all work so far, and
+// before all later work.
 void streams_wait(void);
 void streams_meet(void);
 

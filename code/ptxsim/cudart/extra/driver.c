@@ -96,9 +96,9 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     return known;
 }
 
-// The driver's error for an error of the runtime: it has the same number. Only the numbers between
-// the two named here (of a launch's configuration, for example), most of which the driver does not
-// have, become "invalid value".
+// The driver's error for an error of the runtime: it has the same number. Only numbers between the
+// two named below become "invalid value": most of them, such as those of a launch's configuration,
+// the driver does not have.
 static CUresult result(cudaError_t error)
 {
     if (error < cudaErrorNoDevice && error > cudaErrorInitializationError)
