@@ -61,8 +61,8 @@ static bool has_lines(const json_t *kernel, const char *file, int *last)
 }
 
 // The text that the compiler read, of a chapter's program or a mutant: its lines are in the
-// program's order, and #line directives name their places in the chapter. NULL: it is another
-// program.
+// program's order, and #line directives name their places in the chapter. NULL: the program is
+// neither.
 static char *compiled_text(const char *program)
 {
     static const char *const folders[] = {"build/tangled", "build/mutants"};
@@ -540,7 +540,7 @@ static const json_t *tile_left(const json_t *kernel, const json_t *tiles, const 
     struct chain c = chain_of(kernel, insn);
     long at = whole_at(fault, "at");
     const json_t *tile, *left = NULL;
-    bool named = false, known = false; // whether a tile has the byte (known), and is named (named)
+    bool named = false, known = false; // known: a tile has the byte; named: the line names it
     size_t i;
     for (int level = c.count - 1; level >= 0 && !left && !named; --level) {
         struct text t = {0};
