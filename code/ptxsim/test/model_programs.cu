@@ -210,7 +210,7 @@ __global__ void follow(program p, char *global, int *flags, char *private_places
     asm volatile("cp.async.bulk.wait_group 0; cp.async.wait_all;" ::: "memory");
 }
 
-// ---- The plain way ------------------------------------------------------------------------------
+// ---- PTX's memory model, as a graph -------------------------------------------------------------
 
 enum verdict { NONE, PERHAPS, TOLD };
 
