@@ -41,7 +41,8 @@ char *arena_text(struct arena *arena, const char *text, size_t length);
 void arena_free(struct arena *arena);
 
 // Returns the array with room for `count` + 1 elements of `element` bytes; it may have moved. The
-// caller keeps *capacity, which begins at 0, with the array NULL. Aborts if there is no memory.
+// caller keeps *capacity, which begins at 0, with the array NULL. Aborts if the host is out of
+// memory.
 void *array_grow(void *array, size_t count, size_t *capacity, size_t element);
 // Returns its argument, the result of malloc or calloc. If that result is NULL, prints a line and
 // aborts.

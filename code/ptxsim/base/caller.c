@@ -81,8 +81,8 @@ static bool ask(const char *object, uint64_t offset, char *text, size_t size)
     return used > 0;
 }
 
-// Whether an object is the C library, which calls main(): its lines are known if its debug symbols
-// are installed, but are not the program's.
+// Whether an object is the C library, which calls main(). Its lines are found if its debug symbols
+// are installed, but they are not the program's.
 static bool is_libc(const Dl_info *object)
 {
     Dl_info libc;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAIN = 16, SPREAD = 4 }; // SPREAD: bytes of addresses for each byte of the limit
+enum { GRAIN = 16, SPREAD = 4 }; // SPREAD: addresses reserved, in multiples of the limit
 enum { GRAIN_FREE, GRAIN_FIRST, GRAIN_INSIDE };
 
 static struct {
