@@ -47,7 +47,8 @@ struct operation {
     struct note_run *runs;  // bytes it has accessed, by address
     size_t run_count, run_capacity;
     const void *stub; // for a kernel: the function that the host calls
-    // If not NULL, `touched` has the accesses of each of its instructions.
+    // The kernel; `touched` then has the accesses of each of its instructions. NULL: it is no
+    // kernel.
     const struct kernel *kernel;
     struct touched touched;
     bool for_host; // whether the host may touch some of the bytes
@@ -462,10 +463,10 @@ static bool compare(const struct operation *later, const struct operation *earli
     return true;
 }
 
-// Checks an operation against all operations that are not ordered before it. knows: its clock;
-// early: if it may have begun before the previous kernel had ended, the clock for what it did
-// before griddepcontrol.wait; otherwise NULL. A missing order is reported once: then it counts as
-// present, so that its consequences are not reported.
+// Checks an operation against all operations that are not ordered before it. knows: the operation's
+// clock; early: the clock for what it did before griddepcontrol.wait, if it may have begun before
+// the previous kernel had ended; otherwise NULL. A missing order is reported once: then it counts
+// as present, so that its consequences are not reported.
 static void check(const struct operation *o, struct order_clock *knows,
                   const struct order_clock *early)
 {
@@ -734,9 +735,9 @@ static void tell_host(const struct operation *o, const struct note_run *run, uin
         place, writes ? "writes" : "reads", byte, party);
 }
 
-// The host has touched a page used by an operation that it does not know to be done. A value that
-// kernels write only by atomic or volatile stores is a message: a host that has read it knows all
-// that came before it.
+// Called when the host has touched a page used by an operation that it does not know to be done. A
+// value that kernels write only by atomic or volatile stores is a message: a host that has read it
+// knows all that came before it.
 static void host_touches(uint64_t at, bool writes, uint64_t instruction)
 {
     API_LOCK();

@@ -88,7 +88,7 @@ cudaError_t api_result(cudaError_t error);
 // Sets an error that stays until the program ends. stops: the device does nothing any more.
 cudaError_t api_result_sticky(cudaError_t error, bool stops);
 
-// The driver function of that name, in the version that cuda.h of CUDA 13 means by it; NULL: this library has none.
+// The driver function of that name, in the version that CUDA 13's cuda.h calls so; NULL: this library has none.
 void *driver_function(const char *name);
 
 // Prints one line on stderr, after "ptxsim: ".
@@ -295,7 +295,7 @@ cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
 void *graph_memory(size_t bytes);
 bool graph_keeps(const void *address);
 size_t graph_memory_kept(void); // bytes of all graphs' memory
-struct pool_use {               // memory of a pool in use: bytes, and the most that ever were
+struct pool_use {               // a pool's memory in use, in bytes: now, and at most so far
     size_t bytes, most;
 };
 // Counts an allocation as a pool's until it is freed; false: out of memory.
@@ -358,7 +358,8 @@ void order_copy(const struct task *task);
 void order_waits(bool waits);
 void order_allocation(const void *address, bool frees);
 void order_free(const void *address, bool pinned_memory);
-// Notes that the host has waited: for all operations in a clock; for all work (order_host_knows_all).
+// Notes that the host has waited for all operations in a clock, or (order_host_knows_all) for all
+// work.
 void order_host_knows(const struct order_clock *clock);
 void order_host_knows_all(void);
 // Notes an allocation: an operation before it and one after it never run at the same time.
@@ -422,7 +423,7 @@ struct CUgraph_st {
     size_t chain_count;
 };
 struct CUgraph_st *graph_new(void); // an empty graph; NULL: out of memory
-// Adds a node; takes over what the task owns, also when it fails (NULL).
+// Adds a node; NULL: it failed. In both cases takes over what the task owns.
 struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
 // Makes a node depend on others of its graph, at most once on each.
 cudaError_t graph_depend(struct CUgraphNode_st *node, struct CUgraphNode_st *const *on,

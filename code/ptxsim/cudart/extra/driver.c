@@ -871,5 +871,5 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
     *function = driver_function(name);
     if (found)
         *found = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return CUDA_SUCCESS; // success also if there is no such function, which *found says
+    return CUDA_SUCCESS; // also if there is no such function: *found says that
 }
