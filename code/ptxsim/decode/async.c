@@ -203,7 +203,8 @@ void decode_bulk(struct decoder *d)
 
 // ---- st.async, red.async ------------------------------------------------------------------------
 
-// Makes the bytes of a st.async or red.async complete on its mbarrier: [to], value, [mbarrier].
+// Makes the bytes of a st.async or red.async complete on its mbarrier. The instruction's operands
+// are [to], value, [mbarrier].
 static void tell_mbarrier(struct decoder *d, int bytes, bool stores)
 {
     struct told_operands *o = arena_alloc(&d->program->arena, sizeof *o);
