@@ -187,8 +187,8 @@ static uint32_t loading_lanes(const char *r, const struct op *op, const struct i
     return lanes;
 }
 
-// Counts sectors that a warp loads before its first product. Those that a CTA loads with no product
-// in between are a group; adds to at_once what the square of the group's size grows by.
+// Counts the sectors that a warp loads before its first product. The sectors that a CTA loads with
+// no product in between form a group; at_once sums the squares of the groups' sizes.
 static void note_ahead(struct ablation *a, struct cta *cta, uint64_t sectors)
 {
     a->ahead += sectors;
@@ -343,9 +343,10 @@ static bool has_come_back(struct warp *w, uint64_t at, bool asks)
     return back;
 }
 
-// Notes a warp's signal (an arrival at an mbarrier, a strong store). A wait or a strong load counts
-// as meetings (struct ablation) the warp's signals at this address since its last wait or load
-// there; if there are none, the warp's last signal elsewhere, if has_come_back returns true.
+// Notes a warp's signal (an arrival at an mbarrier, a strong store), or its wait or strong load. A
+// wait or load counts as meetings (struct ablation) the warp's signals at this address since its
+// last wait or load there. If there are none, it counts the warp's last signal elsewhere, provided
+// that has_come_back returns true.
 static void note_signal(struct ablation *a, struct warp *w, const char *r, const struct op *op,
                         const struct insn_info *insn, uint32_t on)
 {
@@ -763,7 +764,7 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
     }
 }
 
-// Resizes what is noted of shared memory, and clears it.
+// Returns `notes` with room for `bytes` bytes, all zero; aborts if the host is out of memory.
 static void *noted_bytes(void *notes, size_t bytes)
 {
     notes = realloc(notes, bytes + 1);
