@@ -160,7 +160,7 @@ struct cta {
     uint64_t rounds;
     uint64_t clock;      // the latest clock value that one of its warps has read
     uint64_t stuck_at;   // all its warps are stuck as long as the run's effects have this sum
-    uint64_t vain_at;    // the sum in the last round in which all its warps waited
+    uint64_t vain_at;    // the effects' sum in the last round in which all its warps waited
     struct trace *trace; // NULL: the CTA is not traced
     struct film *film;   // NULL: the CTA is not filmed
     struct cta *next;
