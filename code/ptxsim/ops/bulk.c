@@ -585,8 +585,8 @@ static void reduce_shared(struct warp *w, char *r, const struct op *op,
     free(bulk.pieces);
 }
 
-// Reads what a store stores, a box or bytes, with all checks; moves: writes it to global memory,
-// too.
+// Reads what a store stores, a box or bytes, with all checks; moves: whether to write it to global
+// memory as well.
 static void store(const struct bulk *b, bool moves)
 {
     const struct bulk_operands *o = b->op->operands;

@@ -41,7 +41,7 @@ static const struct kernel *kernel_at(const struct warp *w, uint64_t address)
     return NULL;
 }
 
-// Sets the result of a call, which cudaGetLastError will return, too.
+// Sets the result of a call. An error is also what cudaGetLastError will return.
 static void give_error(struct warp *w, const char *r, const struct op *op, int lane, uint32_t error)
 {
     if (error)

@@ -156,7 +156,7 @@ static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw,
     _Alignas(64) float a[16 * WGMMA_K], columns[WGMMA_N * WGMMA_K], b[WGMMA_K * WGMMA_N];
     _Alignas(64) float c[16 * WGMMA_N];
     _Alignas(64) int16_t ae[16 * WGMMA_K], be[WGMMA_K * WGMMA_N];
-    // Rounded up: columns past the last are zero.
+    // n is rounded up: the columns past the last are zero.
     int n = (t->n + WGMMA_WIDE - 1) / WGMMA_WIDE * WGMMA_WIDE;
     bool half = t->d_type == MATRIX_F16;
     FN(wgmma_values)(a_raw, 16, t->k, t->a_type, t->negate_a, a);
