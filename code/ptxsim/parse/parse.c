@@ -979,8 +979,8 @@ static const char *location_file(const struct parser *p, int location)
     return (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
 }
 
-// Where the function of a line is called, where its caller is called, and so on outwards: up to
-// MOST calls, the innermost of those outside the toolkit's headers; "": there are none.
+// Where the function of a line is called, where its caller is called, and so on outwards: the
+// innermost calls outside the toolkit's headers, at most MOST; "": there are none.
 static const char *callers_of(struct parser *p, int location)
 {
     enum { MOST = 3 };
