@@ -33,7 +33,7 @@ static void raise_to(struct clock *clock, uint32_t thread, uint32_t stamp)
     clock->most = stamp > clock->most ? stamp : clock->most;
 }
 
-// The stamp up to which another thread's actions are ordered before a lane of the same CTA.
+// The stamp up to which another thread's actions are ordered before the next action of a lane of the same CTA.
 static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
 {
     const struct warp_clock *c = w->clock;
@@ -164,8 +164,8 @@ bool race_told_fenced(struct worker *worker, const struct party *p)
     return told;
 }
 
-// A lane sets a flag in global memory. Notes at the flag which reads are complete for whoever sees it: those before
-// this CTA's last barrier, and those that this CTA itself knows to be complete.
+// Called when a lane sets a flag in global memory: notes at the flag which reads are complete for whoever sees it:
+// those before this CTA's last barrier, and those that this CTA itself knows to be complete.
 static void tell_completed(struct warp *w, int lane, uint64_t at)
 {
     // Above this number of places, an address is taken for an element of a volatile array, not for a flag, and no
@@ -311,7 +311,7 @@ static void publish_snapshot(struct warp *w, const struct op *op, int lane, uint
         meet_release(w, lane, p);
     p->by = (struct release){new.cta, new.thread, new.stamp};
     struct snapshot *own = deferred && p->released == met->last && !met->before ? met->last : NULL;
-    // Those who refer to `own` are the place, `met`, and perhaps the lane's fence.
+    // The holders of references to `own`: the place, `met`, and perhaps the lane's fence.
     uint32_t holders = 2 + (!releases && f->last == own);
     if (own && snapshot_extend(&g->snapshots, own, &new, holders)) {
         if (lock)

@@ -92,7 +92,7 @@ void race_summarise(struct warp *w);
 
 // ---- Threads (threads.c) ------------------------------------------------------------------------
 
-// Lanes acquire what they have met (struct met) but not acquired yet. Called before a check of what they know.
+// Makes lanes acquire what they have met (struct met) but not acquired yet. Called before a check of what they know.
 void race_settle_lanes(struct warp *w, uint32_t lanes);
 static inline void race_settle(struct warp *w)
 {
@@ -272,7 +272,7 @@ static inline uint32_t snapshot_depth(const struct snapshot *s)
     return __atomic_load_n(&s->depth, __ATOMIC_RELAXED);
 }
 
-// The depth of a snapshot that refers to others, of at most this depth.
+// The depth of a new snapshot that refers to others whose depth is at most `depth`.
 static inline uint32_t snapshot_deeper(const struct snapshots *g, uint32_t depth)
 {
     uint32_t flat = __atomic_load_n(&g->flat_depth, __ATOMIC_RELAXED);
@@ -354,7 +354,7 @@ static inline uint64_t scatter(uint64_t x)
     return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 }
 
-// The list for an address. Those of neighbouring words are neighbours, so that an array of locks fills pages.
+// The list for an address. The lists of neighbouring words are neighbours, so that an array of locks fills pages.
 static inline struct global_place *place_list(struct global_races *g, uint64_t at)
 {
     return &g->places[(scatter(at >> 8) * 64 + (at >> 2)) % PLACES];
