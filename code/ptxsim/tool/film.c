@@ -1311,7 +1311,8 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
         json_object_set(film, "other", other);
     write_page(file, title, film, plain);
     if (json_is_true(json_object_get(kernel, "cut")) || json_is_true(json_object_get(other, "cut")))
-        // known: standard output is used for the program's output, or for JSON.
+        // If the reader has seen the fault (known), standard output is used for the program's
+        // output, or for JSON.
         fprintf(
             known ? stderr : stdout,
             "%s: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it "
