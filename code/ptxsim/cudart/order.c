@@ -47,8 +47,8 @@ struct operation {
     struct note_run *runs;  // bytes it has accessed, by address
     size_t run_count, run_capacity;
     const void *stub; // for a kernel: the function that the host calls
-    // The kernel; `touched` then has the accesses of each of its instructions. NULL: it is no
-    // kernel.
+    // For a kernel: the kernel, and `touched` has the accesses of each of its instructions;
+    // otherwise NULL.
     const struct kernel *kernel;
     struct touched touched;
     bool for_host; // whether the host may touch some of the bytes
