@@ -338,7 +338,8 @@ static bool same_lanes(struct warp *w, const struct op *op, const u64 *descripto
     return true;
 }
 
-// Takes the 16 rows of A that belong to the CTA's warp number `rows`.
+// Takes, by take_rows, the 16 rows of A that belong to the CTA's warp number `rows`, unless A is in
+// registers.
 static bool take_a(struct warp *w, const struct pending *p, int rows, enum stage stage,
                    uint8_t (*a)[ROW_BYTES])
 {

@@ -238,7 +238,7 @@ FN(party_at)(struct page *page, enum cell_party party, uint32_t cell)
                                  page_words(page, party, PARTY_WHO) + cell};
 }
 
-// Whether in each of n cells the party is nobody, or is ordered before the lane of this warp that
+// Whether each of n cells has no party, or one that is ordered before the lane of this warp that
 // accesses the cell: lane (j + skip) >> per accesses cell j.
 static bool FN(parties_before)(const struct warp *w, struct FN(party_at) p, uint32_t n,
                                uint32_t skip, uint32_t per)

@@ -9,7 +9,8 @@
 // Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.)
 
 enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT = 25, WGMMA_NONE = -16000 };
-// Exponents between which all terms, scaled or not, are floats.
+// If a column's highest exponent is between these, all its terms can be computed as floats, scaled
+// or not.
 enum { WGMMA_LOW = -100, WGMMA_HIGH = 126 };
 
 static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_type type,
