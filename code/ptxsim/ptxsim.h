@@ -127,7 +127,7 @@ struct counts {
     // Arithmetic that `classes` does not show, by warp: products of two integers in registers (up
     // to four for one instruction), and the second value of a packed pair.
     uint64_t further_arithmetic;
-    // Wavefronts of shared memory, each times the share of the warp's lanes that took no part.
+    // Sums, over wavefronts of shared memory, of the share of the warp's lanes that took no part.
     uint64_t loaded_in_turns, stored_in_turns;
 };
 

@@ -33,7 +33,7 @@ struct arena {
     struct arena_chunk *chunks;
     char *at, *end;
 };
-// Zeroed memory of the arena, 16-byte aligned; aborts if there is none.
+// Zeroed memory of the arena, 16-byte aligned; aborts if the host is out of memory.
 void *arena_alloc(struct arena *arena, size_t bytes);
 // A copy of `length` bytes of a text, and a NUL after them.
 char *arena_text(struct arena *arena, const char *text, size_t length);
@@ -41,13 +41,14 @@ char *arena_text(struct arena *arena, const char *text, size_t length);
 void arena_free(struct arena *arena);
 
 // Returns the array with room for `count` + 1 elements of `element` bytes; it may have moved. The
-// caller keeps *capacity, which begins at 0, with the array NULL. Aborts if there is no memory.
+// caller keeps *capacity, which begins at 0, with the array NULL. Aborts if the host is out of
+// memory.
 void *array_grow(void *array, size_t count, size_t *capacity, size_t element);
 // Returns its argument, the result of malloc or calloc. If that result is NULL, prints a line and
 // aborts.
 void *checked_alloc(void *memory);
 
-struct text { // a text that grows: all 0 at first, `data` from malloc
+struct text { // a text that grows; begins as all zeros; `data` comes from malloc
     char *data;
     size_t size, capacity;
 };
@@ -120,7 +121,7 @@ const struct allocation *memory_find(uint64_t address, uint64_t bytes,
                                      const struct allocation **nearest);
 // The first allocation, live or freed, that begins above an address, or NULL.
 const struct allocation *memory_above(uint64_t address);
-// All allocations, live and freed, by address; NULL after the last.
+// The allocation, live or freed, at an index of the list sorted by address; NULL past the last.
 struct allocation *memory_nth(size_t index);
 // For memory.c. memory_rank: how many allocations begin at or below an address. memory_insert: adds
 // a copy of an allocation; NULL when out of memory. memory_remove: removes the allocation at an

@@ -81,8 +81,8 @@ static bool ask(const char *object, uint64_t offset, char *text, size_t size)
     return used > 0;
 }
 
-// Whether an object is the C library, which calls main(): its lines are known if its debug symbols
-// are installed, but are not the program's.
+// Whether an object is the C library, which calls main(). Its lines are found if its debug symbols
+// are installed, but they are not the program's.
 static bool is_libc(const Dl_info *object)
 {
     Dl_info libc;
@@ -107,7 +107,8 @@ static bool line_at(uint64_t instruction, struct host_line *line)
 
     if (!dladdr((void *)(uintptr_t)instruction, &object) || !object.dli_fname || is_libc(&object))
         return false;
-    // Whether the loader has not moved the object.
+    // A program that is not position-independent lies below 16 MiB, and addr2line takes its
+    // addresses as they are.
     bool fixed = (uint64_t)(uintptr_t)object.dli_fbase < 0x1000000;
     if (!ask(strchr(object.dli_fname, '/') ? object.dli_fname : "/proc/self/exe",
              instruction - (fixed ? 0 : (uint64_t)(uintptr_t)object.dli_fbase), place,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAIN = 16, SPREAD = 4 }; // SPREAD: bytes of addresses for each byte of the limit
+enum { GRAIN = 16, SPREAD = 4 }; // SPREAD: addresses reserved, in multiples of the limit
 enum { GRAIN_FREE, GRAIN_FIRST, GRAIN_INSIDE };
 
 static struct {
@@ -65,7 +65,7 @@ static uint64_t take_locked(uint64_t bytes)
     size_t count = (bytes + GRAIN - 1) / GRAIN;
     if (!within(heap.used, count * GRAIN, heap.limit))
         return 0;
-    // One grain more, which stays free.
+    // Asks for one grain more, which stays free, so that an access just past the block is found.
     size_t at = free_run(heap.cursor, heap.grains, count + 1);
     if (!at)
         at = free_run(1, heap.grains, count + 1);

@@ -12,8 +12,8 @@
 enum {
     MOST_GUARDED = 64,
     MOST_CLOSINGS = 256,
-    MOST_SHUTTINGS = 1 << 16, // system calls that may close pages for a while
-    MOST_STEPS = 1 << 14,     // accesses to such pages that turn out to be harmless
+    MOST_SHUTTINGS = 1 << 16, // system calls that close pages for a while; after these, none
+    MOST_STEPS = 1 << 14,     // harmless accesses to such pages; after these, a page stays open
     MOST_PAGES = 4,           // pages that one instruction may touch
     FAULT_OF_WRITE = 2,       // a bit of the processor's error code: the access was a write
     SINGLE_STEP = 0x100,      // a bit of the processor's flags

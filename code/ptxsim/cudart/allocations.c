@@ -104,8 +104,8 @@ static const struct allocation *allocation_at(const void *address)
     return memory_find((uint64_t)(uintptr_t)address, 1, NULL);
 }
 
-// Reports why an address cannot be freed, since few programs look at the error; for cudaFree
-// and for cudaFreeHost only the first time each.
+// Reports why an address cannot be freed, since few programs look at the error: once for cudaFree,
+// and once for cudaFreeHost.
 static void explain_free(const void *address, bool host, const struct allocation *inside)
 {
     static bool explained[2];

@@ -56,8 +56,9 @@ cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, s
 }
 ALSO(cudaMemset2DAsync, cudaMemset2DAsync_ptsz);
 
-// Synchronous copies use the legacy stream. They return when the bytes have arrived, except for
-// copies within the device (CUDA Runtime API, "API synchronization behavior").
+// Whether an address is in device memory. Synchronous copies, which use the legacy stream, return
+// when the bytes have arrived, except within the device (CUDA Runtime API, "API synchronization
+// behavior").
 static bool is_device(const void *address)
 {
     const struct allocation *a = memory_find((uint64_t)(uintptr_t)address, 1, NULL);

@@ -138,7 +138,7 @@ const char *complained(void)
     return said;
 }
 
-int report_unsupported(const char *name); // for unsupported.c
+int report_unsupported(const char *name); // called by unsupported.c
 int report_unsupported(const char *name)
 {
     complain("%s: not supported", name);

@@ -171,8 +171,8 @@ static cudaError_t kernel_use(const void *function, struct CUkern_st **kernel)
 }
 
 // How many threads of one CTA an SM has registers for: a warp gets registers in units of 256, and
-// the warps are a multiple of four, since each quarter of the SM gets as many. At most a CTA's
-// limit.
+// the warps are a multiple of four, since each quarter of the SM gets the same number. At most a
+// CTA's limit.
 static int threads_for_registers(int registers)
 {
     if (registers <= 0)

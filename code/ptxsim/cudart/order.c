@@ -47,7 +47,8 @@ struct operation {
     struct note_run *runs;  // bytes it has accessed, by address
     size_t run_count, run_capacity;
     const void *stub; // for a kernel: the function that the host calls
-    // If not NULL, `touched` has the accesses of each of its instructions.
+    // For a kernel: the kernel, and `touched` has the accesses of each of its instructions;
+    // otherwise NULL.
     const struct kernel *kernel;
     struct touched touched;
     bool for_host; // whether the host may touch some of the bytes
@@ -200,8 +201,8 @@ static void drop(struct operation *o)
 
 // Closes the pages that the host may not touch until it knows that the operation is done. Of
 // registered memory, and of pinned memory larger than a page, only pages that the operation uses
-// entirely are closed. For a system call that accesses a closed page fails, even if it needs other
-// bytes of the page; the program's own access to such bytes goes on.
+// entirely are closed, because a system call that accesses a closed page fails even if it needs
+// other bytes of the page; the program's own access to such bytes goes on.
 static void shut(const struct operation *o)
 {
     for (size_t i = 0; o->for_host && i < o->run_count; ++i) {
@@ -430,9 +431,9 @@ static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t
     return from < to;
 }
 
-// Compares what two operations have touched, in the order of addresses. early: of the later
-// operation, only what it touched before it waited. Reports the first conflict, unless it was
-// reported before; returns whether there is one.
+// Compares what two operations have touched, in the order of addresses. early: compares only what
+// the later operation touched before its griddepcontrol.wait. Reports the first conflict, unless it
+// was reported before; returns whether there is one.
 static bool compare(const struct operation *later, const struct operation *earlier, bool early)
 {
     const struct note_run *found[2] = {NULL};
@@ -462,10 +463,10 @@ static bool compare(const struct operation *later, const struct operation *earli
     return true;
 }
 
-// Checks an operation against all operations that are not ordered before it. knows: its clock;
-// early: if it may have begun before the previous kernel had ended, the clock for what it did
-// before griddepcontrol.wait; otherwise NULL. A missing order is reported once: then it counts as
-// present, so that its consequences are not reported.
+// Checks an operation against all operations that are not ordered before it. knows: the operation's
+// clock; early: the clock for what it did before griddepcontrol.wait, if it may have begun before
+// the previous kernel had ended; otherwise NULL. A missing order is reported once: then it counts
+// as present, so that its consequences are not reported.
 static void check(const struct operation *o, struct order_clock *knows,
                   const struct order_clock *early)
 {
@@ -734,9 +735,9 @@ static void tell_host(const struct operation *o, const struct note_run *run, uin
         place, writes ? "writes" : "reads", byte, party);
 }
 
-// The host has touched a page used by an operation that it does not know to be done. A value that
-// kernels write only by atomic or volatile stores is a message: a host that has read it knows all
-// that came before it.
+// Called when the host has touched a page used by an operation that it does not know to be done. A
+// value that kernels write only by atomic or volatile stores is a message: a host that has read it
+// knows all that came before it.
 static void host_touches(uint64_t at, bool writes, uint64_t instruction)
 {
     API_LOCK();

@@ -88,7 +88,7 @@ cudaError_t api_result(cudaError_t error);
 // Sets an error that stays until the program ends. stops: the device does nothing any more.
 cudaError_t api_result_sticky(cudaError_t error, bool stops);
 
-// The driver function of that name, in the version that cuda.h of CUDA 13 means by it; NULL: this library has none.
+// The driver function of that name, in the version that CUDA 13's cuda.h calls so; NULL: this library has none.
 void *driver_function(const char *name);
 
 // Prints one line on stderr, after "ptxsim: ".
@@ -168,8 +168,9 @@ int estimated_registers(struct CUkern_st *kernel);
 struct CUkern_st *kernel_named(const char *name);
 // A kernel by the host code's name for it: the stub's address, or a handle.
 cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
-// A kernel of a fat binary by its mangled name; NULL: there is no such kernel. kernel_registered:
-// if it is registered; kernel_of: otherwise looks for it in the binary's module, and registers it.
+// A kernel of a fat binary by its mangled name; NULL: there is no such kernel. kernel_registered
+// finds only registered kernels; kernel_of also looks in the binary's module, and registers what it
+// finds.
 struct CUkern_st *kernel_registered(const struct binary *binary, const char *name);
 struct CUkern_st *kernel_of(struct binary *binary, const char *name);
 // The fat binary in nvcc's wrapper; NULL: not a wrapper.
@@ -265,8 +266,8 @@ void task_free(struct task *task);
 // Does a task now. A kernel's fault is explained, and every later call fails.
 cudaError_t task_run(const struct task *task);
 cudaError_t launch_now(const struct launch_order *order);
-// Launches by kernels, for a library with extra/. take: notes a launch. run: runs the launches that
-// were noted of a grid, which has ended.
+// Launches by kernels, for a library with extra/. take: notes a launch. run: called when a grid has
+// ended; runs the launches that were noted for it.
 struct extra_children {
     void (*take)(const struct child *child);
     cudaError_t (*run)(const struct CUkern_st *grid);
@@ -294,7 +295,7 @@ cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
 void *graph_memory(size_t bytes);
 bool graph_keeps(const void *address);
 size_t graph_memory_kept(void); // bytes of all graphs' memory
-struct pool_use {               // memory of a pool in use: bytes, and the most that ever were
+struct pool_use {               // a pool's memory in use, in bytes: now, and at most so far
     size_t bytes, most;
 };
 // Counts an allocation as a pool's until it is freed; false: out of memory.
@@ -346,18 +347,19 @@ void order_next(struct timeline *t);
 struct timeline *order_now(void); // the current timeline; NULL: order is not checked
 // Adds to a clock the operations that are done before the next operation of the current timeline.
 void order_knows(struct order_clock *clock);
-// order_kernel: a kernel is about to run; returns where its accesses are to be noted, or NULL.
-// order_kernel_done: it has run.
+// order_kernel: called before a kernel runs; returns where its accesses are to be noted, or NULL.
+// order_kernel_done: called after it has run.
 struct touched *order_kernel(struct kernel *kernel);
 void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
-// order_copy: a copy or a fill is done. order_waits: sets whether the host waits for the next
-// copy. order_allocation: memory of a pool exists from now on, or no longer (frees). order_free:
-// memory of a pool is freed by cudaFree, which does not wait, or pinned memory by cudaFreeHost.
+// order_copy: notes a copy or a fill. order_waits: sets whether the host waits for the next copy.
+// order_allocation: notes that memory of a pool exists from now on, or no longer (frees).
+// order_free: checks what cudaFree, which does not wait for a pool's memory, or cudaFreeHost frees.
 void order_copy(const struct task *task);
 void order_waits(bool waits);
 void order_allocation(const void *address, bool frees);
 void order_free(const void *address, bool pinned_memory);
-// Notes that the host has waited: for all operations in a clock; for all work (order_host_knows_all).
+// Notes that the host has waited for all operations in a clock, or (order_host_knows_all) for all
+// work.
 void order_host_knows(const struct order_clock *clock);
 void order_host_knows_all(void);
 // Notes an allocation: an operation before it and one after it never run at the same time.
@@ -368,8 +370,8 @@ void order_fence(void);
 bool stream_next(cudaStream_t stream);
 // For functions that return when their copy is done: notes that the host has waited for it; returns `error`.
 cudaError_t stream_waited_after(cudaError_t error);
-// streams_wait: the host waits for all work. streams_meet: an allocation comes after all work so far, and before all
-// later work.
+// streams_wait: makes the host wait for all work. streams_meet: orders an allocation after all work so far, and
+// before all later work.
 void streams_wait(void);
 void streams_meet(void);
 
@@ -421,7 +423,7 @@ struct CUgraph_st {
     size_t chain_count;
 };
 struct CUgraph_st *graph_new(void); // an empty graph; NULL: out of memory
-// Adds a node; takes over what the task owns, also when it fails (NULL).
+// Adds a node; NULL: it failed. In both cases takes over what the task owns.
 struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
 // Makes a node depend on others of its graph, at most once on each.
 cudaError_t graph_depend(struct CUgraphNode_st *node, struct CUgraphNode_st *const *on,

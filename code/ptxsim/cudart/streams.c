@@ -21,7 +21,7 @@ struct CUstream_st {
     bool into;                  // in the origin: whether the program gave a graph to capture into
     unsigned long long capture_id;
     struct tips tips;                // nodes of `capture` after which the stream's next work comes
-    struct tips late;                // not capturing: such nodes, in the graph of deferred work
+    struct tips late;                // when not capturing: such nodes in the graph of deferred work
     struct CUstream_st *origin;      // the stream that began the capture
     bool unjoined;                   // whether it has work that the origin does not depend on yet
     bool invalid;                    // in the origin: whether a forbidden call has been made
@@ -145,14 +145,14 @@ static struct CUgraph_st *late; // the graph; NULL: no work is deferred
 static bool *late_done;         // for each node of `late`, whether it has been run
 // The number of the graph, since an event may belong to a node of an earlier graph.
 static unsigned late_round = 1;
-enum { MOST_LATE = 1024 }; // most nodes: a GPU's queues are finite, too
+enum { MOST_LATE = 1024 }; // most nodes of `late`: a GPU's queues are finite, too
 
 static bool blocking(const struct CUstream_st *s)
 {
     return s != &legacy && !(s->flags & cudaStreamNonBlocking);
 }
 
-// The nodes after which a stream's next work comes.
+// Adds to *tips the nodes of `late` after which a stream's next work comes.
 static cudaError_t late_tips(struct CUstream_st *stream, struct tips *tips)
 {
     cudaError_t error = tips_join(tips, &stream->late);

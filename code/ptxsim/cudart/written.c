@@ -85,7 +85,7 @@ static bool is_zeros(const char *from, size_t bytes)
     return bytes == 0;
 }
 
-// Writes down each piece of managed memory, all of it, in which the host has changed something
+// Writes down each piece of managed memory, as a whole, in which the host has changed something
 // since the last launch.
 static void write_shared(void)
 {

@@ -230,7 +230,7 @@ static void decode_access(struct decoder *d, bool store)
     set_order(d, op);
     op->cluster = has(d, MOD_shared_cluster);
     this_insn(d)->element = op->bytes;
-    // In memory of the thread itself there are no races.
+    // Accesses to the thread's own memory cannot race.
     if (address.space != SPACE_LOCAL && address.space != SPACE_PARAM)
         note_size(d, element * count);
 }

@@ -34,7 +34,7 @@ static bool add_word(char *name, size_t size, const char *word)
 }
 
 // The operation for an opcode, for example "fma_ftz_f32" for fma.rn.ftz.sat.f32. Names of float
-// operations omit .sat, and the rounding if `rounds`; .ftz stands before the type.
+// operations omit .sat and, if `rounds` is true, the rounding; .ftz stands before the type.
 static int find_arithmetic(const struct decoder *d, const char *base, bool rounds)
 {
     const struct spelling *s = d->spelling;
@@ -80,7 +80,7 @@ static void run_rounded(struct decoder *d, struct op *op, int id, enum rounding 
 }
 
 // Finds the operation by name, and emits it; `base` stands for the opcode's first part. rounds:
-// float operations heed the opcode's rounding.
+// whether float operations heed the opcode's rounding.
 static void decode_by_name(struct decoder *d, const char *base, bool rounds)
 {
     enum modifier type = last_modifier(d);
@@ -286,8 +286,8 @@ static int combination_id(struct decoder *d)
 }
 
 // The comparison of operands 1 and 2 in setp and set, combined with a predicate if the opcode has
-// one. `yes` gets the place of the result; `no`, unless NULL, that of the result for the negated
-// comparison.
+// one. `yes` gets the place of the result; `no`, unless NULL, the place of the result for the
+// negated comparison.
 static void decode_comparison(struct decoder *d, enum modifier type, int part, uint32_t *yes,
                               uint32_t *no)
 {

@@ -170,7 +170,7 @@ static void set_reduction(struct decoder *d, struct op *op, const struct bulk_op
 }
 
 // cp.async.bulk{.tensor.Nd}.to.from …  [to], [from]{, size}{, [mbarrier]}{, CTAs}{, policy}
-// A tensor is [map, {coordinates}].
+// An operand that is a tensor has the form [map, {coordinates}].
 void decode_bulk(struct decoder *d)
 {
     needs_arch(d, 90);
@@ -203,7 +203,8 @@ void decode_bulk(struct decoder *d)
 
 // ---- st.async, red.async ------------------------------------------------------------------------
 
-// Makes the bytes of a st.async or red.async complete on its mbarrier: [to], value, [mbarrier].
+// Makes the bytes of a st.async or red.async complete on its mbarrier. The instruction's operands
+// are [to], value, [mbarrier].
 static void tell_mbarrier(struct decoder *d, int bytes, bool stores)
 {
     struct told_operands *o = arena_alloc(&d->program->arena, sizeof *o);

@@ -59,7 +59,7 @@ static bool is_packed(const struct decoder *d)
     return has(d, MOD_f16x2) || has(d, MOD_bf16x2);
 }
 
-// What an instruction adds to counts.further_arithmetic.
+// What each execution of an instruction by a warp adds to counts.further_arithmetic.
 static uint8_t further_arithmetic(const struct decoder *d, enum op_class class)
 {
     if (class == CLASS_INT)
@@ -133,7 +133,8 @@ static void note_watched(struct decoder *d, int reg, bool defines, void *data)
 
 // Handles the run of instructions from `first` up to the next wgmma, or to the end of the block.
 // Emits a watch_op that knows which of the watched registers they use, to find a use of an
-// accumulator before the wait. Returns the beginning of the next run. insn: the number of `first`.
+// accumulator before the wait. Returns the beginning of the next run. insn: the program's number of
+// the instruction `first`.
 static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_t insn)
 {
     struct function *f = d->function;
@@ -187,7 +188,8 @@ static void decode_block(struct decoder *d, const struct flow_block *block)
     this_block(d)->count = (uint32_t)(p->op_count - this_block(d)->first);
 }
 
-// Adds a return at the end of a function: control may run on to there, or jump to a label there.
+// Adds a return at the end of a function, where control may arrive without one, or by a jump to a
+// label there.
 static void decode_end(struct decoder *d)
 {
     d->call_end = NULL;

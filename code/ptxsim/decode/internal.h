@@ -40,7 +40,7 @@ extern const struct signature signatures[OP_COUNT];
 enum control {
     CONTROL_NEXT,
     CONTROL_MEMBERS, // waits for the lanes in its mask; without a mask, for the whole warp
-    CONTROL_GROUP,   // like CONTROL_MEMBERS, and then perhaps for other warps: ends its block
+    CONTROL_GROUP,   // waits like CONTROL_MEMBERS, then perhaps for other warps: ends its block
     CONTROL_BARRIER, // waits for the CTA; its decoder sets the block's `barrier`
     CONTROL_JUMP,
     CONTROL_SWITCH,
@@ -168,7 +168,8 @@ struct decoder {
     int scratch_used;
     size_t op_capacity, block_capacity, place_capacity;
     const struct call_operands *call_end;
-    // For each register, its number among those that wgmma uses, or -1; NULL: no wgmma.
+    // For each register, its number among those that wgmma uses, or -1; NULL: the function has no
+    // wgmma.
     int *watched;
     bool *accumulates;
     int watched_words;
@@ -302,8 +303,8 @@ struct shape {
 };
 // The shape that the opcode names, for example m16n8k16; *at: the index of that modifier.
 struct shape need_shape(struct decoder *d, int *at);
-// Reads the types of D, A, B and C, which follow the shape. The opcode of a product of f16 may have
-// only those of D and C.
+// Reads the types of D, A, B and C, which follow the shape. The opcode of a product of f16 may name
+// only the types of D and C.
 void product_types(struct decoder *d, int shape_at, enum matrix_type types[4]);
 // Whether PTX has a product with these types of D, A, B and C.
 bool types_agree(const enum matrix_type types[4]);

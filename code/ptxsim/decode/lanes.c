@@ -53,7 +53,7 @@ void decode_vote(struct decoder *d)
     emit_vote(d, true);
 }
 
-// Without .sync: among the lanes that happen to be together.
+// vote without .sync: the active lanes of the warp vote.
 void decode_vote_here(struct decoder *d)
 {
     emit_vote(d, false);
@@ -160,8 +160,8 @@ void decode_cluster_arrive(struct decoder *d)
     emit(d, cluster_arrive_op, 0)->relaxed = has(d, MOD_relaxed);
 }
 
-// In a CTA without a cluster this is the CTA's own barrier, and arriving at it without waiting has
-// no effect.
+// barrier.cluster.wait: in a CTA without a cluster it waits at the CTA's own barrier, and an
+// arrival (barrier.cluster.arrive) has no effect.
 void decode_cluster_wait(struct decoder *d)
 {
     struct barrier_operands *b = arena_alloc(&d->program->arena, sizeof *b);

@@ -105,7 +105,7 @@ struct flow_block *find_blocks(struct decoder *d, size_t *count)
                                                                                      : SYNC_NONE;
             at++;
         }
-        // A label at the very end leads to the last exit.
+        // A label at the very end of the function stands for the block that decode_end adds there.
         d->block_of[i] = i < n ? (int)at - 1 : (int)blocks;
         if (at)
             list[at - 1].end = i < n ? i + 1 : n;

@@ -172,7 +172,7 @@ static void decode_product(struct decoder *d)
     product_types(d, at, types);
     bool f64 = types[1] == MATRIX_F64, small = s.m == 8 && s.n == 8;
     int bits = integer_bits(types[1]);
-    // m8n8k4 of f16 has Volta's layout.
+    // m8n8k4 of f16 is not supported: it has Volta's layout.
     if (!types_agree(types) || (small && !f64 && !bits) || (f64 && (s.m != 8 || s.k != 4)) ||
         (bits == 1 && (!has(d, MOD_popc) || has(d, MOD_and) == has(d, MOD_xor))))
         unsupported(d);

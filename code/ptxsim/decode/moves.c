@@ -89,7 +89,7 @@ void decode_mov(struct decoder *d)
     } else {
         uint32_t place = destination(d, to, bytes);
         uint32_t value = source(d, from, bytes);
-        // %tid.x and the like: the operation writes the destination itself.
+        // The operation that reads %tid.x or the like writes the destination itself.
         if (from->kind == OPERAND_NAME && d->scratch_used)
             d->program->ops[d->program->op_count - 1].d = place;
         else
@@ -167,7 +167,8 @@ static enum modifier result_type(const struct decoder *d)
     return modifier_at(d, d->spelling->count - 2);
 }
 
-// Reads a rounding: .rn and the like; with *whole for .rni and the like, which round to an integer.
+// Reads a rounding: .rn and the like, or .rni and the like, which round to an integer and set
+// *whole.
 static bool find_rounding(enum modifier m, enum rounding *rounding, bool *whole)
 {
     *whole = m == MOD_rni || m == MOD_rzi || m == MOD_rmi || m == MOD_rpi;
@@ -337,7 +338,7 @@ void decode_cvt(struct decoder *d)
         decode_convert_pair(d);
         return;
     }
-    // Common conversions have an operation in the list.
+    // Common conversions have an operation in operations.def.
     const struct signature *s = &signatures[id];
     uint32_t place = destination(d, operand(d, 0), s->plain - 1),
              a = source(d, operand(d, 1), s->a), b = 0;

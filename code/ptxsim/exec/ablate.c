@@ -59,7 +59,7 @@ static void spoil_product(char *r, const struct op *op)
         if (d->regs[i] == NO_REGISTER)
             continue;
         u32 *words = (u32 *)(r + d->regs[i]);
-        // Of 8 bytes, the upper four hold the sign.
+        // In a value of 8 bytes, the upper four hold the sign.
         for (int k = 0; k < WARP; ++k)
             words[d->bytes > 4 ? 2 * k + 1 : k] ^= turned;
     }
@@ -110,7 +110,7 @@ static void note_execution(const struct cta *cta, uint64_t first, uint64_t secon
         (struct execution){.of = {first, second}, .cta = cta->place, .work = work};
 }
 
-// A part of a product: a register of A and one of B, whose columns and rows meet.
+// A part of a product: a register of A and one of B that holds the rows of B for A's columns.
 struct piece {
     uint64_t of[2];
     uint32_t work; // flops; 0 for integers, or if one of the two registers is all zeros
@@ -130,7 +130,7 @@ static struct piece piece_of(const char *r, const struct mma *o, int i, int j)
                           real && filled ? 2u * 8 * 8 * 4 * o->a.per : 0};
 }
 
-// The pieces of a product, and their number, one at least.
+// Fills in the pieces of a product; returns how many there are, at least one.
 static int pieces_of(const char *r, const struct op *op, struct piece pieces[PIECES_MOST])
 {
     const struct mma *o = op->operands;
@@ -187,8 +187,8 @@ static uint32_t loading_lanes(const char *r, const struct op *op, const struct i
     return lanes;
 }
 
-// Counts sectors that a warp loads before its first product. Those that a CTA loads with no product
-// in between are a group; adds to at_once what the square of the group's size grows by.
+// Counts the sectors that a warp loads before its first product. The sectors that a CTA loads with
+// no product in between form a group; at_once sums the squares of the groups' sizes.
 static void note_ahead(struct ablation *a, struct cta *cta, uint64_t sectors)
 {
     a->ahead += sectors;
@@ -218,8 +218,8 @@ static void note_roles(struct ablation *a, struct warp *w, const char *r, const 
     }
 }
 
-// The lanes whose addresses an operation uses: of a matrix of 8x8 tiles those that point at rows, of
-// a fragment the first.
+// The lanes whose addresses an operation uses: for 8x8 tiles, the lanes that point at rows; for a
+// fragment, the first lane; otherwise all lanes in `on`.
 static uint32_t asking_lanes(const struct op *op, uint32_t on)
 {
     if (op->family == FAMILY_FRAGMENT)
@@ -322,9 +322,9 @@ static void learn(struct known *k, const struct known *from)
         k->signals[i] = from->signals[i] > k->signals[i] ? from->signals[i] : k->signals[i];
 }
 
-// Notes that a warp signals at an address or, if `asks`, waits or reads there. Returns true if it
-// asks, and a warp that signalled there knew of the asking warp's last signal; at most once for
-// each signal.
+// Notes that a warp signals at an address or, if `asks`, waits or reads there. Returns true, at
+// most once for each signal, if the warp asks and another warp that signalled there already knew of
+// the asking warp's last signal.
 static bool has_come_back(struct warp *w, uint64_t at, bool asks)
 {
     const size_t mine = known_of(w->cta, WARP_KNOWS | (uint64_t)w->index);
@@ -343,9 +343,10 @@ static bool has_come_back(struct warp *w, uint64_t at, bool asks)
     return back;
 }
 
-// Notes a warp's signal (an arrival at an mbarrier, a strong store). A wait or a strong load counts
-// as meetings (struct ablation) the warp's signals at this address since its last wait or load
-// there; if there are none, the warp's last signal elsewhere, if has_come_back returns true.
+// Notes a warp's signal (an arrival at an mbarrier, a strong store), or its wait or strong load. A
+// wait or load counts as meetings (struct ablation) the warp's signals at this address since its
+// last wait or load there. If there are none, it counts the warp's last signal elsewhere, provided
+// that has_come_back returns true.
 static void note_signal(struct ablation *a, struct warp *w, const char *r, const struct op *op,
                         const struct insn_info *insn, uint32_t on)
 {
@@ -417,8 +418,8 @@ static bool in_shared(uint64_t at)
     return at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT;
 }
 
-// The registers of a matrix load or store and their number; *distinct: how many of them come before
-// those that only repeat others.
+// The registers of a matrix load or store and their number; *distinct: how many of them differ; the
+// registers after these repeat them.
 static int matrix_registers(const struct op *op, const uint32_t **regs, int *distinct)
 {
     if (op->family == FAMILY_TILES) {
@@ -574,9 +575,9 @@ static uint64_t new_pieces(struct ablation *a, const char *r, const struct op *o
     return made;
 }
 
-// An operation reads (`reads`) or replaces bytes of shared memory. Bytes that a copy brings are added
-// to its work when they are first read, also by a kernel that does not wait for them. Returns how
-// many bytes that have arrived nothing had read since.
+// Notes that an operation reads (`reads`) or replaces bytes of shared memory. A byte that a copy
+// brings is added to the copy's work when it is first read, even before it has arrived. Returns how
+// many of the bytes are read for the first time since they arrived.
 static uint64_t take_bytes(const struct cta *cta, uint64_t at, uint32_t bytes, bool reads)
 {
     uint64_t first = 0;
@@ -649,10 +650,11 @@ static void note_progress(struct cta *cta, const char *r, const struct op *op,
 
 // ---- Spoiling -----------------------------------------------------------------------------------
 
-// Spoils an atomic operation. global: those of its lanes `mask` whose address is in global memory.
-// Leaving an update out, or making it twice, may do no harm although the result is used: a queue
-// only gives a number twice, or wraps. Adding one to the result gives a number that another thread
-// may have, too: that harms only a thread that uses the number.
+// Spoils an atomic operation in the lanes `global`, whose addresses are in global memory: adds 1 to
+// its result or, if it returns none, leaves it out. Leaving an update out, or making it twice, may
+// do no harm although the result is used: a queue only gives a number twice, or wraps. A result
+// plus 1 is a number that another thread may have, too: that harms only a thread that uses the
+// number.
 static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t mask,
                          uint32_t global)
 {
@@ -762,7 +764,7 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
     }
 }
 
-// Resizes what is noted of shared memory, and clears it.
+// Returns `notes` with room for `bytes` bytes, all zero; aborts if the host is out of memory.
 static void *noted_bytes(void *notes, size_t bytes)
 {
     notes = realloc(notes, bytes + 1);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Wavefronts, each times the share of the warp's lanes that took no part.
+// Wavefronts, multiplied by the share of the warps' lanes that took no part.
 static uint64_t in_turns(uint64_t wavefronts, uint64_t warps, uint64_t threads)
 {
     const uint64_t lanes = WARP * warps;

@@ -11,10 +11,10 @@
 
 enum {
     CTA_ROUNDS = 256,      // rounds after which another CTA of the same host thread takes its turn
-    IDLE_BLOCKS = 64,      // idle: a turn of no block, or of fewer than this before a failed wait
+    IDLE_BLOCKS = 64,      // idle turn: no block, or fewer than this before a failed wait
     IDLE_ROUNDS = 1000,    // rounds of idle turns, with no progress, that count as a deadlock
     TICK_ROUNDS = 16,      // rounds between calls of launch.tick
-    MOST_UNTOLD = 1 << 16, // instructions of a host thread that the launch's sum may still lack
+    MOST_UNTOLD = 1 << 16, // instructions that a host thread runs before the launch's sum gets them
 };
 
 // ---- Storage ------------------------------------------------------------------------------------
@@ -352,8 +352,8 @@ enum cta_state run_cta(struct cta *cta)
             fault_stuck(stuck_one(cta), 0);
             return CTA_FAULT;
         }
-        // If all warps wait for locks: whether they are stuck is asked only if nothing has happened since they last
-        // waited. Between CTAs that contend something mostly has, and the answer takes longer than the round.
+        // When all warps wait for locks, tests whether they are stuck only if nothing has happened since they last
+        // waited: between CTAs that contend something mostly has, and the test takes longer than the round.
         bool in_vain = contends && all_wait(cta) && own == effects_by(cta->worker);
         bool asked = !in_vain || cta->vain_at == effects;
         if (in_vain)

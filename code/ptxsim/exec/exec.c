@@ -18,9 +18,9 @@ enum { TURN_BLOCKS = 4096 }; // basic blocks that a warp runs in a turn
 
 // ---- Groups of lanes ----------------------------------------------------------------------------
 
-// Of a group before an instruction with a member mask: the lanes that may go on, since all living
-// lanes in their mask are here with the same mask. Lanes at one place may have different masks:
-// some may be in another round of a loop, or work on another tile.
+// For a group before an instruction with a member mask: the lanes that may go on, because all
+// living lanes in their mask are here with the same mask. Lanes at one place may have different
+// masks: some may be in another round of a loop, or work on another tile.
 static uint32_t lanes_met(const struct warp *w, const struct group *g)
 {
     uint32_t members = w->cta->program->blocks[g->block].members, met = 0;

@@ -37,7 +37,7 @@ struct run { // what the host threads of a launch share
     atomic_uint_fast64_t ended; // CTAs that have ended
     atomic_uint_fast64_t spent; // warp instructions executed so far
     atomic_int halt;            // enum halt: why the run has been stopped
-    bool blameless;             // whether a fault came before the halt, and alone is reported
+    bool blameless;             // whether a fault came before the halt: only the fault is reported
     struct printed *printed;    // what CTAs have printed; guarded by `lock`
     size_t printed_count, printed_capacity, printed_bytes;
 };
@@ -85,7 +85,7 @@ void fault_stopped(struct cta *cta, enum halt why);
 
 // ---- CTAs (cta.c) -------------------------------------------------------------------------------
 
-// Zeroed memory, aligned to 64 bytes; aborts if there is none.
+// Zeroed memory, aligned to 64 bytes; aborts if the host is out of memory.
 void *aligned_zeroed(size_t bytes);
 // Storage for CTAs of a launch, used for one CTA after the other: start_cta before each. With
 // clusters, the storage is for all CTAs of one cluster: these functions take or return its CTA of
@@ -98,8 +98,8 @@ void free_cta(struct cta *cta);
 // the cluster's barrier.
 struct cta *stuck_one(struct cta *cta);
 
-// CTA_IN_VAIN: the turn is over, since every warp waits for a lock or at a barrier. CTA_STUCK: it is proven that nothing
-// goes on unless another CTA does something, and none has since.
+// CTA_IN_VAIN: the turn is over, since every warp waits for a lock or at a barrier. CTA_STUCK: proven that no warp can
+// go on until another CTA does something, and none has done anything since.
 enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_IN_VAIN, CTA_STUCK, CTA_FAULT };
 // Gives the warps their turns, until all have ended or the turn of the CTA itself is over.
 enum cta_state run_cta(struct cta *cta);

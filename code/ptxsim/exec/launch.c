@@ -20,8 +20,8 @@ enum {
     // How often each open CTA has had its turn in vain before another one is opened: the owner of a lock is mostly open,
     // perhaps on another host thread, and another CTA would wait for the lock, too.
     PASSES = 64,
-    BUSY_PASSES = 2,        // those of them before each of which the host thread does not sleep
-    SLEEP = 20000,          // ns
+    BUSY_PASSES = 2,        // the first passes, after each of which the host thread only yields
+    SLEEP = 20000,          // ns that the host thread sleeps after each later pass
     MOST_SHARED = 16 << 20, // bytes of shared memory of a CTA: more than any GPU has
 };
 

@@ -42,7 +42,7 @@ struct film_report {
     enum fault_kind kind;
     uint32_t warp, lane, insn, other, event;
     // party: whether the other access's thread and address are known; wrote, pending: whether that
-    // access is a write, and whether it is a copy.
+    // access is a write, and whether it is a copy that was still under way.
     bool party, wrote, pending;
     bool global;     // whether both accesses are to global memory, `at` an offset in `allocation`
     unsigned cta[3]; // the CTA of the other access

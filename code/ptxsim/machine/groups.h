@@ -5,7 +5,7 @@
 
 #include "machine.h"
 
-// Adds lanes that are before `block`, to the existing group if there is one.
+// Adds lanes that run `block` next: to the group that is before `block` already, if there is one.
 static inline void push_group(struct warp *w, uint32_t mask, uint32_t block, uint32_t frame)
 {
     for (int i = 0; i < w->group_count; ++i) {

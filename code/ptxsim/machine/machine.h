@@ -148,8 +148,8 @@ struct cta {
     // without a product have loaded since the CTA's last product; what it has done (enum progress).
     uint64_t loaded, ahead, progress_of[PROGRESSES];
     // In a launch with an ablation, for each byte of `shared`; NULL: not asked for. SPOIL_LOADS: the
-    // thread that stored it. SPOIL_COPIES: 1 + the place in the log of the copy that brings it, with
-    // these flags, 0 once it is read after its arrival, or replaced.
+    // thread that stored it. SPOIL_COPIES: 1 + the place in the log of the copy that brings it, plus
+    // these flags; 0: no copy brings it, or it was read after its arrival, or replaced.
 #define BYTE_ARRIVED (UINT32_C(1) << 31)
 #define BYTE_COUNTED (UINT32_C(1) << 30) // whether it has been read, before its arrival
     uint8_t *notes;
@@ -160,7 +160,7 @@ struct cta {
     uint64_t rounds;
     uint64_t clock;      // the latest clock value that one of its warps has read
     uint64_t stuck_at;   // all its warps are stuck as long as the run's effects have this sum
-    uint64_t vain_at;    // the sum in the last round in which all its warps waited
+    uint64_t vain_at;    // the effects' sum in the last round in which all its warps waited
     struct trace *trace; // NULL: the CTA is not traced
     struct film *film;   // NULL: the CTA is not filmed
     struct cta *next;
@@ -217,8 +217,8 @@ struct worker { // the state of one host thread
     struct series_log *series; // the thread's series of reads (races/cells.h)
     struct snapshot *free_snapshots;
     struct snapshot_block
-        *block; // the block of which this thread takes snapshots that nobody has had yet
-    uint32_t snapshots_made;      // since one was worked out by this thread
+        *block; // the block from which this thread takes snapshots that were never used
+    uint32_t snapshots_made;      // how many this thread has made since it last worked one out
     struct child_entry *children; // requests of device code (ops/extra/children.c)
     size_t child_count, child_capacity;
 };
@@ -253,8 +253,8 @@ void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, cons
 
 // ---- Names and faults (names.c, fault.c) --------------------------------------------------------
 
-// insn_place: the place of an instruction, without a thread. insn_line: the same as a text
-// "file:line" for the user.
+// insn_place: the place of an instruction, without a thread. insn_line: the instruction's source
+// line, as a text "file:line" for the user.
 struct fault_place insn_place(const struct program *program, uint32_t insn);
 const char *insn_line(const struct program *program, uint32_t insn, char *text, size_t size);
 // Writes a line's callers as a JSON array, ["FILE:LINE", ...].
@@ -268,7 +268,7 @@ void variable_name(const struct variable *variable, char *name, size_t size);
 // the line if op is NULL; of an assertion, only the message.
 struct fault fault_of(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                       const char *format, va_list arguments);
-// Gives the warp's CTA such a fault, unless it has one already.
+// Makes a fault like fault_of, and gives it to the warp's CTA, unless the CTA has one already.
 void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
               const char *format, ...) __attribute__((format(printf, 5, 6)));
 

@@ -40,8 +40,8 @@ struct trace_access {
 
 struct trace_meeting { // the state of an mbarrier
     uint32_t at;
-    // reached: the furthest place of an arrival in this phase; complete: the same for the phase
-    // before.
+    // The furthest place of an arrival: reached: in the current phase; complete: in the phase
+    // before it.
     uint64_t reached, complete;
 };
 

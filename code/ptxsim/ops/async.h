@@ -9,8 +9,8 @@
 // Binds a lane's copies that are not bound to an mbarrier yet to phase `phase` of an mbarrier of
 // the CTA; meeting: the mbarrier's index in cta->meetings.
 void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase);
-// The phases of an mbarrier before phase `phases` are complete: writes the bytes of the copies that
-// are bound to them, and of the copies that the same threads issued before those.
+// Called when the phases of an mbarrier before phase `phases` are complete: writes the bytes of the
+// copies that are bound to them, and of the copies that the same threads issued before those.
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
 // copies_open: how many copies a warp has under way. copies_spoil: spoils the copies from number
 // `first` on (struct ablation). copies_note: records that the copies from number `first` on are

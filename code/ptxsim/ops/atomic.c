@@ -105,14 +105,15 @@ static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint
     return *now != (b & mask);
 }
 
-// Whether an exchange whose result is used has stored what was there already: so does one that takes a lock.
+// Whether an exchange whose result is used has stored the value that was there already, as an exchange does
+// that finds a lock taken.
 static bool finds_same(const struct op *op, uint64_t old, uint64_t b)
 {
     return op->atomic == ATOMIC_EXCHANGE && op->regs[0] != NO_REGISTER && old == b;
 }
 
-// Notes that an operation has failed for all lanes; at: its lowest lane's address, 0: it has not. If it fails there
-// again, the lanes wait for a lock that others have, and the warp's turn ends.
+// Notes the outcome of an operation. at: its lowest lane's address if it failed for all lanes, else 0. If it fails
+// there twice in a row, the lanes wait for a lock that others have, and the warp's turn ends.
 static void note_failed(struct warp *w, uint64_t at)
 {
     if (at && at == w->failed_at)

@@ -117,7 +117,7 @@ static bool reaches(const struct program *p, uint32_t from, uint32_t to)
 void barrier_note_passing(struct warp *w, const struct group *g)
 {
     const struct program *p = w->cta->program;
-    // A block with a single operation is only a branch, or the end.
+    // A block with a single operation only branches or ends the kernel.
     if (!(g->mask & ~w->passed) || p->blocks[g->block].count < 2)
         return;
     for (int i = 0; i < w->group_count; ++i) {
@@ -222,7 +222,7 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
     w->passed &= ~mask; // these lanes have reached the barrier after all
     cta->barrier[id].expected = count;
-    // When the last remaining lanes arrive, the whole warp has arrived.
+    // The last remaining lanes complete the warp, which then counts as 32 threads.
     uint32_t before = mask == w->alive || b->kind == BARRIER_ARRIVE ? 0 : waiting_at(w, id);
     cta->barrier[id].arrived += (before | mask) == w->alive
                                     ? WARP - (uint32_t)__builtin_popcount(before)

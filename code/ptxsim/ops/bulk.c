@@ -31,14 +31,15 @@ struct bulk { // a load or a store under way
     uint8_t lane;
     struct warp *warp;
     const struct op *op;
-    // A load: it is in the list of the CTA whose memory it goes to.
+    // A load's mbarrier (`meeting`), phase and pieces. It is in the list of the CTA that it writes
+    // to.
     uint32_t meeting, phase, count, piece_bytes;
     struct piece *pieces;
     uint32_t issued; // if the operation reads shared memory: what race_issue returned
     // Whether the copy is from the shared memory of the CTA that issued it. If so, the pieces are
     // read there again when they arrive.
     bool from_shared;
-    // A store
+    // For a store; `at` also for a copy from shared memory:
     uint32_t group; // the store's group among the stores of its thread
     uint32_t at, bytes;
     uint64_t to;
@@ -584,8 +585,8 @@ static void reduce_shared(struct warp *w, char *r, const struct op *op,
     free(bulk.pieces);
 }
 
-// Reads what a store stores, a box or bytes, with all checks; moves: writes it to global memory,
-// too.
+// Reads what a store stores, a box or bytes, with all checks; moves: whether to write it to global
+// memory as well.
 static void store(const struct bulk *b, bool moves)
 {
     const struct bulk_operands *o = b->op->operands;
@@ -688,7 +689,7 @@ void bulk_finish(struct cta *cta)
     }
 }
 
-// ---- Both ---------------------------------------------------------------------------------------
+// ---- Loads, stores and reductions ---------------------------------------------------------------
 
 void bulk_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {

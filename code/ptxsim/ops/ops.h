@@ -52,7 +52,7 @@ enum matrix_type {
     MATRIX_F32,
     MATRIX_S32,
     MATRIX_F64,
-    MATRIX_S4, // in a struct matrix, an element of this type and the next two is a whole byte
+    MATRIX_S4, // struct matrix counts a byte of S4, U4 or B1 elements as one element
     MATRIX_U4,
     MATRIX_B1
 };

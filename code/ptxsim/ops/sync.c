@@ -31,7 +31,8 @@ static struct cta *find_object(struct warp *w, char *r, const struct op *op, int
     return NULL;
 }
 
-// A thread has seen phases of an mbarrier complete: makes the copies that are bound to them arrive.
+// Called when a thread has seen phases of an mbarrier complete: makes the copies that are bound to
+// them arrive.
 static void see_phases(struct cta *cta, uint32_t meeting, uint32_t phases)
 {
     copies_arrive(cta, meeting, phases);

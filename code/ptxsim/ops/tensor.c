@@ -53,8 +53,8 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
 
 // Like locate_checked, but only for the usual access to shared memory: within one line of cells,
 // and ordered (race_in_line); a load's bytes must have been written. NULL for any other access.
-// lanes: of a store, the lanes that make it: neighbours, each with an equal part of `bytes`, a
-// power of two. A load counts as one by all lanes.
+// lanes: the lanes that make a store: they are neighbours, and each stores an equal part of
+// `bytes`, a power of two. A load counts as one by all lanes.
 static inline uint8_t *locate_quick(struct warp *w, const struct op *op, uint32_t lanes,
                                     uint64_t at, uint32_t bytes, bool store)
 {

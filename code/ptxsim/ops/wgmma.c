@@ -29,7 +29,7 @@ enum { ROW_BYTES = 32, PIECE = 16, PIECES = WGMMA_N * ROW_BYTES / PIECE };
 
 struct products { // a warp's wgmma operations
     uint32_t open, issued, resized;
-    // Of a thread, as set by the last setmaxnreg; 0: there was none.
+    // Registers of each thread, as set by the last setmaxnreg; 0: there was none.
     uint32_t registers;
     const struct op *last, *last_resize; // the last wgmma and setmaxnreg, for messages
     uint32_t committed, waited;          // numbers of the last product committed, and waited for
@@ -265,7 +265,7 @@ static bool check_piece(struct warp *w, const struct pending *p, uint32_t at, en
     return true;
 }
 
-// The parts of lines that the pieces cover, in `parts`; returns how many.
+// Stores in `parts` the parts of lines (races/) that the pieces cover; returns how many there are.
 static uint32_t parts_of(const struct races *s, const struct pieces *pieces,
                          struct line_part *parts)
 {
@@ -338,7 +338,8 @@ static bool same_lanes(struct warp *w, const struct op *op, const u64 *descripto
     return true;
 }
 
-// Takes the 16 rows of A that belong to the CTA's warp number `rows`.
+// Takes, by take_rows, the 16 rows of A that belong to the CTA's warp number `rows`, unless A is in
+// registers.
 static bool take_a(struct warp *w, const struct pending *p, int rows, enum stage stage,
                    uint8_t (*a)[ROW_BYTES])
 {

@@ -979,8 +979,8 @@ static const char *location_file(const struct parser *p, int location)
     return (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
 }
 
-// Where the function of a line is called, where its caller is called, and so on outwards: up to
-// MOST calls, the innermost of those outside the toolkit's headers; "": there are none.
+// Where the function of a line is called, where its caller is called, and so on outwards: the
+// innermost calls outside the toolkit's headers, at most MOST; "": there are none.
 static const char *callers_of(struct parser *p, int location)
 {
     enum { MOST = 3 };
@@ -1007,8 +1007,8 @@ static const char *callers_of(struct parser *p, int location)
     return arena_text(&p->module->arena, text, used);
 }
 
-// Of a source line and the lines at which its function is inlined, the innermost that is not in a
-// header of the toolkit; if all are in such headers, the outermost.
+// Chooses among a source line and the lines where its function is inlined: the innermost that is
+// not in a header of the toolkit; if all are in such headers, the outermost.
 static struct source_line user_line(struct parser *p, int location)
 {
     struct source_line found = {"", 0, "", false};
@@ -1324,7 +1324,8 @@ struct function *module_function(struct module *module, int unit, const char *na
     return best && best->alias ? best->alias : best;
 }
 
-// A text's function of a name; defined: one with a body; otherwise one without.
+// The function called `name` in text number `unit`, with a body if `defined`, otherwise without;
+// NULL: there is none.
 static struct function *in_text(struct module *m, int unit, const char *name, bool defined)
 {
     for (size_t i = 0; i < m->function_count; ++i) {

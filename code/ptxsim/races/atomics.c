@@ -33,7 +33,7 @@ static void raise_to(struct clock *clock, uint32_t thread, uint32_t stamp)
     clock->most = stamp > clock->most ? stamp : clock->most;
 }
 
-// The stamp up to which another thread's actions are ordered before a lane of the same CTA.
+// The stamp up to which another thread's actions are ordered before the next action of a lane of the same CTA.
 static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
 {
     const struct warp_clock *c = w->clock;
@@ -164,12 +164,12 @@ bool race_told_fenced(struct worker *worker, const struct party *p)
     return told;
 }
 
-// A lane sets a flag in global memory. Notes at the flag which reads are complete for whoever sees it: those before
-// this CTA's last barrier, and those that this CTA itself knows to be complete.
+// Called when a lane sets a flag in global memory: notes at the flag which reads are complete for whoever sees it:
+// those before this CTA's last barrier, and those that this CTA itself knows to be complete.
 static void tell_completed(struct warp *w, int lane, uint64_t at)
 {
-    // If there are more places, they are taken for elements of a volatile array, not for flags, and
-    // no further one is made.
+    // Above this number of places, an address is taken for an element of a volatile array, not for a flag, and no
+    // further place is made.
     enum { ENOUGH = 1 << 16 };
     struct races *s = w->cta->races;
     struct worker *worker = w->cta->worker;
@@ -230,8 +230,8 @@ static void join_met(struct worker *worker, struct met *met)
     met->depth = snapshot_depth(met->last);
 }
 
-// In a program without narrow scopes, a lane finds the snapshot released at an address. The lane acquires it later,
-// when a check asks what the lane knows (race_settle_lanes).
+// Notes, in a program without narrow scopes, that a lane finds the snapshot released at an address. The lane acquires
+// it later, when a check asks what the lane knows (race_settle_lanes).
 static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot *released)
 {
     struct warp_clock *c = w->clock;
@@ -256,8 +256,8 @@ static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot
     c->deferred |= 1u << lane;
 }
 
-// In a program without narrow scopes, a lane acquires what is released at a place: of that, `by` is known from now on
-// without a look at the snapshot.
+// Notes, in a program without narrow scopes, that a lane acquires what is released at a place: checks that ask only
+// for the last release there (`by`) need no look at the snapshot.
 static void meet_release(const struct warp *w, int lane, const struct global_place *p)
 {
     uint32_t cta = (uint32_t)w->cta->number, thread = (uint32_t)(w->index * WARP + lane);
@@ -311,7 +311,7 @@ static void publish_snapshot(struct warp *w, const struct op *op, int lane, uint
         meet_release(w, lane, p);
     p->by = (struct release){new.cta, new.thread, new.stamp};
     struct snapshot *own = deferred && p->released == met->last && !met->before ? met->last : NULL;
-    // The place and `met` refer to it, and perhaps the lane's fence.
+    // The holders of references to `own`: the place, `met`, and perhaps the lane's fence.
     uint32_t holders = 2 + (!releases && f->last == own);
     if (own && snapshot_extend(&g->snapshots, own, &new, holders)) {
         if (lock)
@@ -417,7 +417,7 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
     }
 }
 
-// In a program with narrow scopes, a lane finds what has been released at an address. The lane acquires it later
+// Notes, in a program with narrow scopes, what a lane finds released at an address. The lane acquires it later
 // (race_settle_lanes), since a loop around a swap that fails finds the same in every round.
 static void meet(struct warp *w, int lane, uint64_t at, struct world *gpu, struct clock *cta)
 {

@@ -430,8 +430,8 @@ struct series {
     uint32_t count;                  // how many reads it stands for
     // at: the first lane's address in the first read; step: from one read to the next, modulo 2^64.
     uint64_t at, step;
-    // The bytes from the first lane's address on among which every lane reads; 0: a lane reads before that address, or
-    // a page or more after it.
+    // How many bytes from the first lane's address on contain all lanes' reads; 0: a lane reads before that address,
+    // or a page or more after it.
     uint64_t span;
     uint64_t from[WARP]; // each lane's address minus the first lane's
 };

@@ -215,7 +215,8 @@ struct world *world_of(uint64_t cta, struct clock *clock)
     return x;
 }
 
-// If nobody else holds the world, and it has a clock of the CTA, joins into that clock.
+// If nobody else holds the world, and it has a clock of the CTA, joins into that clock, which saves a copy of the
+// world.
 void world_put(struct world **world, uint64_t cta, struct clock *clock)
 {
     struct world *x = *world, *one;

@@ -259,8 +259,9 @@ void race_init_fence(struct warp *w, uint32_t lanes)
     inits_go_on(w, lanes, INIT_DONE);
 }
 
-// All threads have arrived at the cluster's barrier. From now on, an mbarrier that was initialised and fenced before
-// the barrier counts as initialised before the CTA began, so that every access to it is ordered after that.
+// Called when all threads have arrived at the cluster's barrier. From now on, an mbarrier that was initialised and
+// fenced before the barrier counts as initialised before the CTA began, so that every access to it is ordered after
+// that.
 static void settle_inits(struct races *s)
 {
     size_t left = 0;

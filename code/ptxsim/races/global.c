@@ -248,7 +248,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         alike = n > 1 ? cells_alike(page, cell, n, parties) : 1;
         struct part part = part_in(at, bytes, cell_at << shift, (uint64_t)alike << shift);
         struct party p = some_party_at(page, CELL_WRITE, cell);
-        // Of several lanes that read the cell, one may be its writer: then another lane is checked.
+        // If several lanes read the cell, one of them may be its writer: then another of them is checked.
         int by = other != lane && party_before(w, lane, &p) ? other : lane;
         if (!told && writer_races(w, op, by, access, &p) && !knows_by_now(w, by, &p) &&
             !(access == RACE_WRITE && value && stores_same((void *)(uintptr_t)at, value, part))) {

@@ -16,8 +16,8 @@ static inline void *need(void *memory)
     abort();
 }
 
-// Memory at a multiple of HUGE_PAGE, which is also what `bytes` is. The host is asked for huge pages: without them, a
-// kernel with millions of locks waits for its page tables as long as for its memory.
+// Memory whose address and size are multiples of HUGE_PAGE. The host is asked for huge pages: without them, a kernel
+// with millions of locks waits for its page tables as long as for its memory.
 enum { HUGE_PAGE = 2 << 20 };
 static inline void *need_huge(size_t bytes)
 {
@@ -92,7 +92,7 @@ void race_summarise(struct warp *w);
 
 // ---- Threads (threads.c) ------------------------------------------------------------------------
 
-// Lanes acquire what they have met (struct met) but not acquired yet. Called before a check of what they know.
+// Makes lanes acquire what they have met (struct met) but not acquired yet. Called before a check of what they know.
 void race_settle_lanes(struct warp *w, uint32_t lanes);
 static inline void race_settle(struct warp *w)
 {
@@ -120,13 +120,13 @@ void race_acquire_world(struct warp *w, int lane, struct world *world, bool mine
 // what they know: that is safe, and recomputing it for one lane costs more than it saves (race_observed).
 void race_has_learnt(struct warp_clock *c, int lane);
 
-// The index of the entry of a clock for reads by a warp's products (wgmma).
+// The index in a clock of the entry for reads by a warp's products (wgmma).
 static inline uint32_t products_of(const struct races *s, int warp)
 {
     return (uint32_t)(s->warps * WARP + warp);
 }
 
-// The index of the entry of a clock for a source of loads.
+// The index in a clock of the entry for a source of loads.
 static inline uint32_t loads_of(const struct races *s, uint32_t source)
 {
     return s->threads - LOAD_SOURCES + source - LOADS;
@@ -240,7 +240,7 @@ struct snapshot {
     uint32_t wbase, cta;
     uint16_t thread, threads : 15;
     uint16_t flat : 1;   // whether `world` has all that it shows; then other fields are unused
-    uint32_t depth;      // of the longest chain that starts here, past flat_depth
+    uint32_t depth;      // 1 more than the deepest of `of`, and at least flat_depth + 1
     struct world *world; // what the lane knew of other CTAs
     struct clock *known;
     struct snapshot *of[SNAPSHOTS_OF]; // snapshots that this one includes; or NULL
@@ -249,11 +249,11 @@ _Static_assert(sizeof(struct snapshot) == 64, "a snapshot is one line of the cac
 struct snapshots { // the snapshots of a launch
     struct snapshot_block *blocks;
     size_t count; // how many snapshots the blocks have room for
-    int lock; // guards `flat` and `mark` of all snapshots, what changes with them, and the following
+    int lock;     // guards the members below, and `flat`, `mark` and the like of each snapshot
     uint32_t mark;
-    struct snapshot *freed; // a list of snapshots that a host thread has freed for all
+    struct snapshot *freed; // free snapshots that any host thread may take
     uint32_t
-        flat_depth; // of a flat snapshot: larger than all earlier depths whenever all have been merged
+        flat_depth; // depth of flat snapshots; a merge of all snapshots raises it above every depth
     long steps;     // how many more steps than MOST_STEPS may be taken
     size_t more;    // by how many snapshots the limit for merging has risen
     struct snapshot **walk;
@@ -272,7 +272,7 @@ static inline uint32_t snapshot_depth(const struct snapshot *s)
     return __atomic_load_n(&s->depth, __ATOMIC_RELAXED);
 }
 
-// The depth of a snapshot that refers to others, of at most this depth.
+// The depth of a new snapshot that refers to others whose depth is at most `depth`.
 static inline uint32_t snapshot_deeper(const struct snapshots *g, uint32_t depth)
 {
     uint32_t flat = __atomic_load_n(&g->flat_depth, __ATOMIC_RELAXED);
@@ -280,15 +280,16 @@ static inline uint32_t snapshot_deeper(const struct snapshots *g, uint32_t depth
 }
 
 void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
-// A new snapshot with the contents of `shown`, whose references in shown.of it takes over. The caller sets its depth: to
-// look up that of each of them would cost a cache miss.
+// A new snapshot with the contents of `shown`; it takes over the references in shown.of. The caller sets its depth:
+// looking up the depth of each of shown.of would cost a cache miss.
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
 // For a lane that releases again at an address that has only the lane's own snapshot `own`: whether `shown` has all
 // that the lane released with `own`. If so, shown.of becomes own.of, and the new snapshot is to
 // replace `own`: were it added instead, a lane that takes and returns a lock again and again would
 // leave a chain of snapshots.
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
-// The same if only `holders` references to `own` are left: changes `own` itself, and no new snapshot is needed.
+// Like snapshot_follows, if only `holders` references to `own` are left: then changes `own` itself, so that no new
+// snapshot is needed.
 bool snapshot_extend(struct snapshots *g, struct snapshot *own, const struct snapshot *shown,
                      uint32_t holders);
 // Frees all snapshots of a launch, even those that are still referred to.
@@ -302,12 +303,12 @@ bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct part
 
 // ---- Global memory (global.c) -------------------------------------------------------------------
 
-// An address of atomic operations and strong accesses. One line of the cache, in which its lock is, too.
+// An address of atomic operations and strong accesses. It fills one line of the cache, together with its lock.
 struct global_place {
     _Alignas(64) uint64_t at;  // 0: none yet
     struct global_place *next; // the next with the same value of the hash
-    // In programs without narrow scopes, and what of it the lane that released it last has done; other programs use
-    // `more`.
+    // In programs without narrow scopes (others use `more`): the snapshot released here, and what the lane that
+    // released it last had done.
     struct snapshot *released;
     struct release by;
     uint32_t depth; // of `released` when it was made
@@ -326,12 +327,12 @@ struct global_races {
     unsigned shift; // log2 of a cell's bytes
     struct page *pages[SLOTS], *last_page;
     size_t page_count, most_pages;
-    struct page *free_pages; // guarded by free_lock, as are the chunks that have all pages
+    struct page *free_pages; // free_lock guards this list, and the list of the chunks of pages
     struct page_chunk *chunks;
     int free_lock;
     // The first place of each list; a list's places have one value of the hash.
     struct global_place *places;
-    void *places_memory;               // which has `places`, at a line of the cache
+    void *places_memory;               // contains `places`, which begins at a cache line
     uint64_t places_used[PLACES / 64]; // a bit for each list: whether it has a place
     size_t place_count;
     struct snapshots snapshots;
@@ -342,7 +343,8 @@ struct global_races {
     _Atomic size_t series_bytes;
 };
 void series_forget(struct global_races *g);
-// race_pages_start: a launch begins whose cells have 1 << shift bytes. race_pages_forget: it ends.
+// race_pages_start: called when a launch begins; its cells have 1 << shift bytes. race_pages_forget: called when it
+// ends.
 void race_pages_start(struct global_races *g, unsigned shift);
 void race_pages_forget(struct global_races *g);
 void race_pages_free(struct global_races *g);
@@ -352,14 +354,15 @@ static inline uint64_t scatter(uint64_t x)
     return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 }
 
-// The list for an address. Those of neighbouring words are neighbours, so that an array of locks fills pages.
+// The list for an address. The lists of neighbouring words are neighbours, so that an array of locks fills pages.
 static inline struct global_place *place_list(struct global_races *g, uint64_t at)
 {
     return &g->places[(scatter(at >> 8) * 64 + (at >> 2)) % PLACES];
 }
 
-// race_tell_fenced: a CTA's proxy fence for global memory; keeps, for other CTAs to find, what it has shown to the
-// asynchronous proxy. race_told_fenced: whether such fences of a party's CTA have shown what the party did.
+// race_tell_fenced: called at a CTA's proxy fence for global memory; keeps, for other CTAs to find, what the CTA has
+// shown to the asynchronous proxy. race_told_fenced: whether such fences of a party's CTA have shown what the party
+// did.
 void race_tell_fenced(struct warp *w, struct clock *clock);
 bool race_told_fenced(struct worker *worker, const struct party *p);
 

@@ -158,15 +158,15 @@ struct warp_clock { // the clocks of a warp's lanes: the time of each, and what 
     // SEVERAL, of all threads of the CTA (the base); from LOADS on, of the source's loads that have arrived.
     uint32_t least[LOADS + LOAD_SOURCES];
     struct clock *known[WARP];
-    // seen: found by strong reads, and known to the lane from its next fence on.
+    // world: what each lane knows of other CTAs. seen: found by strong reads, known to the lane from its next fence
+    // on.
     struct world *world[WARP], *seen[WARP];
     struct world *narrow[WARP]; // what a lane had seen before a fence of CTA scope
-    // The address in global memory of a lane's last access that acquires, such as an atomic
-    // operation, and what the lane found released there: to the GPU, and to its own CTA. A loop
-    // that waits around such an access finds the same in most rounds, and then has nothing to
-    // acquire. In programs without narrow scopes, instead: the snapshot that the lane found there
-    // last, and those that it had found before at other places. by: what of `last` the thread had done that released
-    // there last; mostly this is all that a check asks for.
+    // The address in global memory of a lane's last access that acquires, such as an atomic operation, and what the
+    // lane found released there: to the GPU, and to its own CTA. A loop that waits around such an access finds the
+    // same in most rounds, and then has nothing to acquire. In programs without narrow scopes, instead: the snapshot
+    // that the lane found there last, and those that it had found before at other places. by: what the thread that
+    // released `last` had done by then, which is mostly all that a check asks for.
     struct met {
         uint64_t at;
         struct world *gpu;
@@ -299,8 +299,8 @@ bool race_operand(struct warp *w, const struct op *op, const struct line_part *p
 // value, the checker finds it in memory. A strong write is made by the caller.
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value);
-// The bytes of a copy have arrived in the shared memory of `home`. From now on they count as a write at `stamp`, by the
-// source of loads; or, if `source` is 0, by the lane that issued the copy.
+// Called when the bytes of a copy have arrived in the shared memory of `home`: from now on they count as a write at
+// `stamp`, by the source of loads; or, if `source` is 0, by the lane that issued the copy.
 void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
                   uint32_t bytes, uint32_t source, uint32_t stamp);
 // Marks the bytes of a lane's store to the shared memory of `home` (st.async) as under way until race_arrived.
@@ -318,11 +318,11 @@ static inline uint32_t race_source_bit(uint32_t source)
 {
     return source ? 1u << (source - LOADS) : 0;
 }
-// Lanes have waited for copies that they issued. Advances the lanes' time: copies that have arrived by then count as
-// waited for.
+// Called when lanes have waited for copies that they issued. Advances the lanes' time: copies that have arrived by
+// then count as waited for.
 void race_copies_awaited(struct warp *w, uint32_t lanes);
-// A warp issues an asynchronous operation, which reads shared memory until it is waited for. Returns the CTA's time at
-// the issue; what the warp writes from now on has a later stamp.
+// Called when a warp issues an asynchronous operation, which reads shared memory until it is waited for. Returns the
+// CTA's time at the issue; what the warp writes from now on has a later stamp.
 uint32_t race_issue(struct warp *w);
 // Called before race_shared when such an operation is waited for: reports bytes that were written since its issue
 // (`issued`), even if the write is ordered before the wait. Returns whether there are any.
@@ -371,7 +371,8 @@ void race_cluster_wait(struct warp *w, uint32_t lanes);
 void race_cluster_forget(struct cluster *cluster);
 // Like race_release, into a clock of the CTA `home`, which may be another one of the cluster.
 void race_release_to(struct warp *w, uint32_t lanes, struct cta *home, struct clock **clock);
-// The threads of a CTA have ended: reports accesses by other CTAs to its shared memory that may come later.
+// Called when the threads of a CTA have ended: reports accesses by other CTAs to its shared memory that may come
+// later.
 void race_leave(struct cta *cta);
 
 // ---- Synchronisation ----------------------------------------------------------------------------

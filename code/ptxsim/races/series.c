@@ -79,7 +79,7 @@ static void note_cells(struct worker *worker, const struct series *s, uint64_t a
     }
 }
 
-// Whether each lane reads the bytes after those of the lane before it.
+// Whether the lanes read neighbouring bytes: each lane the bytes after those of the previous lane.
 static bool is_run(const struct series *s)
 {
     bool run = s->lanes == ~0u;

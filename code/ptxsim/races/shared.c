@@ -102,7 +102,7 @@ bool race_operand(struct warp *w, const struct op *op, const struct line_part *p
                   bool noted)
 {
     const struct warp_clock *c = w->clock;
-    // As in race_shared: if the lanes' times differ, the last lane's.
+    // As in race_shared: if the lanes' times differ, takes the last lane's time.
     uint32_t now = c->now_all ? c->now_all : c->now[WARP - 1];
     uint32_t *insns = w->cta->races->read[w->index].insn;
     race_settle(w);

@@ -6,14 +6,14 @@
 
 enum {
     MOST_DEPTH = 1 << 14, // the longest chain of snapshots whose worlds are not worked out
-    // Working snapshots out may take so many steps, and EACH for each snapshot made; then all are merged.
+    // Working snapshots out may take MOST_STEPS steps, plus EACH for each snapshot made; after that all are merged.
     MOST_STEPS = 2 * MOST_DEPTH,
     EACH = 2,
     MOST = 1 << 21,  // how many snapshots there are before they are merged for the first time
     MOST_ASKED = 24, // how many snapshots snapshot_shows looks at
-    AHEAD = 16,      // merging: how many snapshots ahead those are fetched that one refers to
+    AHEAD = 16,      // how many snapshots ahead a merge prefetches what a snapshot refers to
     BLOCK = 256,     // snapshots allocated at a time
-    MANY = 1 << 14   // from so many on, HUGE_PAGE bytes of them are
+    MANY = 1 << 14   // from this many snapshots on, HUGE_PAGE bytes of them are allocated at a time
 };
 
 struct snapshot_block {
@@ -52,8 +52,8 @@ static void make_block(struct worker *worker)
         ;
 }
 
-// Takes up to a block of those snapshots for this host thread's list that merging has freed. If there are none, and many
-// are in use, merges them.
+// Moves up to BLOCK of the snapshots that merging has freed to this host thread's list. If there are none, and many
+// snapshots are in use, merges them first.
 static void take_freed(struct worker *worker)
 {
     struct snapshots *g = &worker->global_races->snapshots;
@@ -251,7 +251,7 @@ static bool hold(struct snapshot *s)
 }
 
 // The next snapshot in use from place *at of *block on, with a reference for the caller; NULL: there is none. The
-// oldest comes first: once it is flat, nothing else is let go with it.
+// oldest comes first: once flat, a snapshot refers to no others, so letting it go frees no chain.
 static struct snapshot *next_used(struct snapshot_block **block, uint32_t *at)
 {
     for (; *block; *block = (*block)->later, *at = 0)

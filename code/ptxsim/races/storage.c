@@ -117,9 +117,9 @@ void races_destroy(struct cta *cta)
     free(s);
 }
 
-// Of the stamps that the CTA before has left, clears only RACE_PENDING and RACE_FOREIGN: all others
-// are earlier than the start of this CTA. If the time has become large, clears all stamps and
-// starts the time again.
+// Clears, of the stamps that the previous CTA has left, only RACE_PENDING and RACE_FOREIGN: all
+// others are earlier than the start of this CTA. If the time has become large, clears all stamps
+// and starts the time again.
 void races_start(struct cta *cta)
 {
     struct races *s = cta->races;
@@ -138,7 +138,7 @@ void races_start(struct cta *cta)
         for (int i = 0; i < cta->warps; ++i) {
             memset(s->read[i].stamp, 0, s->cells * sizeof *s->read[i].stamp);
             memset(s->read[i].reading, 0, lines * sizeof *s->read[i].reading);
-            // Only the stamps, which come first.
+            // Clears only the stamps, which come first.
             for (int kind = 0; kind < RACE_KINDS; ++kind)
                 if (s->read[i].strong[kind])
                     memset(s->read[i].strong[kind], 0, s->cells * sizeof(uint32_t));

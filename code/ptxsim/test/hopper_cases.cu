@@ -319,7 +319,7 @@ template <bool WRONG> __global__ void early(int *out, const CUtensorMap *map)
     await(t);
 }
 
-// A product of a box that one lane of each warp has waited for.
+// In the wrong version, only one lane of each warp waits for the box of a product.
 template <bool WRONG> __global__ void multiplied_early(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;

@@ -24,8 +24,8 @@ constexpr int STEPS = 16, PLACES = 2,
 enum kind {
     LOAD,
     STORE,
-    ADD,         // an atomic addition of a scope
-    FENCE,       // a fence of a scope
+    ADD,         // an atomic addition, of block or GPU scope
+    FENCE,       // a fence, of block or GPU scope
     PROXY_FENCE, // fence.proxy.async
     SYNCWARP,    // for the lanes in `mask`; `extra`: a lane outside the mask that executes it, too
     SYNCTHREADS,
@@ -210,7 +210,7 @@ __global__ void follow(program p, char *global, int *flags, char *private_places
     asm volatile("cp.async.bulk.wait_group 0; cp.async.wait_all;" ::: "memory");
 }
 
-// ---- The plain way ------------------------------------------------------------------------------
+// ---- PTX's memory model, as a graph -------------------------------------------------------------
 
 enum verdict { NONE, PERHAPS, TOLD };
 
@@ -482,7 +482,8 @@ static step draw_step(const program &p, int i)
 
 // ---- Beginnings ---------------------------------------------------------------------------------
 
-// Sequences of accesses that steps drawn one by one hardly ever form; threads and fences' scopes are drawn.
+// Sequences of accesses that hardly ever arise if each step is drawn by itself. Here only the threads and
+// the fences' scopes are drawn.
 static step access_of(int8_t kind, int actor, int place)
 {
     step s = {kind, (int8_t)actor, (int8_t)place};

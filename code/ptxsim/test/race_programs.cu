@@ -162,7 +162,7 @@ __global__ void follow(program p, char *global, int *out, int *flags)
     out[t] = sum;
 }
 
-// ---- The plain way ------------------------------------------------------------------------------
+// ---- The simple judge: vector clocks only -------------------------------------------------------
 
 struct accessed {
     int thread, time;

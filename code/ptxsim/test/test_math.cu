@@ -117,9 +117,9 @@ static uint64_t random_bits()
     return state * UINT64_C(2685821657736338717);
 }
 
-// Arguments: if `any`, first special numbers (edges), and of the rest a third with arbitrary bits.
-// If low <= 0 < high, a third has random exponents in this interval. All others are spread evenly
-// over [low, high].
+// Fills in arguments: if `any` is true, first special numbers (edges), and then a third of the rest
+// has arbitrary bits. If low <= 0 < high, a third has random exponents in this interval. All others
+// are spread evenly over [low, high].
 template <typename T> static void fill(T *x, double low, double high, bool any)
 {
     static const double edges[] = {

@@ -586,9 +586,9 @@ static void half_of_the_copies_are_early(void **state)
     assert_int_equal(out[32 + 5], 1000);
 }
 
-// A copy is logged with its bytes, and with these times what the CTA did until the copy arrived:
-// new pieces of products (an equal piece counts once), and bytes of another copy that were read for
-// the first time. Other instructions do not count.
+// A copy is logged with its bytes, and with its bytes times what the CTA did until the copy
+// arrived: new pieces of products (an equal piece counts once), and bytes of another copy that were
+// read for the first time. Other instructions do not count.
 static void copies_are_noted(void **state)
 {
     (void)state;

@@ -61,8 +61,8 @@ static bool has_lines(const json_t *kernel, const char *file, int *last)
 }
 
 // The text that the compiler read, of a chapter's program or a mutant: its lines are in the
-// program's order, and #line directives name their places in the chapter. NULL: it is another
-// program.
+// program's order, and #line directives name their places in the chapter. NULL: the program is
+// neither.
 static char *compiled_text(const char *program)
 {
     static const char *const folders[] = {"build/tangled", "build/mutants"};
@@ -540,7 +540,7 @@ static const json_t *tile_left(const json_t *kernel, const json_t *tiles, const 
     struct chain c = chain_of(kernel, insn);
     long at = whole_at(fault, "at");
     const json_t *tile, *left = NULL;
-    bool named = false, known = false; // whether a tile has the byte (known), and is named (named)
+    bool named = false, known = false; // known: a tile has the byte; named: the line names it
     size_t i;
     for (int level = c.count - 1; level >= 0 && !left && !named; --level) {
         struct text t = {0};
@@ -1311,7 +1311,8 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
         json_object_set(film, "other", other);
     write_page(file, title, film, plain);
     if (json_is_true(json_object_get(kernel, "cut")) || json_is_true(json_object_get(other, "cut")))
-        // known: standard output is used for the program's output, or for JSON.
+        // If the reader has seen the fault (known), standard output is used for the program's
+        // output, or for JSON.
         fprintf(
             known ? stderr : stdout,
             "%s: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it "

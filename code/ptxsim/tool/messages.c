@@ -23,8 +23,8 @@ void fault_add(json_t *faults, const char *record)
 
 // ---- Sentences from the film --------------------------------------------------------------------
 
-// Whether an instruction is at a fault's place: file, line and callers. A place without callers, as
-// that of the other access, is compared by its line only.
+// Whether an instruction is at a fault's place: file, line and callers. If the place has no
+// callers, as that of the other access, only the line is compared.
 static bool is_same_line(const json_t *instruction, const json_t *fault)
 {
     const json_t *callers = json_object_get(fault, "callers");

@@ -279,10 +279,10 @@ static bool stands_at(const json_t *insn, const char *place)
            (strlen(short_name(file)) == length && strncmp(short_name(file), place, length) == 0);
 }
 
-// Of the instructions at a place, takes the one by which `warp` needs most wavefronts of shared
+// Takes, among the instructions at a place, the one by which `warp` needs most wavefronts of shared
 // memory, and prints its lanes and banks, in a row for each word that a lane accesses:
 //   row  bank  number of words of that bank that the part accesses  part
-// A part: lanes that are served together, 32, or 16 of 8-byte and 8 of 16-byte accesses.
+// A part is the lanes that are served together: 32, or 16 for 8-byte, or 8 for 16-byte accesses.
 static void banks_table(const json_t *trace, const char *place, int warp)
 {
     const json_t *insns = json_object_get(trace, "instructions");

@@ -96,7 +96,8 @@ struct film {
     int status; // the program's exit status
 };
 struct film film_load(const char *file, const char *kernel);
-// Without `cta`, the first CTA is filmed or, if the checks find a fault in another CTA, that one.
+// Runs a program and films a CTA. Without `cta`, this is the first CTA or, if the checks find a
+// fault in another CTA, that one.
 struct film film_record(char **argv, const char *kernel, const char *cta, bool silent);
 // Ends this process with a message if there is nothing to show.
 void film_must_show(const struct film *film, const char *program, const char *kernel,

@@ -251,8 +251,8 @@ cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y,
 }
 ALSO(cudaMemcpy2DArrayToArray, cudaMemcpy2DArrayToArray_ptds);
 
-// Copies bytes to (into) or from the beginning of an array: part of the first row, or whole rows.
-// Other copies have to use cudaMemcpy2DToArray and the like.
+// Copies bytes between memory and the beginning of an array, to the array if `into` is true: part
+// of the first row, or whole rows. Other copies have to use cudaMemcpy2DToArray and the like.
 static cudaError_t copy_first(cudaArray_const_t array, size_t x, size_t y, char *memory,
                               size_t bytes, bool into, enum cudaMemcpyKind kind)
 {

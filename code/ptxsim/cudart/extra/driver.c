@@ -96,9 +96,9 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     return known;
 }
 
-// The driver's error for an error of the runtime: it has the same number. Only the numbers between
-// the two named here (of a launch's configuration, for example), most of which the driver does not
-// have, become "invalid value".
+// The driver's error for an error of the runtime: it has the same number. Only numbers between the
+// two named below become "invalid value": most of them, such as those of a launch's configuration,
+// the driver does not have.
 static CUresult result(cudaError_t error)
 {
     if (error < cudaErrorNoDevice && error > cudaErrorInitializationError)
@@ -871,5 +871,5 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
     *function = driver_function(name);
     if (found)
         *found = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return CUDA_SUCCESS; // success also if there is no such function, which *found says
+    return CUDA_SUCCESS; // also if there is no such function: *found says that
 }

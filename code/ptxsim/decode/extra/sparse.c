@@ -16,7 +16,7 @@ static void sparse_product(struct decoder *d, bool ordered)
                                                : types[1] == MATRIX_TF32 ? 32
                                                : is_8bit_float(types[1]) ? 8
                                                                          : 16;
-    int least = 256 / bits; // columns of A, of which half are stored: 16 bytes of a row
+    int least = 256 / bits; // columns of A in a machine instruction: half are stored, 16 bytes
     if (!has(d, MOD_row) || !has(d, MOD_col) || !types_agree(types) || types[1] == MATRIX_F64 ||
         bits == 1 || s.m != 16 || s.n != 8 ||
         (s.k != 2 * least && (s.k != least || is_8bit_float(types[1]))))

@@ -66,7 +66,8 @@ static void video_opcode(struct decoder *d, struct video *v)
     }
 }
 
-// ".b2", ".h1", or nothing for the whole word: the part's lowest bit and its number of bits.
+// Reads the part of an operand, ".b2", ".h1", or none for the whole word: *at becomes the part's
+// lowest bit, *bits its number of bits.
 static void one_part(struct decoder *d, const struct operand *o, uint8_t *at, uint8_t *bits)
 {
     *at = 0;
@@ -80,7 +81,8 @@ static void one_part(struct decoder *d, const struct operand *o, uint8_t *at, ui
     *at = (uint8_t)(number * *bits);
 }
 
-// ".h10", ".b7654": for each result the number of the part, the highest result first.
+// Reads the parts of an operand, such as ".h10" or ".b7654": number[i] becomes the part for result
+// i. In the text, the part for the highest result is first.
 static void many_parts(struct decoder *d, const struct video *v, const struct operand *o, int first,
                        uint8_t *number)
 {
@@ -98,7 +100,7 @@ static void many_parts(struct decoder *d, const struct video *v, const struct op
     }
 }
 
-// ".b20": which parts of the result are computed, as a mask; the others come from c.
+// Reads which results are computed, such as ".b20", as a mask; the others come from c.
 static uint8_t result_mask(struct decoder *d, const struct video *v, const struct operand *o)
 {
     uint8_t mask = 0;

@@ -41,7 +41,7 @@ static const struct kernel *kernel_at(const struct warp *w, uint64_t address)
     return NULL;
 }
 
-// Sets the result of a call, which cudaGetLastError will return, too.
+// Sets the result of a call. An error is also what cudaGetLastError will return.
 static void give_error(struct warp *w, const char *r, const struct op *op, int lane, uint32_t error)
 {
     if (error)
@@ -162,7 +162,7 @@ void device_malloc_op(struct warp *w, char *r, const struct op *op, uint32_t mas
 void device_free_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     note_effect(w);
-    // The allocation remembered there may be this block.
+    // worker->last may remember the block that is freed here.
     w->cta->worker->last = (struct allocation){0};
     for (; mask; mask &= mask - 1) {
         int lane = __builtin_ctz(mask);

@@ -141,7 +141,8 @@ static int64_t whole(double value)
     return value != value ? 0 : (int64_t)fmin(fmax(value, -most), most);
 }
 
-// Of the two texels beside a point in one dimension, the lower; *upper: the weight of the other.
+// The index of the lower of the two texels beside a point in one dimension; *upper: the weight of
+// the other.
 static int64_t texel_below(float x, float *upper)
 {
     int64_t fixed = whole(floor((double)x * 256 + 0.5)) - 128;
@@ -223,7 +224,7 @@ static int64_t cube_face(float x[3])
     return 2 * axis + negative;
 }
 
-// The layer of a texture that is not a cube.
+// The layer that a lane names in a texture that is not a cube, but at most the last one.
 static int64_t layer_of(const char *r, const struct texture_operands *o, int lane,
                         const struct texture *t)
 {

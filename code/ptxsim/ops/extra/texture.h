@@ -19,7 +19,7 @@ struct texture { // a texture or a surface
     bool is_signed, is_float;        // both false: unsigned integers
     bool is_surface;
     bool constant; // no kernel can write it, so its reads cannot race
-    // Of a texture, not of a surface:
+    // For textures, not for surfaces:
     bool linear_memory;          // linear memory, for tex1Dfetch: reads past its ends give 0
     bool normalised_coordinates; // coordinates run from 0 to 1, not from 0 to the size
     // normalised_values: integers are read as 0 to 1, or -1 to 1; filter: the linear filter is

@@ -23,7 +23,7 @@ enum video_kind {
     VIDEO_GE,
 };
 
-enum video_then { THEN_NOTHING, THEN_ADD, THEN_MIN, THEN_MAX, THEN_MERGE }; // what is done with c
+enum video_then { THEN_NOTHING, THEN_ADD, THEN_MIN, THEN_MAX, THEN_MERGE }; // how c is used
 
 struct video {
     enum video_kind kind;
@@ -32,12 +32,13 @@ struct video {
     bool signed_d, signed_a, signed_b, saturate;
     bool wrap; // vshl, vshr: the amount is taken modulo 32; otherwise it is at most 32
     int scale; // vmad: how many bits the result is shifted right
-    // The part of a word that each operand is. For one result: the part's lowest bit, in a[0] and
-    // b[0]. For several: for each result the part's number, where b's parts are numbered after a's.
+    // The part of a word that each operand is. One result: a[0] and b[0] are the parts' lowest
+    // bits. Several results: for each result, the number of its part; b's parts are numbered after
+    // a's.
     uint8_t a[4], b[4];
     uint8_t a_bits, b_bits; // 8, 16 or 32
-    // mask: results that are stored, where the others leave c as it is; d_at, d_bits: where a
-    // single result is merged into c.
+    // mask: which results are stored (the others leave c as it is); d_at, d_bits: where a single
+    // result is merged into c.
     uint8_t mask, d_at, d_bits;
 };
 

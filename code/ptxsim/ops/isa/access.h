@@ -177,8 +177,8 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// The checks of a regular access that is not traced: of written bytes, and of races. Returns false
-// if there may be something to report; each lane must then be checked.
+// Checks a regular access that is not traced, for unwritten bytes and for races. Returns false if
+// there may be something to report; each lane must then be checked.
 static inline __attribute__((always_inline)) bool
 FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size,
                 const enum shape shape, const bool store)
@@ -277,7 +277,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         (at[0] % size || !within(at[0], extent, cta->shared_bytes) ||
          (cta->races && (op->order || (store && shape == SHAPE_SAME))) || // checked lane by lane
          (!store && cta->written && !written_all(cta->written, at[0], extent))))
-        shape = SHAPE_ANY; // there may be a fault: its lane is to be found
+        shape = SHAPE_ANY; // there may be a fault: its lane must be found
     bool changed = !op->order; // a strong store of the value that is already there has no effect
     if (shape == SHAPE_ANY) {
         w->here = mask;
@@ -542,7 +542,7 @@ static void FN(access_any)(struct warp *w, char *r, const struct op *op, uint32_
     if (!mask)
         return;
     if (op->space == SPACE_PARAM && mask == ~0u && !store && FN(direct)(op, size) &&
-        FN(shape64)(at, size) == SHAPE_SAME) { // a load of a parameter: every kernel begins so
+        FN(shape64)(at, size) == SHAPE_SAME) { // a parameter's load: every kernel begins with these
         static const uint8_t none[16];
         const uint8_t *memory = private_memory(w, op, 0, at[0], size, false);
         FN(spread)((uint8_t *)r + op->d, memory ? memory : none, size);

@@ -83,7 +83,8 @@ FN(race_run)(struct warp *w, const struct op *op, uint32_t at, uint32_t size, co
         return false;
     for (uint32_t i = first_line; i <= last_line; ++i) {
         const struct latest *ws = &s->writes[i], *rs = &s->reads[i];
-        // It is ordered, too, if the last accesses were this warp's, by each lane to the same cells.
+        // The access is ordered, too, if the last accesses were this warp's, by each lane to the
+        // same cells.
         good &= latest_ordered(c, ws) || (ws->warp == warp && ws->run == run + 1);
         good &= !store || latest_ordered(c, rs) ||
                 (rs->warp == warp && FN(only_run)(plane, i, run, c->least[warp]));
@@ -237,7 +238,7 @@ FN(party_at)(struct page *page, enum cell_party party, uint32_t cell)
                                  page_words(page, party, PARTY_WHO) + cell};
 }
 
-// Whether in each of n cells the party is nobody, or is ordered before the lane of this warp that
+// Whether each of n cells has no party, or one that is ordered before the lane of this warp that
 // accesses the cell: lane (j + skip) >> per accesses cell j.
 static bool FN(parties_before)(const struct warp *w, struct FN(party_at) p, uint32_t n,
                                uint32_t skip, uint32_t per)
@@ -332,7 +333,7 @@ static void FN(note_writes)(const struct warp *w, struct page *page, uint32_t ce
     }
 }
 
-// A race_run_fn (ops.h).
+// The race_run_fn (ops.h) of this instruction set.
 static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
                                 const uint8_t *lanes)
 {

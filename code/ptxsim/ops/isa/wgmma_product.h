@@ -9,7 +9,8 @@
 // Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.)
 
 enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT = 25, WGMMA_NONE = -16000 };
-// Exponents between which all terms, scaled or not, are floats.
+// If a column's highest exponent is between these, all its terms can be computed as floats, scaled
+// or not.
 enum { WGMMA_LOW = -100, WGMMA_HIGH = 126 };
 
 static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_type type,
@@ -107,7 +108,7 @@ FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b, const int16_t *
             most[j] = e > most[j] ? e : most[j];
         }
     for (int j = 0; j < WGMMA_WIDE; ++j) {
-        // For columns where each product has a factor of zero.
+        // A column whose products all have a factor of zero gets the lowest exponent.
         most[j] = most[j] < WGMMA_NONE / 2 ? WGMMA_LOW : most[j];
         far |= most[j] < WGMMA_LOW || most[j] > WGMMA_HIGH;
     }
@@ -156,7 +157,7 @@ static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw,
     _Alignas(64) float a[16 * WGMMA_K], columns[WGMMA_N * WGMMA_K], b[WGMMA_K * WGMMA_N];
     _Alignas(64) float c[16 * WGMMA_N];
     _Alignas(64) int16_t ae[16 * WGMMA_K], be[WGMMA_K * WGMMA_N];
-    // Rounded up: columns past the last are zero.
+    // n is rounded up: the columns past the last are zero.
     int n = (t->n + WGMMA_WIDE - 1) / WGMMA_WIDE * WGMMA_WIDE;
     bool half = t->d_type == MATRIX_F16;
     FN(wgmma_values)(a_raw, 16, t->k, t->a_type, t->negate_a, a);

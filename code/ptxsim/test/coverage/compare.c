@@ -226,7 +226,8 @@ static const struct format formats[] = {{"f16", 5, 10, 15, 16, 0},
                                         {"e5m2", 5, 2, 15, 8, 0}};
 static const struct format f32 = {"f32", 8, 23, 127, 32, 0};
 
-// "mma m16n8k32 e4m3 e5m2, reals": k and the formats of A and B.
+// Reads k and the formats of A and B from a case's name, such as "mma m16n8k32 e4m3 e5m2, reals";
+// false: it is no product whose sums are inexact.
 static bool parse_product(const char *name, int *k, const struct format *of[2])
 {
     char first[8], second[8] = "";
