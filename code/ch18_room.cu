@@ -434,7 +434,7 @@ struct row_state {
     float ref[2];    // the score for which P is 1
     float factor[2]; // scales the output so far, when ref has risen
     float mean[2];   // the mean of the first tile's scores
-    bool rising;     // whether the warp takes the maximum of each tile
+    bool rising;     // whether the warp takes the maximum of each later tile
 };
 
 // The state of two rows in tiling T: a type for each tiling.
@@ -584,28 +584,26 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         rows.rising = true;
     }
 
-    // Leave no score past 2^TOP
-    float ref[2] = {s[0], s[2]};
+    // Leave no score past 2^TOP, and keep the first tile's mean
+    constexpr bool MEAN = FIRST && !T::FEW_TILES;
+    float ref[2] = {s[0], s[2]}, sum[2] = {0, 0};
     #pragma unroll
-    for (int i = 0; i < BLOCK_N / 2; ++i)
+    for (int i = 0; i < BLOCK_N / 2; ++i) {
         ref[i / 2 % 2] = fmaxf(ref[i / 2 % 2], s[i]);
+        if (MEAN)
+            sum[i / 2 % 2] += s[i];
+    }
     float room = __fdividef(TOP, scale);
     for (int h = 0; h < 2; ++h) {
         ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 1));
         ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 2)) - room;
-    }
-
-    // Leave room for scores to come, and keep the mean
-    if (FIRST && keys_left > BLOCK_N && !T::FEW_TILES) {
-        float sum[2] = {0, 0};
-    #pragma unroll
-        for (int i = 0; i < BLOCK_N / 2; ++i)
-            sum[i / 2 % 2] += s[i];
-        for (int h = 0; h < 2; ++h) {
+        if (MEAN) {
             sum[h] += __shfl_xor_sync(0xffffffff, sum[h], 1);
             sum[h] += __shfl_xor_sync(0xffffffff, sum[h], 2);
-            rows.mean[h] = sum[h] / BLOCK_N;
-            ref[h] = fmaxf(ref[h], rows.mean[h]);
+            if (keys_left > BLOCK_N) {
+                rows.mean[h] = sum[h] / BLOCK_N;
+                ref[h] = fmaxf(ref[h], rows.mean[h]); // room for scores to come
+            }
         }
     }
 
@@ -620,9 +618,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
     convert(s, codes, rows.ref, scale);
     pack(p, codes);
     bool rose = (rows.factor[0] != 1) | (rows.factor[1] != 1);
-    rose = __any_sync(0xffffffff, rose);
-    rows.rising &= rose;
-    return rose;
+    return __any_sync(0xffffffff, rose);
 }
 
 // Queues Q K for a tile: s becomes this lane's part of [64][128].

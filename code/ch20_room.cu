@@ -584,7 +584,7 @@ struct row_state {
     float ref[2];    // the score for which P is 1
     float factor[2]; // scales the output so far, when ref has risen
     float mean[2];   // the mean of the first tile's scores
-    bool rising;     // whether the warp takes the maximum of each tile
+    bool rising;     // whether the warp takes the maximum of each later tile
 };
 
 // ---- Find a row's highest code ----
@@ -783,9 +783,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
     convert(s, codes, rows.ref, scale);
     pack(p, codes);
     bool rose = (rows.factor[0] != 1) | (rows.factor[1] != 1);
-    rose = __any_sync(0xffffffff, rose);
-    rows.rising &= rose;
-    return rose;
+    return __any_sync(0xffffffff, rose);
 }
 
 // Queues Q K for a tile: s becomes this lane's part of [64][128].
