@@ -563,7 +563,7 @@ bool case_right(const struct grade_case *c, const char *answer, double *error, c
     return !s.missing && !s.changed;
 }
 
-// Says what is wrong with the bytes of a cache, where the output is right.
+// Says what is wrong with the bytes of a cache, for an answer whose output is right.
 static char *how_strayed(const struct grade_case *c, const char *answer)
 {
     struct strayed s = compare_cache(c, answer);
