@@ -405,7 +405,7 @@ static const struct item *first_missed(void)
     return NULL;
 }
 
-// Prints why an item, the first one that is missed, is missed.
+// Prints why an item, the first that the program misses, was not reached.
 static void show_cause(const struct item *item)
 {
     const char *name = item->name, *cause = NULL;
