@@ -43,7 +43,7 @@ setup() {
 
 grade() { run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu "$@"; }
 
-# drawn_from FILE: the name by which results call the secret in FILE that inputs are drawn from.
+# drawn_from FILE: the value of "drawn_from" in results whose inputs are drawn from the secret in FILE.
 drawn_from() {
     # shellcheck disable=SC2016
     python3 - "$(perl -e 'print crypt($ARGV[0], q($y$jAT$AttentionInStages.....))' \
@@ -114,7 +114,7 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     [[ $output == *"20 submissions are graded as they say" ]]
 }
 
-# The compiler marks variables in a namespace without a name like a library's. One of these
+# The compiler marks variables of a nameless namespace as it marks a library's. One of these
 # variables, `tile`, has the name of a local variable of the lab's own program.
 @test "state between launches is flagged" {
     short

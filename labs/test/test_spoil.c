@@ -210,8 +210,8 @@ static void products_count_once(void **state)
     assert_true(worked_on(SPOIL_LOADS, log, 4).work[CHANGES_V] == 40);
 }
 
-// Ten copies of 8 bytes, each under way for some progress. Bytes that were not read are left out, and
-// the copy that is under way longest of the others.
+// Ten copies of 8 bytes, each under way for some progress. Left out are the bytes that were not
+// read and, of the other copies, the one that was under way longest.
 static void bytes_are_under_way(void **state)
 {
     (void)state;
@@ -228,13 +228,13 @@ static void bytes_are_under_way(void **state)
         log[i].under_way[1] = 8 * 5;
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[1] == 9 * 8 * 5 / 10.);
     for (int i = 0; i < 10; ++i)
-        log[i].work = i == 3 ? 0 : 4; // half of the bytes, and of the copy under way longest none
+        log[i].work = i == 3 ? 0 : 4; // bytes that are read: none of the copy under way longest
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[1] == 9 * 4 * 5 / 10.);
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[0] == (8 * 5 + 50) * 4 / 100.);
 }
 
 // Of a CTA's two executions, the first is not drawn if its copies were not read, or brought what no
-// input changes. All draws, and the noticed ones, have their copies' time under way.
+// input changes. Time under way is added up over all draws, and over the noticed ones.
 static void only_copies_that_are_read_are_drawn(void **state)
 {
     (void)state;
