@@ -1549,7 +1549,7 @@ static void medians_come_with_their_interval(void **state)
     double values[30];
     for (int i = 0; i < 30; ++i)
         values[i] = 30 - i;
-    // n = 30: P(X < 10) = 0.0214, P(X < 11) = 0.0494 (binomial table); so the 10th from either end.
+    // n = 30: P(X < 10) = 0.0214, P(X < 11) = 0.0494 (binomial table): from the 10th to the 21st.
     struct interval interval = median_interval(values, 30);
     assert_float_equal(interval.median, 15.5, 1e-12);
     assert_true(interval.low == 10 && interval.high == 21);
