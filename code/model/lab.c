@@ -20,7 +20,7 @@ enum { CONTEXT = 200, DRAWS = 24, SEED_MOST = 1 << 30 };
 static const double MOST = 0.006;
 // By how much the sum of the weights before a drawn token may be wrong, as a share of all weights (code/model/ask.c).
 static const double SLACK = 2e-6;
-static const double NOT_FINITE = 1e9; // an error in a record, which has no NaN
+static const double NOT_FINITE = 1e9; // stands in a record for an error that is NaN or infinite
 
 bool lab_asks(int argc, char **argv)
 {
