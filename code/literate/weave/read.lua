@@ -295,7 +295,7 @@ local LADDER_GPU = { folder = "h200", name = "an H200", rates = { half = 989.5, 
 
 local function ladder(block)
     local rows, trouble = stages.read("chapters/stages.tsv")
-    trouble = not rows and trouble or nil -- without trouble, it has the names of the columns
+    trouble = not rows and trouble or nil -- if the rows were read, it has the names of the columns
     local to = block.attributes.to or ""
     local at = LADDER_GPU.folder .. "/%s:shapes.mission."
     local function time(program)
