@@ -466,7 +466,7 @@ void show_next(void)
               lab.student, line),
          printf("  "), 4);
     print_hint(task, shown[chosen] ? shown[chosen] - 1 : 0);
-    // --hint continues with the next hint; if that cannot be noted, with this one.
+    // Notes that this hint was shown: --hint goes on with the next one or, if noting fails, with it.
     if (!shown[chosen]) {
         char why[512];
         shown[chosen] = 1;

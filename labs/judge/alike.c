@@ -98,8 +98,8 @@ static const char *past_token(const char *s, const char *end, uint64_t *kind)
     return *kind = hash, s;
 }
 
-// The number in a line "# 12" of the preprocessor's output: the source line that follows it. 0: it
-// is another line.
+// The number in a line "# 12" of the preprocessor's output: the source line that follows it. 0: the
+// line has another form.
 static int line_said(const char *s, const char *end)
 {
     int line = 0;

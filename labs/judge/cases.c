@@ -83,7 +83,7 @@ int secret_between(int least, int most, uint64_t drawn)
 
 char *drawn_like(const char *published)
 {
-    // If a shape has fewer than LEAST tiles, LEAST to MOST are drawn.
+    // If the public shape has fewer than LEAST tiles, the number of tiles is drawn: LEAST to MOST.
     enum { TILE = 128, LEAST = 3, MOST = 6 };
     struct shape shape;
     char why[256];

@@ -363,7 +363,7 @@ static json_t *earned(void)
 }
 
 // By how many points a planted bug may differ from the record: in which hidden cases it is right
-// depends on the drawn inputs, and these change with every change of its text.
+// depends on the drawn inputs, and these change with every change of the bug's text.
 static const double DRAWN = 10;
 
 static bool earned_the_same(const struct entry *e, const struct expected *x, const json_t *kept)

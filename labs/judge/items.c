@@ -174,9 +174,9 @@ static char *printed_text(const struct reply *reply)
     return told;
 }
 
-// The warp instructions that a launch may run: a number for each pair of a query and a key (a
-// kernel with one thread for each query takes some twenty), and a margin for warps that poll while
-// others catch up. An endless arithmetic loop spends them in seconds.
+// The warp instructions that a launch may run: PAIR_BUDGET for each pair of a query and a key, and
+// at least LEAST_BUDGET. A kernel with one thread for each query takes some twenty for a pair; the
+// rest is for warps that poll while others catch up. An endless loop spends them in seconds.
 static uint64_t budget_of(const struct shape *shape)
 {
     static const double PAIR_BUDGET = 600, LEAST_BUDGET = 200e6;

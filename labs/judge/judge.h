@@ -284,7 +284,7 @@ struct grade_case {
 // for another, or for a changed version of it.
 const char *secret_draw_for(const char *hash); // makes a submission current, by the hash of its
                                                // source; returns the hash of the one before
-const char *secret_name(void);                 // a hash that identifies the secret, not reveals it
+const char *secret_name(void);                 // a hash that names the secret, without revealing it
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 64 bits that depend on the secret and on their purpose, the same for all submissions.
 uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -446,8 +446,8 @@ struct model_run model_run(struct submission *s, const char *shape, int seed, un
                            bool races);
 void model_run_free(struct model_run *r);
 
-// A submission's source: the file itself, or the one in a folder with the ending of the lab's
-// programs. NULL with one line in *why.
+// A submission's source: the file itself, or the one file in a folder with the ending of the lab's
+// programs. NULL: it cannot be read, and *why says why in one line.
 char *submission_source(const char *path, size_t *bytes, char **why);
 bool ends_well(const char *name); // whether it ends like the lab's programs, in any case: .cu, .CU
 // The kind of a file that operating systems add to folders, by its name; NULL: it is another file.

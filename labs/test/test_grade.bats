@@ -387,7 +387,7 @@ child() {
     grep -q '^"a.cu",0,.*could not be graded: this was stopped from outside twice' "$out/grades.csv"
     grep -q '^"b.cu",0,.*does not compile' "$out/grades.csv"
     [[ $(sed -n 's/^State:.//p' "/proc/$box/status" 2>/dev/null) =~ ^(Z|$) ]] # the box ended with the process
-    # Such a result is not kept: the next run grades the submission again.
+    # The result of a process stopped from outside is not kept: the next run grades the submission again.
     labs/grade "${all[@]}"
     grep -q '^"a.cu",0,.*did not end within' "$out/grades.csv"
 }
@@ -495,7 +495,7 @@ END
     sed 's/if (lane >= keys_left)/if (false)/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/ragged.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/ragged.cu"
     [ "$(lost "$BATS_TEST_TMPDIR/ragged.cu")" = "hidden races" ]
-    # Each case that is right is paid: other items in full, these two in part.
+    # Each case that is right is paid: so `hidden` and `races` are paid in part, other items in full.
     python3 - "$BATS_TEST_TMPDIR/r.json" <<'END'
 import json, sys
 result = json.load(open(sys.argv[1]))

@@ -17,13 +17,13 @@ static uint64_t writers[OUTPUTS];
 static uint16_t out[OUTPUTS], now[OUTPUTS];
 
 static struct made_up {
-    bool used[OF_EACH];     // whether each of a CTA's executions changes outputs
+    bool used[OF_EACH];     // for each of a CTA's executions, whether it changes outputs
     bool shows_in_last;     // whether only the last CTA's outputs change
     bool never_ends;        // whether spoiled launches do not end
     bool differs;           // whether each launch has other outputs
     bool pieces;            // whether each execution is logged in two pieces
     bool copies;            // whether the executions are copies
-    bool not_read[OF_EACH]; // whether nobody reads each of a CTA's copies
+    bool not_read[OF_EACH]; // for each of a CTA's copies, whether nobody reads it
     int launches, spoiled, used_alone;
 } made_up;
 
@@ -89,7 +89,7 @@ static struct noticed spoil(struct made_up as)
     return spoil_of(as, NULL);
 }
 
-// Several executions are spoiled in one launch; the first draws decide for all.
+// Several executions are spoiled in one launch. The first ENOUGH draws are noticed: that suffices.
 static void all_used(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void queues_are_asked_by_half(void **state)
     (void)state;
     assert_true(orders(16, 16, false) == 1);
     assert_true(orders(16, 8, false) == 1);
-    assert_true(orders(16, 4, false) == 0); // four queues: fewer than half of the CTAs ask each
+    assert_true(orders(16, 4, false) == 0); // four queues, each asked by a quarter of the CTAs
     assert_true(orders(4, 4, false) == 1);
     assert_true(orders(4, 4, true) == 1. / 16);
     assert_true(orders(4, 2, false) == 0);
