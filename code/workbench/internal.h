@@ -45,7 +45,7 @@ struct options {
     int iters, warmup, rotations;
     bool timing, on_demand, quiet, resources, launch_only;
     enum timing_mode mode;
-    const char *record, *summaries, *outputs, *against; // a file, then folders; NULL: not given
+    const char *record, *summaries, *outputs, *against; // record: a file; others: folders; or NULL
 };
 
 // True: go on. False: exit with *status (after --help, or after an error message).

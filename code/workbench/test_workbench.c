@@ -1841,7 +1841,7 @@ static void stages_that_are_not_there_are_named(void **state)
          "chapters/stages.tsv:1: no heading with the columns number, name, program and images"},
         {"number\tname\tprogram\n3\ta\tch03_a\n",
          "chapters/stages.tsv:1: no heading with the columns number, name, program and images"},
-        {"number\tprogram\timages\tname\n3\tch03_a\t-\n", // the message names columns as headed
+        {"number\tprogram\timages\tname\n3\tch03_a\t-\n", // the message has the heading's order
          "chapters/stages.tsv:2: no row of number, program, images, name"},
         {STAGES_HEADING "three\ta\tch03_a\tsm_89\t75\n",
          "chapters/stages.tsv:2: no row of number, name, program, images, least"},

@@ -24,7 +24,7 @@ enum { HEAD_DIM = 64, HEAD_DIM_MOST = 128 };
 struct shape {        // kernels get this struct as an argument, so fields that they read must keep
                       // their offsets
     char name[24];    // "mission", or made from the fields: "2x8x517"; "2x8x517r3": ragged;
-                      // "2x8x517q4p16": a cache; "2x8x517q4p16s32": a prompt; "2x8x517d128"
+                      // "2x8x517q4p16": a cache; "2x8x517q4p16s32": a prompt; …d128: D = 128
     uint16_t ragged;  // seed for the lengths of a ragged batch; 0: all sequences have seq_len
                       // tokens
     uint16_t page;    // tokens in a page of a cache; 0: no cache
@@ -233,8 +233,8 @@ struct p_rounding {
     enum p_format format;
     int offset;       // P is rounded as 2^offset exp(score - maximum); E4M3 ends at 448
     bool sum_rounded; // whether row_sum adds P after its rounding, not before
-    // The maximum that the kernel subtracts, as exp(maximum). tile 0: the row's own. Otherwise that of the first `tile`
-    // keys, until a later tile's is more than 2^lag times as large: a rise, which replaces it by the later tile's.
+    // The maximum that the kernel subtracts. tile 0: the row's own. Otherwise that of the first `tile` keys, until a
+    // later tile has a maximum with exp() more than 2^lag times as large. Then it rises: that maximum replaces it.
     int tile; // a multiple of 8
     double lag;
     // Whether a tile that is not the last sets the maximum to at least 2^offset times the geometric
