@@ -61,7 +61,7 @@ spoke() {
 }
 
 # The logits of a prompt that is run by tiles, and of the same prompt run in steps of four tokens, differ by at most
-# MOST. Both sum up the same numbers, in different orders. What a rounded cache makes of that is at most 0.04 here.
+# MOST. Both sum up the same numbers, in different orders. With a rounded cache they differ by at most 0.04 here.
 alike() { # PROGRAM COUNT MOST
     "build/$1" "$LONGER" --few 64 --logits "$(numbers "$2")" >"$BATS_TEST_TMPDIR/tiles" 2>"$BATS_TEST_TMPDIR/err"
     "build/$1" "$LONGER" --logits "$(numbers "$2")" --steps >"$BATS_TEST_TMPDIR/steps" 2>>"$BATS_TEST_TMPDIR/err"
