@@ -1276,7 +1276,7 @@ function selfTest() {
   said.ms = (performance.now() - began) / 120;
   said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
   const valued = film.details.findIndex((events, s) => events && film.recording.fragments[film.insn[s]] && events.some((e) => e[0] === VALUE));
-  // What the first step with recorded values of a fragment shows in its open tables.
+  // Notes what the page shows at the first step for which a fragment's values were recorded.
   if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)?.[1];
   said.buffers = film.buffers.map((b) => b.name);
   said.opened = view.opened;

@@ -158,8 +158,8 @@ local function lines_of(lengths, width)
 end
 
 -- The width of each column, in characters, and the width of its longest cell. A table that is too wide is narrowed
--- one character at a time: in the column where that adds the fewest lines to the table, if several do, in the
--- widest; then one column gives up to MOST_MOVED characters to another, as long as that saves lines. No column
+-- one character at a time, in the column where that adds the fewest lines to the table (of several such columns,
+-- the widest). Then one column gives up to MOST_MOVED characters to another, as long as that saves lines. No column
 -- gets narrower than its longest word. Of two tables with equally many lines, the one whose cells have fewer lines
 -- counts as shorter.
 local MOST_MOVED = 12

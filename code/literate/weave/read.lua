@@ -119,7 +119,7 @@ local function equation(span)
     return inner and inner.t == "Math" and span.identifier ~= "" and inner
 end
 
--- A list of inlines is read before the lists inside its elements.
+-- Reads a list of inlines; the lists inside its elements are read after it.
 local function read_inlines(inlines)
     local list, lines, bracket = pandoc.List(), {}, false
     local function add(el, kind, span)
