@@ -55,7 +55,7 @@ struct lab {
     const char *title, *after; // the stage's name; its program, or the one that a script names
     const char *before;        // the program that `after` is compared with, or NULL
     bool plain;                // whether `after` is a C program, without a kernel
-    bool model;                // whether `after` runs a language model: adds up its kernels' counts
+    bool model;                // whether `after` runs a language model; its counts are added up
     const char *search;        // a program that searches, or NULL
     const char *journal;       // the file that answers the search
     bool only_search;          // whether only the search is judged, and no kernel

@@ -466,7 +466,7 @@ void show_next(void)
               lab.student, line),
          printf("  "), 4);
     print_hint(task, shown[chosen] ? shown[chosen] - 1 : 0);
-    // Notes that this hint was shown: --hint goes on with the next one or, if noting fails, with it.
+    // Notes that this hint was shown, so that --hint continues with the next one.
     if (!shown[chosen]) {
         char why[512];
         shown[chosen] = 1;
