@@ -8,7 +8,7 @@ const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELE
   GROUP = 9, BULK = 10, PRODUCT = 11, FAULT = 12, VALUE = 13;
 const LOAD = 0, STORE = 1, ATOMIC = 2, COPY = 3;
 const ACCESSES = ["reads", "writes", "reads and writes", "copies to"];
-// By enum mbarrier_kind.
+// For each mbarrier_kind (the index), its verb.
 const MBARRIER_KINDS = ["initialises", "invalidates", "arrives at", "arrives at, and expects bytes at", "leaves",
   "leaves, and expects bytes at", "expects bytes at", "completes bytes of", "binds its copies to", "waits at"];
 const MBARRIER_COPIES = 8;
