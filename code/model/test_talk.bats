@@ -102,7 +102,7 @@ alike() { # PROGRAM COUNT MOST
     text=$(head -c 241 LICENSE-text | tr -c 'a-z\n' 'z')
     reference=$(build/ask "$TINY" --perplexity --cache e4m3 <<<"$text")
     for program in ch23_talk ch23_hopper; do
-        run -0 build/$program "$TINY" --perplexity --few 4 <<<"$text" # the 8-bit weights: logits by tiles, too
+        run -0 build/$program "$TINY" --perplexity --few 4 <<<"$text" # products by tiles, the logits' too (8-bit weights)
         echo "$output; $reference"
         [ "${#lines[@]}" -eq 1 ]
         awk '{ apart = log($1); sub(/^[^,]*/, ""); rest[NR] = $0; l[NR] = apart }
