@@ -248,10 +248,10 @@ struct spoiling {
     void *of;
 };
 struct noticed spoil_all(const struct spoiling *s);
-// Spoils executions on what changes with V only, and others on what changes with K only. Of the two
-// results, returns that with the smaller noticed share, or that of a kind without executions.
+// Spoils executions whose operand changes with V only, and others whose operand changes with K
+// only. Returns the result with the smaller noticed share, or that of a kind without executions.
 struct noticed spoil_each(const struct spoiling *s, const uint8_t *changes);
-// Spoils executions whose work is not 0, on what changes with any input.
+// Spoils executions whose work is not 0 and whose operand changes with any input.
 struct noticed spoil_working(const struct spoiling *s, const uint8_t *changes);
 
 // gpu.c: the same requests on a GPU, through the driver's API. False: `why` has one line.
