@@ -40,7 +40,7 @@ checklist: planted ##5 what each stage must show before it is merged
 
 # Planted bugs are compiled like the programs, but without the compiler's warnings. Those of chapter
 # 23's portable program, a large one, go without costly optimisations, which take half of the time
-# there. (In other chapters these decide whether a bug is seen, and which call its line is told with;
+# there. (In other chapters these decide whether a bug is seen, and at which line it is reported;
 # and without them a program copies the registers of a wgmma that is still on its way.)
 build/planted/ch%: private KERNEL_FLAGS += $(lean) -w
 build/planted/ch23_talk%: private KERNEL_FLAGS += -Ofc=min

@@ -426,7 +426,7 @@ static double scheduler_warps(const struct record *lab)
 }
 
 // What Nsight Compute counted for a chapter's program: in the chapter's own lab or, if that lacks
-// some stall reasons, in the next lab, which compares with the program. NULL: nothing.
+// some stall reasons, in the next lab, which compares with the program. NULL: neither has counts.
 static json_t *counted(const struct record *const *labs, int chapter, const char **path)
 {
     for (int lab = chapter; labs[chapter] && lab <= chapter + 1 && labs[lab]; lab++) {

@@ -49,8 +49,8 @@ void search_chart(const char *path)
     json_decref(lines);
 }
 
-// Prints, for pairs of timed candidates that differ in one knob only, how often the second was
-// faster, and how the change affected the time, at best and at worst.
+// Prints, for pairs of timed candidates that differ in one knob only, how often the second of the
+// pair was faster, and how the change affected the time, at best and at worst.
 void pairs_table(const char *path)
 {
     enum { KNOBS = 8 }; // as in ch14_search.c

@@ -52,8 +52,8 @@ struct record {
 extern struct record records[MAX_RECORDS], sides[MAX_RECORDS];
 extern int record_count, side_count;
 
-// Reads the records of all GPUs below a folder such as plots/, which has chapters/ beside it; labs:
-// whether those of labs instead of those of programs.
+// Reads the records of all GPUs below a folder such as plots/, which has chapters/ beside it. labs:
+// whether to read the labs' records instead of the programs'.
 void load_all(const char *plots, bool labs);
 void unload_all(void);
 // Measurements of the sources' kernels; NULL if there are none. For calls between load_all and

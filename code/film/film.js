@@ -8,7 +8,7 @@ const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELE
   GROUP = 9, BULK = 10, PRODUCT = 11, FAULT = 12, VALUE = 13;
 const LOAD = 0, STORE = 1, ATOMIC = 2, COPY = 3;
 const ACCESSES = ["reads", "writes", "reads and writes", "copies to"];
-// By enum mbarrier_kind.
+// For each mbarrier_kind (the index), its verb.
 const MBARRIER_KINDS = ["initialises", "invalidates", "arrives at", "arrives at, and expects bytes at", "leaves",
   "leaves, and expects bytes at", "expects bytes at", "completes bytes of", "binds its copies to", "waits at"];
 const MBARRIER_COPIES = 8;
@@ -1276,7 +1276,7 @@ function selfTest() {
   said.ms = (performance.now() - began) / 120;
   said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
   const valued = film.details.findIndex((events, s) => events && film.recording.fragments[film.insn[s]] && events.some((e) => e[0] === VALUE));
-  // What the first step with recorded values of a fragment shows in its open tables.
+  // Notes what the page shows at the first step for which a fragment's values were recorded.
   if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)?.[1];
   said.buffers = film.buffers.map((b) => b.name);
   said.opened = view.opened;

@@ -25,7 +25,7 @@ enum {
     COMPRESSED_ZSTD = 0x8000,
     ZSTD_MAGIC = (int)0xFD2FB528,
     MOST_EXPANDED = 1 << 30, // most bytes of an expanded image
-    RESERVED_SHARED = 1024,  // bytes of the system in .nv.shared.<kernel>, from sm_90 on
+    RESERVED_SHARED = 1024,  // bytes of .nv.shared.<kernel> that the system takes, from sm_90 on
     // .nv.info attributes: a byte for the format, a byte for the name, then a value
     FORMAT_BYTE = 2,
     FORMAT_SIZED = 4,

@@ -1,10 +1,10 @@
 -- Estimates, from the file to be set, how much room the contents and the numbers take, which the
 -- first run of LaTeX does not know. If the second run then breaks lines and pages where the first
--- did, a third is not needed.
+-- did, no third run is needed.
 local HEADINGS_PER_PAGE = 95 -- headings on a page of the contents
 -- Sections that book.latex leaves out of the contents.
 local NOT_THERE = { ["Exercises"] = true, ["What was learned"] = true, ["Further reading"] = true }
-local LINES_PER_PAGE = 61 -- lines of book.tex, in chapters whose page numbers have two digits
+local LINES_PER_PAGE = 61 -- lines of book.tex for a page, in chapters whose page numbers have two digits
 local file = ...
 local place, line, begun, headings = {}, 0, nil, 0
 

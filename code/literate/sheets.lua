@@ -177,7 +177,7 @@ local function limit_in(script, name)
     return USUAL[name]
 end
 
--- Reads a line of a block of points; script: that of the lab. Returns the item; or nil, and what is wrong.
+-- Reads a line of a block of points; script: the text of labs/labNN. Returns the item; or nil, and what is wrong.
 local function parse_item(line, script)
     local item = {}
     local rest, words = line:match("^([^#]*)#%s*(.-)%s*$")

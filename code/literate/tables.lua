@@ -73,7 +73,7 @@ local function split_cells(entry)
     return cells
 end
 
--- The block's lines as entries { kind, name, line, source }; an indented line goes to the one above.
+-- The block's lines as entries { kind, name, line, source }; an indented line belongs to the entry above it.
 local function read_entries(block, line, note)
     local entries, entry = {}, nil
     for source in (block.text .. "\n"):gmatch("(.-)\n") do

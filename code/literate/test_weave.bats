@@ -261,7 +261,7 @@ EOF
 }
 
 @test "the index: marks, sub-entries, code, see; two marks on a page give one page number; terms in the back" {
-    page() { # PATTERN: the last word, the page's number, of the first page with a match
+    page() { # PATTERN: prints the number of the first page with a match, which is the page's last word
         pdftotext -layout "$made/build/book.pdf" - | awk -v RS='\f' -v at="$1" '$0 ~ at { print $NF; exit }'
     }
     kind=$(page '\nSP.1 Of one kind')
@@ -475,7 +475,7 @@ EOF
     PATH=$PWD/bin:$PATH "$literate/book" html build/out
     [ "$(wc -l < runs)" -eq 1 ]
     [ -z "$(ls -d build/figures/run.* 2> /dev/null)" ]
-    # The printed book includes pages of the same file.
+    # The printed book includes pages of the one PDF that has all drawings.
     read -r all _ < "$(cd "$made" && ls "$PWD"/build/figures/*.page | head -1)"
     grep -qF "\\includegraphics[page=1,trim=1pt 1pt 1pt 1pt]{$all}" "$made/build/book/book.tex"
     grep -q 'key tile' "$made/build/book.txt"

@@ -6,14 +6,13 @@
 --
 -- The rules. A chunk that the program itself takes in at the left margin gets a banner, `// ----
 -- Title ----`; any other chunk gets a quiet `// Title`, indented like its code. There is no title
--- where the reader can see it anyway: where the chunk opens with a comment, where the title is the
--- name of its function, right below another title or comment; and no quiet title where each line
--- has a comment. Nor is there one where it would mislead: above #include; above a chunk that
--- consists of other chunks, which have their own titles; between a pragma or the head of a
--- statement and its body. Two exceptions: a section (several declarations with blank lines between)
--- always has its banner, and a starter always has its title, since the lab names it. Blank lines
--- separate what has a title, and what is at the left margin, from the lines before and after, and
--- the file's first comment from the rest.
+-- if the reader can do without: if the chunk opens with a comment, if the title is the name of its
+-- function, or if the line above is a title or a comment; and no quiet title if each line has a
+-- comment. Nor is there a title where it would mislead: above #include; above a chunk that consists
+-- of other chunks, which have their own titles; between a pragma, or the head of a statement, and
+-- its body. Two exceptions: a section (several declarations with blank lines between) always has
+-- its banner, and a starter always has its title, since the lab names it. Blank lines come before
+-- and after a chunk that has a title or is at the left margin, and after the file's first comment.
 local chunks = require "chunks"
 local titles = {}
 

@@ -66,8 +66,8 @@ static void print_logits(const struct model *m, const char *words, enum kept kep
     reference_close(r);
 }
 
-// Exit status 1: a token is not the one that its random number draws, even if the sum of the weights before it may be
-// wrong by SLACK times the sum of all, and top_p by SLACK times itself.
+// Ends with status 1 if a token is not the one that its random number draws, even if the sum of the weights before it
+// may be wrong by SLACK times the sum of all, and top_p by SLACK times itself.
 static void check_drawn(const struct model *m, int place, const struct sampling *s)
 {
     const double SLACK = 2e-6;
@@ -132,7 +132,7 @@ static void answer(const struct model *m, const char *question, int most, bool b
     reference_close(r);
 }
 
-// -log p, in nats, of the probability p that the logits before a token give it.
+// -log p, in nats, where p is the token's probability by the logits.
 static double surprise(const double *logits, int words, int token)
 {
     const double most = logits[likeliest(logits, words)];

@@ -24,7 +24,7 @@ LETTERS = ["a", "Ä", "é", "ß", "中", "文", "٣", "½", "Ⅷ", "  ", " ", "\
 
 
 def lines():
-    """7000 lines of the book, and 3000 of letters that tokenizers get wrong."""
+    """7000 lines of the book, and 3000 drawn lines of letters that tokenizers get wrong."""
     random.seed(1)
     book = []
     for path in sorted(glob.glob("chapters/*.md") + glob.glob("code/*.cu")):

@@ -15,12 +15,12 @@
 
 enum { CONTEXT = 200, DRAWS = 24, SEED_MOST = 1 << 30 };
 // How far logits may be from the reference's: the norm of the differences over the norm of the logits. Queries, P and
-// attention's output are rounded to half, and a cache that is rounded makes that larger: 0.0033 was the largest of 156
-// texts and answers.
+// attention's output are rounded to half, and a rounded cache makes the difference larger: 0.0033 was the largest of
+// 156 texts and answers.
 static const double MOST = 0.006;
 // By how much the sum of the weights before a drawn token may be wrong, as a share of all weights (code/model/ask.c).
 static const double SLACK = 2e-6;
-static const double NOT_FINITE = 1e9; // an error in a record, which has no NaN
+static const double NOT_FINITE = 1e9; // stands in a record for an error that is NaN or infinite
 
 bool lab_asks(int argc, char **argv)
 {
@@ -30,7 +30,7 @@ bool lab_asks(int argc, char **argv)
     return false;
 }
 
-// 32 random bits of a seed; each `place` is another use, and has bits of its own.
+// 32 random bits made from a seed; each use of them has a `place` of its own, and so other bits.
 static uint32_t drawn_by(uint64_t seed, uint32_t place)
 {
     return (uint32_t)(philox(place, (uint32_t)seed ^ (uint32_t)(seed >> 32) * 0x9e3779b9) >> 32);

@@ -403,7 +403,7 @@ static void a_set_reaches_its_probability_and_has_equals_whole(void **state)
     free(flat.weights);
 }
 
-// The four tokens as before, in the order of their numbers: eighths 0, 1 to 4, 5 and 6, 7.
+// The same four tokens as before. In the order of their numbers they have these eighths of the sum: 0; 1 to 4; 5, 6; 7.
 static void random_bits_draw_each_token_for_its_part(void **state)
 {
     (void)state;

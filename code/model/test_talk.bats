@@ -61,7 +61,7 @@ spoke() {
 }
 
 # The logits of a prompt that is run by tiles, and of the same prompt run in steps of four tokens, differ by at most
-# MOST. Both sum up the same numbers, in different orders. What a rounded cache makes of that is at most 0.04 here.
+# MOST. Both sum up the same numbers, in different orders. With a rounded cache they differ by at most 0.04 here.
 alike() { # PROGRAM COUNT MOST
     "build/$1" "$LONGER" --few 64 --logits "$(numbers "$2")" >"$BATS_TEST_TMPDIR/tiles" 2>"$BATS_TEST_TMPDIR/err"
     "build/$1" "$LONGER" --logits "$(numbers "$2")" --steps >"$BATS_TEST_TMPDIR/steps" 2>>"$BATS_TEST_TMPDIR/err"
@@ -95,13 +95,14 @@ alike() { # PROGRAM COUNT MOST
     alike ch23_hopper 65 0.08
 }
 
-# The pieces of this text have 160 and 77 tokens. Measured: logarithms apart by 0.0006; by 0.07 with the exact cache.
+# The pieces of this text have 160 and 77 tokens. Measured: the perplexities' logarithms differ by 0.0006; by 0.07 if
+# the reference's cache is exact.
 @test "a text has the reference's perplexity, in pieces of the context; one of a token has none" {
     local program text
     text=$(head -c 241 LICENSE-text | tr -c 'a-z\n' 'z')
     reference=$(build/ask "$TINY" --perplexity --cache e4m3 <<<"$text")
     for program in ch23_talk ch23_hopper; do
-        run -0 build/$program "$TINY" --perplexity --few 4 <<<"$text" # logits by tiles, too: these weights have eight bits
+        run -0 build/$program "$TINY" --perplexity --few 4 <<<"$text" # products by tiles, the logits' too (8-bit weights)
         echo "$output; $reference"
         [ "${#lines[@]}" -eq 1 ]
         awk '{ apart = log($1); sub(/^[^,]*/, ""); rest[NR] = $0; l[NR] = apart }
@@ -148,7 +149,7 @@ drawn() {
 # The small models' logits have a standard deviation of about 20: a temperature of 8 makes them like a language model's.
 @test "tokens are drawn as double precision draws them: of 49,152 tokens, of one, of all" {
     drawn "$WORDY" 100 3966 --temperature 8 --top-p 0.9 --seed 7
-    # Races have been looked for in the same kernels.
+    # The next three look for no races: the first call has done that for the same kernels.
     PTXSIM_CHECK=memory drawn "$WORDY" 30 49152 --temperature 20 --seed 2147483647
     PTXSIM_CHECK=memory drawn "$WORDY" 30 20455 --temperature 100 --top-p 0.5
     PTXSIM_CHECK=memory drawn "$WORDY" 20 1 --temperature 0.01 --top-p 0.9
@@ -246,7 +247,7 @@ together() {
     [ "${lines[-1]}" = "talk: with the template 139 tokens have been said; the model reads 132" ]
 }
 
-# The cluster adds in another order than the chain of kernels, which a rounded cache makes larger, as with alike().
+# The cluster adds in another order than the chain of kernels; a rounded cache enlarges the difference, as in alike().
 @test "a token in a cluster has the reference's logits, and the chain's but for their last digits" {
     held ch23_hopper 1 0.00005
     held ch23_hopper 1 0.00005 --chain

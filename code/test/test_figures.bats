@@ -150,7 +150,7 @@ ring_cells() { # KIND
 #include <stdio.h>
     static int rounded(double y) { return e4m3_from_float((float)exp2(y)); }
     static int line(double y) { return (int)lrint(fmax(8 * y + $bias, 0)); }
-    // Prints each code of 2^y for y in [from, to), and from which y to which; bisection finds where the code changes.
+    // Prints the codes of 2^y for y in [from, to), each with its range of y; bisection finds where the code changes.
     static void print(int (*code)(double), double from, double to)
     {
         for (double at = from; at < to;) {

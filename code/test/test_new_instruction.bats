@@ -111,7 +111,7 @@ END
     cc -isystem "$ORIGINAL/build/cuda/include" "$BATS_TEST_TMPDIR/fill.c" "$BATS_TEST_TMPDIR/libcuda.so.1" -o "$BATS_TEST_TMPDIR/fill"
     export LD_LIBRARY_PATH=$BATS_TEST_TMPDIR
 
-    # With the wait it is right, and it is filmed.
+    # With the wait the kernel is right, and its film has the fill.
     run -0 env PTXSIM_FILM="$BATS_TEST_TMPDIR/film.json" "$BATS_TEST_TMPDIR/fill" 1 128
     echo "$output"
     [ "${lines[-1]}" = 224 ]
@@ -121,7 +121,7 @@ kernel = json.load(open(sys.argv[1]))["kernels"][0]
 bulk = [e for e in kernel["events"] if e[0] == 10]
 assert len(bulk) == 1 and bulk[0][4] == 128, bulk
 END
-    # Without the wait it is a race, reported with the instruction.
+    # Without the wait the kernel has a race, which is reported with the instruction.
     run -1 "$BATS_TEST_TMPDIR/fill" 0 128
     echo "$output"
     [[ $output == *"reads 4 bytes of shared memory at 0 (tile + 0) that a fill.async.bulk of thread (0,0,0) at "* ]]

@@ -102,7 +102,7 @@ static struct cache_args sized(int batch, int heads, int queries, int page,
     return args;
 }
 
-// As struct shape has it: 0 is HEAD_DIM.
+// The field head_dim of struct shape, in which 0 stands for HEAD_DIM.
 static uint8_t head_dim_field(int head_dim)
 {
     return (uint8_t)(head_dim == HEAD_DIM ? 0 : head_dim);

@@ -211,7 +211,7 @@ struct guess {        // attention with something left out or exchanged
     bool no_k, no_v;  // whether K's scales, and V's, are left out
     bool v_in_sum;    // whether V's scales are included in the sum
     int first, keys;  // keys from `first` up to `keys`, exclusive, are used
-    int zeros;        // how many keys of zeros count besides
+    int zeros;        // how many further keys, all zeros, count as well
     int tile;         // keys processed together, for the four fields below
     bool k_again;     // whether the first tile of K is read for every tile
     bool v_again;     // whether the first tile of V is read for every tile

@@ -12,9 +12,9 @@
 // over, and a row may be wrong alone; hence a factor of 4 for the worst row.
 //
 // Why twice, for P in E4M3. Rounding to 4 significant bits makes an error of 2.6 % in the mean
-// square, and the output is wrong by about as much at any S: a tolerance that means something for a
-// half kernel never lets it pass. So the reference rounds P in the same way, and its error is the
-// measure. A kernel's error differs from it a little, since the kernel rounds relative to the
+// square, and the output is wrong by about as much at any S: a tolerance that means something for P
+// in half lets no such kernel pass. So the reference rounds P in the same way, and its error is the
+// measure. A kernel's error differs a little from that, since the kernel rounds relative to the
 // maximum so far, and the reference relative to the final one; all else that a right kernel does
 // costs less than 1e-3. A dropped tile of 32 keys costs about sqrt(32 / S), 0.0625 at S = 8192:
 // more than twice 0.027 in the head or, where that is close, in the worst row. GATE_ROUNDED_MOST is
@@ -171,9 +171,9 @@ struct summary summarise(double *values, int count)
 }
 
 // The interval from the k-th smallest to the k-th largest of n values contains the median, unless
-// fewer than k values are on one side of the median. How many are is binomial with p = 1/2,
-// whatever the distribution: so the interval misses with probability 2 P(X < k). The largest k that
-// keeps this within 5 % is taken.
+// fewer than k values are on one side of the median. The number X on one side is binomial with
+// p = 1/2, whatever the distribution: so the interval misses with probability 2 P(X < k). The
+// largest k that keeps this within 5 % is taken.
 struct interval median_interval(double *values, int count)
 {
     struct interval interval = {NAN, -INFINITY, INFINITY};

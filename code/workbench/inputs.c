@@ -284,8 +284,8 @@ static float score_of_place(const struct problem *problem, int key)
     }
 }
 
-// Sets the last channel so that each key's scores grow by score_of_place(): all queries have the
-// same number in that channel, and each key has the factor for it.
+// Sets the last channel so that each key's scores grow by score_of_place(): all queries get
+// 1 / softmax_scale there, and each key gets what its scores are to grow by.
 static void draw_places(const struct problem *problem, int tensor, size_t rows, float *out)
 {
     const float query = 1 / problem->softmax_scale, ln2 = 0.69314718f; // query: 8 where D is 64

@@ -45,7 +45,7 @@ struct options {
     int iters, warmup, rotations;
     bool timing, on_demand, quiet, resources, launch_only;
     enum timing_mode mode;
-    const char *record, *summaries, *outputs, *against; // a file, then folders; NULL: not given
+    const char *record, *summaries, *outputs, *against; // record: a file; others: folders; or NULL
 };
 
 // True: go on. False: exit with *status (after --help, or after an error message).
@@ -175,12 +175,12 @@ struct result { // for one shape, one kind of inputs and one seed
     char *how;                    // what is wrong with the measured output, or NULL
     struct error_metrics metrics; // relative to the dequantised reference
     struct error_metrics sources; // relative to FP16 attention of the unquantised inputs
-    struct error_metrics rounded; // errors of rounding P alone; zeros if `p` does not describe it
+    struct error_metrics rounded; // errors of rounding P alone; zeros if program.p describes none
     struct error_limits limits;   // upper limits of `metrics`
     bool compared;                // whether `agreement` is set, because of --against
     struct agreement agreement;
-    // In inputs of kind INPUT_NEEDLE; otherwise zeros. In the output, in the reference, and in the
-    // reference with P rounded, if the program tells how it rounds P.
+    // Needles in inputs of kind INPUT_NEEDLE (otherwise zeros), found in the output, in the
+    // reference, and, if the program tells how it rounds P, in the reference with P rounded.
     struct needles needles, exact, rounded_needles;
 };
 

@@ -74,7 +74,7 @@ static void round_weights(struct scratch *s, struct p_rounding p)
 
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
-        double maximum = p.tile > 0 ? 0 : 1, sum = 0; // weights of 1 have the final maximum
+        double maximum = p.tile > 0 ? 0 : 1, sum = 0; // 1 is the weight of the final maximum
         double mean = 0; // mean of the tile that set the maximum; with room, of the first tile
         for (int first = 0; first < s->padded; first += tile) {
             int keys = first + tile < s->padded ? tile : s->padded - first;

@@ -1,7 +1,7 @@
 // reference_rows.h: the loops of reference.c that take the time, over a job's keys and values. Each
 // file that includes it defines WIDTH, the doubles of a vector, and TARGET, the processors that the
-// loops are compiled for. Every lane does the same IEEE operations in the same order whatever these
-// are (no fused multiply-add; an exponential of our own), so the result is bit-identical
+// loops are compiled for. Whatever WIDTH and TARGET are, every lane does the same IEEE operations in
+// the same order (no fused multiply-add; an exponential of our own), so the result is bit-identical
 // everywhere.
 #ifndef WORKBENCH_REFERENCE_ROWS_H
 #define WORKBENCH_REFERENCE_ROWS_H

@@ -1549,7 +1549,7 @@ static void medians_come_with_their_interval(void **state)
     double values[30];
     for (int i = 0; i < 30; ++i)
         values[i] = 30 - i;
-    // n = 30: P(X < 10) = 0.0214, P(X < 11) = 0.0494 (binomial table); so the 10th from either end.
+    // n = 30: P(X < 10) = 0.0214, P(X < 11) = 0.0494 (binomial table): from the 10th to the 21st.
     struct interval interval = median_interval(values, 30);
     assert_float_equal(interval.median, 15.5, 1e-12);
     assert_true(interval.low == 10 && interval.high == 21);
@@ -1841,7 +1841,7 @@ static void stages_that_are_not_there_are_named(void **state)
          "chapters/stages.tsv:1: no heading with the columns number, name, program and images"},
         {"number\tname\tprogram\n3\ta\tch03_a\n",
          "chapters/stages.tsv:1: no heading with the columns number, name, program and images"},
-        {"number\tprogram\timages\tname\n3\tch03_a\t-\n", // the message names columns as headed
+        {"number\tprogram\timages\tname\n3\tch03_a\t-\n", // the message has the heading's order
          "chapters/stages.tsv:2: no row of number, program, images, name"},
         {STAGES_HEADING "three\ta\tch03_a\tsm_89\t75\n",
          "chapters/stages.tsv:2: no row of number, name, program, images, least"},

@@ -24,7 +24,7 @@ enum { HEAD_DIM = 64, HEAD_DIM_MOST = 128 };
 struct shape {        // kernels get this struct as an argument, so fields that they read must keep
                       // their offsets
     char name[24];    // "mission", or made from the fields: "2x8x517"; "2x8x517r3": ragged;
-                      // "2x8x517q4p16": a cache; "2x8x517q4p16s32": a prompt; "2x8x517d128"
+                      // "2x8x517q4p16": a cache; "2x8x517q4p16s32": a prompt; …d128: D = 128
     uint16_t ragged;  // seed for the lengths of a ragged batch; 0: all sequences have seq_len
                       // tokens
     uint16_t page;    // tokens in a page of a cache; 0: no cache
@@ -118,7 +118,7 @@ float e8m0_to_float(uint8_t code); // for codes 1 to 254
 
 enum input_kind {
     INPUT_NORMAL, // N(0, 1): outputs shrink like 1/sqrt(S)
-    INPUT_MEAN,   // N(0, 1) plus a mean per tensor and channel: a mistake in 1/l shows
+    INPUT_MEAN,   // N(0, 1) plus a mean per tensor and channel: a mistake in 1/row_sum shows
     INPUT_PEAKY,  // Q times 8: a few keys have most of each row's weight; a mistake in the running
                   // max shows. In a cache, V's tokens are also multiplied by 2^-6 to 2^6
     INPUT_KINDS,  // each program is checked on the kinds above; the others are asked for by name
@@ -211,7 +211,7 @@ static inline int rows_next(struct rows rows, int seq_len, int row)
 }
 
 // The rows that the gates check for a shape: all of them up to S = 2048; beyond that about 64 in each head, an odd
-// number of rows apart so that they cover every row of a tile; the first and last tile are included.
+// number of rows apart so that every position within a tile occurs; the first and last tile are included.
 struct rows reference_rows(const struct shape *shape);
 
 // Attention in double precision on the dequantised inputs: softmax(q k^T * softmax_scale) v. Kernels are judged by it,
@@ -233,19 +233,19 @@ struct p_rounding {
     enum p_format format;
     int offset;       // P is rounded as 2^offset exp(score - maximum); E4M3 ends at 448
     bool sum_rounded; // whether row_sum adds P after its rounding, not before
-    // The maximum that the kernel subtracts. tile 0: the row's own. Otherwise the maximum of the first `tile` keys,
-    // until a later tile's is more than 2^lag times as high and replaces it.
+    // The maximum that the kernel subtracts. tile 0: the row's own. Otherwise that of the first `tile` keys, until a
+    // later tile has a maximum with exp() more than 2^lag times as large. Then it rises: that maximum replaces it.
     int tile; // a multiple of 8
     double lag;
     // Whether a tile that is not the last sets the maximum to at least 2^offset times the geometric
     // mean of the tile's weights, so that P is at most 1 where a score is the tile's mean. With
     // room: only the first tile does.
     bool mean;
-    // room = 0: a rise sets the maximum to the tile's own. Otherwise it leaves `room` powers of two
-    // before the next rise; or fewer, as far as the tile's highest P fits, so that P of the first
-    // tile's mean stays at 2^kept or more, unless it was at 2^lost or less already. But while P of
-    // the first tile's mean is above 2^-7 (smaller P count as 2^-7), a tile whose highest P is more
-    // than 2^heavy times the geometric mean of its P sets the maximum to its own.
+    // room = 0: a rise sets the maximum to the tile's own. Otherwise it puts the tile's highest P 2^room times below
+    // the limit of the next rise. But if that would put P of the first tile's mean below 2^kept, it rises less, down to
+    // what puts the highest P at that limit; this does not apply once P of that mean is 2^lost or less. And while P of
+    // that mean is above 2^-7, a tile whose highest P is more than 2^heavy times the geometric mean of its P (P below
+    // 2^-7 count as 2^-7) sets the maximum to its own.
     double room, kept, lost, heavy;
 };
 

@@ -90,7 +90,7 @@ static void add_shape(const char *option, const char *word)
         fail(EXIT_USAGE, "%s: %s", option, why);
 }
 
-// A seed may have 64 bits, like the seeds in the grader's reports, which say how to repeat a case.
+// Fails unless a word is a seed: a number of up to 64 bits, as in the grader's reports.
 static void check_seed(const char *option, const char *word)
 {
     char *end;

@@ -55,7 +55,7 @@ struct lab {
     const char *title, *after; // the stage's name; its program, or the one that a script names
     const char *before;        // the program that `after` is compared with, or NULL
     bool plain;                // whether `after` is a C program, without a kernel
-    bool model;                // whether `after` runs a language model: its kernels count together
+    bool model;                // whether `after` runs a language model; its counts are added up
     const char *search;        // a program that searches, or NULL
     const char *journal;       // the file that answers the search
     bool only_search;          // whether only the search is judged, and no kernel
@@ -150,8 +150,8 @@ const char *nearby(const char *words); // fault.c: words whose paths are as the 
 // the usual one).
 void explain_fault(int schedule);
 
-// Points of the sheet. got: earned by what can be judged here; open: for what cannot; total: of all
-// items.
+// Points of the sheet. got: those earned; open: those of items that cannot be judged here; total:
+// those of all items.
 struct score {
     double got, open, total;
 };

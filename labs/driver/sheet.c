@@ -405,7 +405,7 @@ static const struct item *first_missed(void)
     return NULL;
 }
 
-// Prints why an item, the first one that is missed, is missed.
+// Prints why an item, the first that the program misses, was not reached.
 static void show_cause(const struct item *item)
 {
     const char *name = item->name, *cause = NULL;
@@ -466,7 +466,7 @@ void show_next(void)
               lab.student, line),
          printf("  "), 4);
     print_hint(task, shown[chosen] ? shown[chosen] - 1 : 0);
-    // --hint continues with the next hint; if that cannot be noted, with this one.
+    // Notes that this hint was shown, so that --hint continues with the next one.
     if (!shown[chosen]) {
         char why[512];
         shown[chosen] = 1;

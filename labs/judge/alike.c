@@ -3,10 +3,10 @@
 //
 // Winnowing (Schleimer, Wilkerson, Aiken: "Winnowing: Local Algorithms for Document
 // Fingerprinting", SIGMOD 2003). A text, once unchanged and once preprocessed, becomes tokens;
-// comments, spaces, names and numbers do not count. Each run of RUN tokens has a hash; of WINDOW
-// consecutive runs the one with the least hash is kept as a fingerprint, with its line. Two texts
-// that share RUN + WINDOW - 1 consecutive tokens share a fingerprint. The result tells where to
-// look, not who copied.
+// comments, spaces, names and numbers do not count. Each run of RUN tokens has a hash. From each
+// WINDOW consecutive runs, the least hash is kept as a fingerprint, with its line. Two texts that
+// share RUN + WINDOW - 1 consecutive tokens share a fingerprint. The result tells where to look,
+// not who copied.
 #include "judge.h"
 
 #include <ctype.h>
@@ -98,8 +98,8 @@ static const char *past_token(const char *s, const char *end, uint64_t *kind)
     return *kind = hash, s;
 }
 
-// The number in a line "# 12" of the preprocessor's output: the source line that follows it. 0: it
-// is another line.
+// The number in a line "# 12" of the preprocessor's output: the source line that follows it. 0: the
+// line has another form.
 static int line_said(const char *s, const char *end)
 {
     int line = 0;
@@ -199,7 +199,7 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
     for (int i = 0; i + WINDOW <= runs; ++i) {
         int least = i;
         for (int j = i; j < i + WINDOW; ++j)
-            if (tokens[j].hash <= tokens[least].hash) // of equal hashes, the rightmost
+            if (tokens[j].hash <= tokens[least].hash) // if several are least, takes the last one
                 least = j;
         if (least == last)
             continue;
@@ -376,7 +376,7 @@ static int shared_by(const struct prints *a, const struct prints *b)
 
 // Compares by what is special to a program: the fingerprints that neither the starter nor the lab's
 // own program has. A text that has nearly all of them is taken for that program, whatever else it
-// contains. Of several such programs, the one that shares most of them with the text is taken.
+// contains. If there are several such programs, the one with the most shared fingerprints is taken.
 char *book_program(const struct source given[2], const struct source own[2],
                    const struct source starter[2])
 {

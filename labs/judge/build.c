@@ -17,7 +17,7 @@
 // Limits of compiling: CPU time of a process, and five times as much by the clock.
 enum { COMPILE_SECONDS = 120 };
 enum { MADE_BYTES_MAX = 64 << 20 };
-// In MB. A longer text that does not compile is not compiled a second time.
+// MB of preprocessed text. A longer text that does not compile is not compiled a second time.
 enum { PREPROCESSED_MAX = 20 };
 
 // ---- Compiling ----------------------------------------------------------------------------------

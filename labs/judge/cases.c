@@ -83,7 +83,7 @@ int secret_between(int least, int most, uint64_t drawn)
 
 char *drawn_like(const char *published)
 {
-    // If a shape has fewer than LEAST tiles, LEAST to MOST are drawn.
+    // If the public shape has fewer than LEAST tiles, the number of tiles is drawn: LEAST to MOST.
     enum { TILE = 128, LEAST = 3, MOST = 6 };
     struct shape shape;
     char why[256];
@@ -563,7 +563,7 @@ bool case_right(const struct grade_case *c, const char *answer, double *error, c
     return !s.missing && !s.changed;
 }
 
-// Says what is wrong with the bytes of a cache, where the output is right.
+// Says what is wrong with the bytes of a cache, for an answer whose output is right.
 static char *how_strayed(const struct grade_case *c, const char *answer)
 {
     struct strayed s = compare_cache(c, answer);

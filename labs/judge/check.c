@@ -164,8 +164,8 @@ static void enter_all(void)
 }
 
 // The quick test grades one program of each lab, of a kind that differs from lab to lab. For the
-// others it uses kept results of a whole test with the same programs, sheets and grader; those
-// without one are left out. Returns how many are left out.
+// lab's other programs it uses the kept results of a whole test with the same programs, sheets and
+// grader. Removes the programs without a kept result, and returns their number.
 static int leave_out(void)
 {
     int chosen = sheet.number % count, left = 0;
@@ -193,9 +193,9 @@ static bool is_named(const json_t *names, const char *name)
     return false;
 }
 
-// *names: the judged items that were not passed. Returns whether they are just the items in
-// `loses`. limits: whether items with a limit are judged, as for the lab's program only; they never
-// are if `correct` should be lost.
+// *names: the judged items that were not passed. Returns whether they are exactly the items in
+// `loses`. limits: whether items with a limit are judged: only for a bug in the lab's own program,
+// and never if `loses` has `correct`.
 static bool lost_as_said(const json_t *result, const json_t *loses, bool limits, char **names)
 {
     const json_t *item;
@@ -362,8 +362,8 @@ static json_t *earned(void)
     return all;
 }
 
-// A planted bug's points may differ by a few: in which hidden cases it is right depends on the
-// drawn inputs, and these change with every change of its text.
+// By how many points a planted bug may differ from the record: in which hidden cases it is right
+// depends on the drawn inputs, and these change with every change of the bug's text.
 static const double DRAWN = 10;
 
 static bool earned_the_same(const struct entry *e, const struct expected *x, const json_t *kept)

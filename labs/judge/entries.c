@@ -83,7 +83,7 @@ bool entry_grade(struct entry *e)
                          ? grade_aims(e->name, e->source, e->bytes, all_sheets, sheet_count)
                      : e->source ? grade(e->name, e->source, e->bytes, e->earlier)
                                  : not_graded(e->name, e->why);
-    // The film is written before the result: where a result is, its film is, too.
+    // The film is written before the result, so that no result is without its film.
     film_take(result, film_kept(e));
     char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     bool written = words && write_text(e->kept, text("%s\n", words));

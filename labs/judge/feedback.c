@@ -178,8 +178,8 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
     }
 }
 
-// A line for a result with all points that can be had here; it names the points that cannot. NULL:
-// the result has fewer.
+// A line for a result with all points that this machine can give; it names those that need a GPU or
+// a reader. NULL: the result has fewer points.
 static char *full_marks(const json_t *result)
 {
     const json_t *item;
@@ -353,7 +353,8 @@ static char *quoted(const char *lines)
     return marked;
 }
 
-// As Gradescope's documentation, "Autograder Specifications", describes results.json.
+// The contents of results.json, described in Gradescope's documentation, "Autograder
+// Specifications".
 json_t *feedback_gradescope(const json_t *result)
 {
     json_t *tests = json_array(), *item;

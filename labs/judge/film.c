@@ -83,7 +83,7 @@ static struct found look(struct submission *s, const char *shape)
     }
     free(out);
     if (found.words) {
-        block_of(found.words, r.cta); // if the words name no block, the first one stays
+        block_of(found.words, r.cta); // if the words name no block, films block (0,0,0)
         if (ask(s, VERB_FILM, &r, known.steps, &c, &reply, &out) && reply.bytes > 0) {
             found.film = out;
             found.bytes = reply.bytes;

@@ -19,9 +19,9 @@ enum {
     SCHEDULES = 4,
     FIRST_SCHEDULES = 1000
 };
-// The case with several launches: their number is drawn between these.
+// The number of launches in a case with several launches is drawn from this range.
 enum { AGAIN_LEAST = 6, AGAIN_MOST = 12 };
-// A model is asked to read, to answer and to draw; `hidden` has several models.
+// MODEL_ASKED: tasks for a model: to read, to answer, to draw. MODELS_DRAWN: models of `hidden`.
 enum { MODEL_ASKED = 3, MODELS_DRAWN = 4 };
 
 struct grading {
@@ -174,9 +174,9 @@ static char *printed_text(const struct reply *reply)
     return told;
 }
 
-// The warp instructions that a launch may run: a number for each pair of a query and a key (a
-// kernel with one thread for each query takes some twenty), and a margin for warps that poll while
-// others catch up. An endless arithmetic loop spends them in seconds.
+// The warp instructions that a launch may run: PAIR_BUDGET for each pair of a query and a key, and
+// at least LEAST_BUDGET. A kernel with one thread for each query takes some twenty for a pair; the
+// rest is for warps that poll while others catch up. An endless loop spends them in seconds.
 static uint64_t budget_of(const struct shape *shape)
 {
     static const double PAIR_BUDGET = 600, LEAST_BUDGET = 200e6;
@@ -185,8 +185,8 @@ static uint64_t budget_of(const struct shape *shape)
 }
 
 // Whether slots without a token contain what looks like a token: in half of the hidden cases, drawn
-// at random. (In experiments always: outputs that are NaN both with and without spoiling would show
-// nothing.)
+// at random. (For experiments, launch_cases() always fills them so: outputs that are NaN both with
+// and without spoiling would show nothing.)
 static bool is_stale(const struct grading *g, const struct grade_case *c)
 {
     return strcmp(g->group, "hidden") == 0 &&
@@ -332,8 +332,8 @@ static void run_again(struct grading *g, const char *shape, const char *of)
         case_free(&c[i]);
 }
 
-// Has a language model's program run a model and a text: a case for each thing that it was asked.
-// With `races` there is one case, which is right if all answers are, and there is no fault.
+// Has a language model's program run a model and a text; adds a case for each task of the model, or
+// with `races` only one case, which is right if all answers are right and there is no fault.
 static void run_model(struct grading *g, const char *shape, uint64_t drawn, unsigned schedule,
                       bool races)
 {
@@ -401,7 +401,7 @@ static unsigned draw_hasty(const char *of)
     return draw_schedule(of) | 1;
 }
 
-// The shape for repeated launches: the first one; of caches the last one, at which several CTAs
+// The shape for repeated launches: the sheet's first; for a cache its last, at which several CTAs
 // share a head's keys.
 static const char *repeated_shape(void)
 {
@@ -526,7 +526,7 @@ static void run_hidden(struct grading *g)
         {576, 1024, 64, 2, 2, 2, 2, GRADE_NORMAL, USUAL},
         {576, 3299, 1, 1, 1, 1, 1, GRADE_MEAN, USUAL},
         {3300, 4400, 1, 1, 1, 1, 1, GRADE_NORMAL, USUAL}, // long enough for small errors to add up
-        {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL, USUAL}, // more query tiles than CTAs fit on an L4
+        {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL, USUAL}, // more query tiles than an L4 holds CTAs
         {20, 80, 1, 4, 12, 4, 16, GRADE_PEAKY, USUAL},
         {17, 60, 1, 1, 3, 17, 256, GRADE_OFFSET, USUAL},
         {1, 40, 1, 1, 1, 257, 300, GRADE_MEAN, USUAL},
@@ -549,8 +549,8 @@ static void run_hidden(struct grading *g)
             at_most(k->least + k->step * secret_between(0, steps, secret_draw("%s keys", of)),
                     sheet.longest);
         // The scale in 1/1000. For peaky scores it is at most the usual one, since otherwise a row
-        // would depend on one key only. For scores with an offset it is large enough for e to their
-        // power to overflow a float. For scores that are all 0 it is outside of the usual range, 40
+        // would depend on one key only. For scores with an offset it is so large that exp() of a
+        // score overflows a float. For scores that are all 0 it is outside of the usual range, 40
         // to 200.
         const bool flat = k->input == GRADE_FLAT, small = secret_draw("%s side", of) % 2;
         const int least = k->input == GRADE_OFFSET ? 180
@@ -575,7 +575,7 @@ static void run_models(struct grading *g)
         run_model(g, sheet.shapes[i], public_draw("lab %d model %d", sheet.number, i), 0, false);
 }
 
-// Lengths on both sides of a page's end, and drawn ones.
+// Hidden cases of a language model: lengths on both sides of a page's end, and drawn lengths.
 static void run_hidden_models(struct grading *g)
 {
     for (int i = 0; i < MODELS_DRAWN; ++i) {
@@ -656,8 +656,8 @@ static const char *shape_of(const struct item *item)
 
 // ---- Resources ----------------------------------------------------------------------------------
 
-// A resource in the sm_89 image: the largest value of all launches at the item's shape (of the
-// occupancy, the least). NaN: *why says why there is none.
+// A resource in the sm_89 image: the largest value of all launches at the item's shape (for
+// occupancy, the least). NaN: the resource is unknown, and *why says why.
 static double resource(struct grading *g, const struct item *item, char **why)
 {
     struct run_request r = {.sets = 0};
@@ -716,8 +716,8 @@ static struct book_run run_public(struct grading *g, const char *shape)
     return run;
 }
 
-// Begins to grade a program of the book. Its drawn inputs do not depend on the current submission,
-// which end_book() makes current again.
+// Begins to grade a program of the book, with inputs that do not depend on the current submission.
+// Returns the submission's hash, with which end_book() makes it current again.
 static const char *begin_book(struct grading *g, const struct source *source)
 {
     submission_build(&g->s, source->text, source->bytes);
@@ -918,7 +918,7 @@ static double sectors_of(const struct counts *counts)
 
 // Whether a submission's count is nearer to the aim than the starter's, or it loads fewer sectors
 // (an upper limit is not paid to a kernel that loads too many). The difference must be at least a
-// hundredth, since counts may depend on inputs. True if one of them was not counted.
+// hundredth, since counts may depend on inputs. True if one of the two counts is missing.
 static bool has_come_further(const struct grading *g, const struct item *item)
 {
     const struct counted *run = counted_at(g, shape_of(item), true);
@@ -1020,17 +1020,17 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 
 #define UNSEEN "whether that was used could not be seen:"
 
-// Limits for work other than what an aim counts, as multiples of that of the lab's own program: the
-// most, and the least.
+// The most and the least work of other kinds than an aim counts, as multiples of the same work in
+// the lab's own program.
 static const double MOST_BESIDE = 1.5, LEAST_BESIDE = 0.75;
-// What producers may load at once, as a multiple of what those of the lab's own program load: tiles
-// may be twice as large, or a ring twice as deep.
+// How much producers may load at once, as a multiple of what the producers of the lab's own program
+// load at once: tiles may be twice as large, or a ring twice as deep.
 static const double MOST_AT_ONCE = 3;
 
 enum { WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32 };
 
-// Work that a kernel may do instead of what an aim limits, and that has another counter; in the
-// aim's unit. with_stand_ins() adds it to the aim's count, if it is too much.
+// A stand-in: work that can replace the work that an aim limits, but has another counter. Returns
+// its amount, in the aim's unit; with_stand_ins() adds what is too much of it to the aim's count.
 static double stand_ins(const struct counts *c, const struct footprint *f, const char *name)
 {
     if (strncmp(name, "shared_", strlen("shared_")) == 0) // shuffles, local accesses, global stores
@@ -1090,8 +1090,8 @@ static double lookups(struct grading *g, const struct book_run *book)
                : 0;
 }
 
-// A count plus its stand-ins: of each kind of stand-in only what exceeds MOST_BESIDE times that of
-// the lab's own program is added; meetings and lookups are added whole.
+// A count plus its stand-ins. Of each stand-in, only the excess over MOST_BESIDE times that of the
+// lab's own program is added; meetings and lookups are added whole.
 static double with_stand_ins(struct grading *g, const struct item *item, double value,
                              const struct counted *run, const struct book_run *book)
 {
@@ -1155,7 +1155,7 @@ static char *computes_too_much(const struct counted *run, const struct book_run 
 
 // A text, for the caller to free, if too few bytes of K or of V pass through shared memory, where
 // they could cause conflicts: by loads that affect outputs, of bytes that other threads have
-// stored. Measured at the shape where use is measured. NULL: enough of both do.
+// stored. Measured at the shape where use is measured. NULL: enough bytes of both pass through it.
 static char *passes_by(struct grading *g)
 {
     const struct use *loads = use_in(g, SPOIL_LOADS);
@@ -1351,8 +1351,8 @@ static void hold_to_shape(struct grading *g, const struct item *item, const char
                    o->said, named, 100 * share);
 }
 
-// Checks an aim at the other public shapes (not of caches, which are of different kinds), and at
-// shapes that nobody knew.
+// Checks an aim at the other public shapes (except in a cache's lab, whose shapes differ in kind),
+// and at shapes that nobody knew.
 static void hold_to_shapes(struct grading *g, const struct item *item, struct outcome *o)
 {
     for (int i = 0; i < sheet.shape_count && !sheet.cache; ++i)
@@ -1366,8 +1366,8 @@ static void hold_to_shapes(struct grading *g, const struct item *item, struct ou
 }
 
 // For an aim with an upper limit, a resource is the largest value over the launches of all runs, at
-// any shape. Exceptions are the number of CTAs, which grows with the shape, and caches, which are
-// of different kinds.
+// any shape. Exceptions are the number of CTAs, which grows with the shape, and caches, whose
+// shapes differ in kind.
 static double most_of_runs(const struct grading *g, const struct item *item, double value)
 {
     const bool of_all = is_aim(item) && !sheet.cache && strcmp(item->name, "ctas") != 0;

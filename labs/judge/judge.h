@@ -117,8 +117,8 @@ struct stream { // what a process wrote, up to a limit
 
 struct boxed {
     int status;        // exit status; 128 + signal; or -1: stopped
-    bool late, chatty; // whether it exceeded a limit of time (by the clock, or of the CPU); whether
-                       // it wrote too much
+    bool late, chatty; // late: it exceeded its CPU time, or its time by the clock; chatty: it wrote
+                       // too much
     double used;       // CPU seconds used; if the process was stopped, all that were allowed
     struct stream out, err, lines; // lines: from file descriptor 3; all three end with a NUL
 };
@@ -164,9 +164,9 @@ struct submission {
     char *details; // the compiler's messages
 };
 
-// HAND_OUT prints files from a box to descriptor 3, in its last command: for each file its size, a
-// newline, its bytes. take_file sets *bytes to those of the next file, with a NUL after them, for
-// the caller to free; false: there is no next file, or it is empty.
+// HAND_OUT, the last command in a box, prints files to descriptor 3: for each file its size, a
+// newline, its bytes. take_file sets *bytes to a copy of the next file's bytes, with a NUL after
+// them, for the caller to free; false: there is no next file, or it is empty.
 #define HAND_OUT(files) "for file in " files "; do stat -c %%s $file; cat $file; done >&3"
 bool take_file(const struct stream *made, size_t *at, char **bytes, size_t *size);
 // Writes a file into a submission's folder.
@@ -284,7 +284,7 @@ struct grade_case {
 // for another, or for a changed version of it.
 const char *secret_draw_for(const char *hash); // makes a submission current, by the hash of its
                                                // source; returns the hash of the one before
-const char *secret_name(void);                 // a hash that tells secrets apart, no more
+const char *secret_name(void);                 // a hash that names the secret, without revealing it
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 64 bits that depend on the secret and on their purpose, the same for all submissions.
 uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -293,10 +293,10 @@ uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)
 uint64_t public_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int secret_between(int least, int most, uint64_t drawn);
 // A shape with about as much work as a public one, the same for all submissions, for the caller to
-// free. It consists of whole tiles of 128 keys, of which it has one more or less than the public
-// one, or as many and another number of heads; if the public one has fewer than three tiles, it has
-// three to six. For a cache, the number of keys is drawn, within a quarter of the public one. A
-// ragged shape, or one of a part of a tile, is returned as it is.
+// free. It consists of whole tiles of 128 keys: one tile more or less than the public shape, or as
+// many tiles and another number of heads; if the public shape has fewer than three tiles, three to
+// six. For a cache, the number of keys is drawn, within a quarter of the public shape's. A ragged
+// shape, or one of a part of a tile, is returned unchanged.
 char *drawn_like(const char *published);
 
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
@@ -373,9 +373,9 @@ struct use {
     char *why; // why use was not measured: a launch did not end; or NULL
 };
 struct use use_of(enum spoils what, launch_ablated *launch, void *of);
-// The work on operands that depend on the inputs: for each combination of Q, K and V
-// (worked_on.work) at most as much as in the lab's own program, and in all at most `share` of the
-// submission's work.
+// The work on operands that depend on the inputs. For each combination of Q, K and V
+// (worked_on.work), at most as much counts as in the lab's own program, and in all at most `share`
+// of the submission's work.
 double work_in_common(const struct use *use, double share, const struct use *own);
 // How much of a count is used, and used as in the lab's own program, whose count is `of_book`.
 double used_as_by(enum spoils what, double count, double of_book, const struct use *use,
@@ -417,7 +417,7 @@ enum status result_status(const json_t *result);
 // Films the first fault of a submission at a public shape, on public inputs. Returns an object with
 // "shape", "sentence" and "page", or the string "failed"; NULL: there is no fault.
 json_t *film_of(struct submission *s);
-// Removes the page from a result; writes it to `path` if neither is missing.
+// Removes the page from a result; first writes it to `path`, if there is a page and a path.
 void film_take(json_t *result, const char *path);
 
 struct speed {
@@ -446,8 +446,8 @@ struct model_run model_run(struct submission *s, const char *shape, int seed, un
                            bool races);
 void model_run_free(struct model_run *r);
 
-// A submission's source: the file itself, or the one in a folder with the ending of the lab's
-// programs. NULL with one line in *why.
+// A submission's source: the file itself, or the one file in a folder with the ending of the lab's
+// programs. NULL: it cannot be read, and *why says why in one line.
 char *submission_source(const char *path, size_t *bytes, char **why);
 bool ends_well(const char *name); // whether it ends like the lab's programs, in any case: .cu, .CU
 // The kind of a file that operating systems add to folders, by its name; NULL: it is another file.

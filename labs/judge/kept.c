@@ -283,7 +283,7 @@ bool plain_take(struct source *plain, const char *path)
     return good;
 }
 
-// Removes no other entries: that is done when the next program is kept.
+// Keeps a preprocessed text. Removes no old entries: that is done when the next program is kept.
 void plain_keep(const struct source *plain, const char *path)
 {
     const size_t at = SHA256_DIGEST_STRING_LENGTH - 1;

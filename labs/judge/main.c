@@ -157,8 +157,8 @@ static double number_in(const char *path, const char *word, double none)
     return number;
 }
 
-// The bytes that are free, both on this machine and, for this process, within the limit of its
-// control group.
+// The bytes of memory that are free on this machine or, if that is less, within the limit of this
+// process's control group.
 static double memory_free(void)
 {
     const char *meminfo = getenv("GRADE_MEMINFO"); // set by a test

@@ -67,7 +67,7 @@ static void stretch_secret(const char *secret)
 {
     static const char yescrypt[] = "$y$jAT$AttentionInStages.....";
     struct crypt_data *data = calloc(1, sizeof *data);
-    char hex[SHA256_DIGEST_STRING_LENGTH]; // SHA-256 of the secret: of the same length for all
+    char hex[SHA256_DIGEST_STRING_LENGTH]; // SHA-256 of the secret: equally long for every secret
     SHA2_CTX hash;
 
     SHA256Data((const uint8_t *)secret, strlen(secret), hex);

@@ -139,8 +139,8 @@ static json_t *hashes_of(const json_t *programs)
     return hashes;
 }
 
-// The aims of a sheet as its chapter has them: test_points.bats compares the record's with those of
-// today's sheets.
+// The aims of a sheet as its chapter has them, for the record: test_points.bats compares them with
+// the aims of today's sheets.
 static json_t *aims_said(const struct sheet *s)
 {
     json_t *said = json_array();

@@ -177,18 +177,18 @@ struct footprint { // the largest values of all launches; for occupancy the leas
 // What the logged executions work on. Several sets of inputs tell, for the first set, how much work
 // is on operands that change with which tensor. The index has a bit for each other set in which an
 // operand changes: bit 0 for the second set, which has another V, bit 1 for the third, which has
-// another K, bit 2 for the fourth, which has another Q. [0] is work of which an operand never
-// changes, and so does not depend on inputs.
+// another K, bit 2 for the fourth, which has another Q. [0] is work with an operand that never
+// changes, so it does not depend on inputs.
 enum { CHANGES_V = 1, CHANGES_K = 2, CHANGES = 1 << 3 };
 struct worked_on {
     double work[CHANGES];
     double executions;
-    // The share of atomic operations that are at an address where many CTAs make them, and find a
-    // value there that no other one has found.
+    // The share of atomic operations at an address where many CTAs have some, that find a value
+    // there which no other operation has found.
     double orders;
     // For each kind of progress (enum progress): bytes of copies that a CTA had under way, on average
-    // over its progress; of those bytes that were read later, without the tenth that was under way
-    // longest.
+    // over its progress. Only bytes that were read later count, without the tenth that was under
+    // way longest.
     double overlap[PROGRESSES];
     double meets; // signals of a launch that are meetings (struct ablation)
     // Of sectors loaded from global memory by warps before their first product: how many of them
@@ -248,10 +248,10 @@ struct spoiling {
     void *of;
 };
 struct noticed spoil_all(const struct spoiling *s);
-// Spoils executions on what changes with V only, and others on what changes with K only. Returns
-// the result of the kind of which the smaller share was noticed, or of a kind without executions.
+// Spoils executions whose operand changes with V only, and others whose operand changes with K
+// only. Returns the result with the smaller noticed share, or that of a kind without executions.
 struct noticed spoil_each(const struct spoiling *s, const uint8_t *changes);
-// Spoils executions whose work is not 0, on what changes with any input.
+// Spoils executions whose work is not 0 and whose operand changes with any input.
 struct noticed spoil_working(const struct spoiling *s, const uint8_t *changes);
 
 // gpu.c: the same requests on a GPU, through the driver's API. False: `why` has one line.

@@ -224,7 +224,7 @@ static const char *read_wants(char *printed, struct known_launches *k)
 // ---- Records ------------------------------------------------------------------------------------
 
 // Runs the host code once at a shape. Returns an object with "lines", its launches, and for a cache
-// "printed", its wishes; or with "wrong".
+// "printed", its wishes; or with "wrong", why there is no answer.
 static json_t *record(struct submission *s, const struct shape *shape, int run)
 {
     // Any date from 2020 to 2092, at any time of day.

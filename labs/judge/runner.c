@@ -547,7 +547,7 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
         launch_all(r, &set.args);
         set_answer(r, &set, from, out + (size_t)i * answer_bytes(&r->shape));
         ends[i] = ablation.logged;
-        free(ablation.made); // which pieces of products are new is noted anew for each set
+        free(ablation.made); // in each set, every piece of a product counts as new again
         ablation.made = NULL;
         ctas = i ? ctas : ablation.ctas;
         ablation.writers = NULL;

@@ -419,7 +419,7 @@ static void adopt(struct waiting *w)
         if (living)
             w->spools[alive++] = *s;
         else if (stat(s->folder, &about) || time(NULL) - about.st_mtime > STALE_SECONDS)
-            // A newer spool may belong to another judge, or to another cluster.
+            // Old spools only: a newer one may belong to another judge, or to another cluster.
             remove_folder(s->folder);
     }
     w->spool_count = alive;

@@ -73,9 +73,9 @@ static size_t count_ctas(const struct execution *sorted, size_t count)
     return ctas;
 }
 
-// The share of the first set's atomic operations that are at an address which may be a queue's, and
-// find a value there that no other has found. An address may be a queue's if half of the CTAs with
-// atomic operations make one there, but at least four CTAs, or all if there are fewer.
+// The share of the first set's atomic operations at an address that may be a queue's, which find a
+// value there that no other operation has found. An address may be a queue's if half of the CTAs
+// with atomic operations have one there: at least four CTAs, or all if there are fewer.
 static double share_of_orders(const struct execution *log, size_t count)
 {
     enum { SEVERAL = 4 };
@@ -135,9 +135,9 @@ static int compare_under_way(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-// The sum, over copies, of their bytes times the progress until they arrived, of bytes that were
-// read. It leaves out the tenth of the bytes that was under way longest: these may have been copied
-// and read only for the count.
+// Sums up, over copies, the bytes that were read times the progress until the copy arrived. It
+// leaves out the tenth of the bytes that was under way longest: these may have been copied and read
+// only for the count.
 static double under_way_of(const struct execution *log, size_t count, enum progress progress)
 {
     static const double COUNTED = 0.9;
@@ -264,10 +264,10 @@ static void add_draw(struct noticed *n, const struct execution *execution, bool 
     }
 }
 
-// Several draws share a launch: up to half of the CTAs have a spoiled execution each, and a CTA of
-// which an output changes has noticed its own. If outputs of other CTAs change, too, or the launch
-// does not end, these draws and all later ones get a launch each, in which any change counts as
-// noticed. With stores, or with `halves`, each draw has its own launch from the beginning.
+// Several draws share a launch: up to half of the CTAs have a spoiled execution each, which counts
+// as noticed if an output of the same CTA changes. If outputs of other CTAs change, too, or the
+// launch does not end, these draws and all later ones get a launch each, in which any change counts
+// as noticed. With stores, or with `halves`, each draw has its own launch from the beginning.
 struct noticed spoil_all(const struct spoiling *s)
 {
     const struct experiment *e = s->experiment;

@@ -119,7 +119,7 @@ static bool prepare(struct side *side, const struct shape *shape, char **why)
 }
 
 // Whether the host code allocates or writes memory for its kernels, or gives them parameters of its
-// own, which may be addresses: only the simulator can provide the addresses that it saw.
+// own, which may be addresses: only the simulator can provide the addresses that host code saw.
 static bool gives_memory(const struct known_launches *k)
 {
     bool gives = k->steps_bytes > 0;

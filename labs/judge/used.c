@@ -70,8 +70,8 @@ static double share_of(double one, double other)
     return other > 0 ? fmin(1, one / other) : 1;
 }
 
-// Bytes of copies that a CTA had under way, on average, of copies that affect outputs; of the two kinds
-// of progress the higher average.
+// The bytes that a CTA had under way, on average, in copies that affect outputs: the higher of the
+// averages by the two kinds of progress.
 static double overlap_of(const struct reply *reply)
 {
     const struct noticed *n = &reply->noticed;

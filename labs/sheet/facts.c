@@ -53,8 +53,8 @@ static char *read_shapes(const json_t *json, struct sheet *sheet)
     return NULL;
 }
 
-// Reads "longest": no drawn case has more keys, which shortens grading. It is a multiple of a tile,
-// and not less than what the cases of `races` have, whatever the sheet says: at most 401.
+// Reads "longest", the most keys of a drawn case: a limit shortens grading. It is a multiple of a
+// tile, and at least 512: the cases of `races`, which ignore it, have up to 401 keys.
 static char *read_longest(const json_t *json, struct sheet *sheet)
 {
     enum { LEAST = 512, MOST = 1 << 20, TILE = 128 };

@@ -27,7 +27,7 @@ struct reached {
 // 2. An aim pays by how far a kernel has come from the program before, from a fifth of the way on.
 // While a case of `correct` is wrong, it pays half of that, and limits and speed pay nothing.
 //
-// 3. Everything but the aim grows with it, from nothing to the whole.
+// 3. What any other item pays grows with the aim, from nothing to the whole.
 //
 // So the program before gets nothing, and nobody gains by not trying. A starter gets nothing
 // either, although it may meet an aim: aims count once a case is right or a gap is filled.

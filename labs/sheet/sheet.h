@@ -60,8 +60,8 @@ enum { ITEMS_MAX = 32, SHEET_SHAPES_MAX = 4 };
 struct item {
     const char *name, *shape, *words; // shape, words: NULL if the sheet has none
     struct limit limit;
-    // Of the item `speed`: the ratio from which on it pays all points; NaN: the limit's, or another
-    // item.
+    // Of the item `speed`: the ratio from which on it pays all points. NaN: that is the limit's
+    // ratio, or the item is another one.
     double full;
     double from; // of an aim: the count of the program of the chapter before; NaN: no aim
     int points;

@@ -43,7 +43,7 @@ setup() {
 
 grade() { run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu "$@"; }
 
-# drawn_from FILE: the name by which results call the secret in FILE that inputs are drawn from.
+# drawn_from FILE: the value of "drawn_from" in results whose inputs are drawn from the secret in FILE.
 drawn_from() {
     # shellcheck disable=SC2016
     python3 - "$(perl -e 'print crypt($ARGV[0], q($y$jAT$AttentionInStages.....))' \
@@ -114,7 +114,7 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     [[ $output == *"20 submissions are graded as they say" ]]
 }
 
-# The compiler marks variables in a namespace without a name like a library's. One of these
+# The compiler marks variables of a nameless namespace as it marks a library's. One of these
 # variables, `tile`, has the name of a local variable of the lab's own program.
 @test "state between launches is flagged" {
     short
@@ -387,7 +387,7 @@ child() {
     grep -q '^"a.cu",0,.*could not be graded: this was stopped from outside twice' "$out/grades.csv"
     grep -q '^"b.cu",0,.*does not compile' "$out/grades.csv"
     [[ $(sed -n 's/^State:.//p' "/proc/$box/status" 2>/dev/null) =~ ^(Z|$) ]] # the box ended with the process
-    # Such a result is not kept: the next run grades the submission again.
+    # The result of a process stopped from outside is not kept: the next run grades the submission again.
     labs/grade "${all[@]}"
     grep -q '^"a.cu",0,.*did not end within' "$out/grades.csv"
 }
@@ -495,7 +495,7 @@ END
     sed 's/if (lane >= keys_left)/if (false)/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/ragged.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/ragged.cu"
     [ "$(lost "$BATS_TEST_TMPDIR/ragged.cu")" = "hidden races" ]
-    # Each case that is right is paid: other items in full, these two in part.
+    # Each case that is right is paid: so `hidden` and `races` are paid in part, other items in full.
     python3 - "$BATS_TEST_TMPDIR/r.json" <<'END'
 import json, sys
 result = json.load(open(sys.argv[1]))

@@ -8,8 +8,8 @@
 # NAME.refused (the launch is refused with this message), NAME.fault (the simulator finds a fault),
 # NAME.endless (a loop that the simulator stopped), NAME.waits (runs until it is interrupted, as the
 # simulator does), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts (the
-# simulator's counts for three launches, the inside of an object). For each run they add a line with
-# the shape and the budget to NAME.budget.
+# simulator's counts for three launches: members of a JSON object, without its braces). For each run
+# they add a line with the shape and the budget to NAME.budget.
 new_lab() {
     LAB=$BATS_TEST_TMPDIR/lab
     rm -rf "$LAB"

@@ -31,7 +31,7 @@ of_result() { # EXPRESSION of r, the result
 }
 
 @test "a group's wrong head is seen in a text of more than four tokens, and in an answer to it" {
-    # A student's program that hands on to the built one; to compile this one takes ten seconds less.
+    # A student's program that only starts the built program, and so compiles ten seconds faster.
     printf '%s\n' '#include "model/model.h"' '#include <unistd.h>' 'int main(int argc, char **argv)' '{' \
         "    if (argc > 999) return lab_answer(argc, argv, NULL);" \
         "    return execv(\"$PWD/build/planted/ch23_talk.wrong-head\", argv);" '}' >"$BATS_TEST_TMPDIR/ch23_talk.wrong-head.cu"

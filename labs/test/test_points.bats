@@ -54,7 +54,7 @@ paid() { # EXPECTED WHAT SHARE CORRECT AIM TRIED
     paid 0 cases 1 1 0 1
     paid 0 limit 1 1 0 1
     paid 0 aim 0 1 0 1
-    paid 0.5 cases 1 1 0.5 1 # half of the way
+    paid 0.5 cases 1 1 0.5 1 # half of the way to the aim
     paid 0.25 cases 0.5 1 0.5 1
     paid 0.5 aim 0.5 1 0.5 1
 }

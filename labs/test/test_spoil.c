@@ -17,13 +17,13 @@ static uint64_t writers[OUTPUTS];
 static uint16_t out[OUTPUTS], now[OUTPUTS];
 
 static struct made_up {
-    bool used[OF_EACH];     // whether each of a CTA's executions changes outputs
+    bool used[OF_EACH];     // for each of a CTA's executions, whether it changes outputs
     bool shows_in_last;     // whether only the last CTA's outputs change
     bool never_ends;        // whether spoiled launches do not end
     bool differs;           // whether each launch has other outputs
     bool pieces;            // whether each execution is logged in two pieces
     bool copies;            // whether the executions are copies
-    bool not_read[OF_EACH]; // whether nobody reads each of a CTA's copies
+    bool not_read[OF_EACH]; // for each of a CTA's copies, whether nobody reads it
     int launches, spoiled, used_alone;
 } made_up;
 
@@ -89,7 +89,7 @@ static struct noticed spoil(struct made_up as)
     return spoil_of(as, NULL);
 }
 
-// Several executions are spoiled in one launch; the first draws decide for all.
+// Several executions are spoiled in one launch. The first ENOUGH draws are noticed: that suffices.
 static void all_used(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void queues_are_asked_by_half(void **state)
     (void)state;
     assert_true(orders(16, 16, false) == 1);
     assert_true(orders(16, 8, false) == 1);
-    assert_true(orders(16, 4, false) == 0); // four queues: fewer than half of the CTAs ask each
+    assert_true(orders(16, 4, false) == 0); // four queues, each asked by a quarter of the CTAs
     assert_true(orders(4, 4, false) == 1);
     assert_true(orders(4, 4, true) == 1. / 16);
     assert_true(orders(4, 2, false) == 0);
@@ -210,8 +210,8 @@ static void products_count_once(void **state)
     assert_true(worked_on(SPOIL_LOADS, log, 4).work[CHANGES_V] == 40);
 }
 
-// Ten copies of 8 bytes, each under way for some progress. Bytes that were not read are left out, and
-// the copy that is under way longest of the others.
+// Ten copies of 8 bytes, each under way for some progress. Left out are the bytes that were not
+// read and, of the other copies, the one that was under way longest.
 static void bytes_are_under_way(void **state)
 {
     (void)state;
@@ -228,13 +228,13 @@ static void bytes_are_under_way(void **state)
         log[i].under_way[1] = 8 * 5;
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[1] == 9 * 8 * 5 / 10.);
     for (int i = 0; i < 10; ++i)
-        log[i].work = i == 3 ? 0 : 4; // half of the bytes, and of the copy under way longest none
+        log[i].work = i == 3 ? 0 : 4; // bytes that are read: none of the copy under way longest
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[1] == 9 * 4 * 5 / 10.);
     assert_true(worked_on(SPOIL_COPIES, log, 10).overlap[0] == (8 * 5 + 50) * 4 / 100.);
 }
 
 // Of a CTA's two executions, the first is not drawn if its copies were not read, or brought what no
-// input changes. All draws, and the noticed ones, have their copies' time under way.
+// input changes. Time under way is added up over all draws, and over the noticed ones.
 static void only_copies_that_are_read_are_drawn(void **state)
 {
     (void)state;

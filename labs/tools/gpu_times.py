@@ -39,7 +39,7 @@ def replayed(call, samples=21, sample_us=2000.0):
 
 
 def host_us(call, calls=300, wait=False):
-    """What a call costs the host, without waiting for the GPU; wait: until its end."""
+    """The median time of a call on the host, µs: until it returns; wait: until the GPU has finished."""
     for _ in range(20):
         call()
     torch.cuda.synchronize()

@@ -2,7 +2,7 @@
 //
 //   profile-ncu PROGRAM [SHAPE [SEED [WARMUP]]]     in the repository's root
 //
-// WARMUP launches on other inputs come first. The clock is not fixed, as in timed runs. If the
+// WARMUP launches on other inputs come first. As in timed runs, the clock is not fixed. If the
 // program is wrong, nothing is reported. Exit status: 0 done, 1 wrong, 2 bad usage, 3 no GPU, no
 // Nsight Compute, no program.
 #include "../driver/lab.h"

@@ -30,7 +30,7 @@ enum { MAX_ENTRIES = 64, MAX_ROUNDS = 99, CHECK_SECONDS = 300, ANSWER_SECONDS = 
 enum { MOST_SAMPLES = 40, SLOW_ROUNDS = 3 };
 static const char *const modes[MODES] = {"graph", "plain", "cold"};
 static const double BATCH_US = 8000; // a batch is about this long
-static const double SLOW_US = 100e3; // an entry with longer samples is slow: SLOW_ROUNDS rounds
+static const double SLOW_US = 100e3; // an entry with longer samples gets only SLOW_ROUNDS rounds
 static const double PLAIN_US = 5000; // longer launches hide the cost of launching: not timed plain
 
 struct entry {
@@ -377,8 +377,8 @@ static bool is_asked(const struct entry *entry, int mode)
     return mode != PLAIN_LAUNCHES || entry->times[GRAPH][0] < PLAIN_US;
 }
 
-// Checks all entries: an entry that answers has been checked. The times do not count, since others
-// are still starting.
+// Checks all entries. A program is asked for a time, which it gives once it has checked itself; the
+// time does not count, since other programs are still starting.
 static void check_all(const struct shape *shape)
 {
     for (int i = 0; i < entry_count; ++i) {

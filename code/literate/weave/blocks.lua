@@ -157,10 +157,10 @@ local function lines_of(lengths, width)
     return lines
 end
 
--- The width of each column, in characters, and the width of its longest cell. A table that is too wide loses
--- characters one by one, each where that adds the fewest lines to the table, and among such columns from the
--- widest; then one column gives up to MOST_MOVED characters to another, as long as that saves lines. No column
--- gets narrower than its longest word. Of two tables with as many lines, the one whose cells have fewer lines
+-- The width of each column, in characters, and the width of its longest cell. A table that is too wide is narrowed
+-- one character at a time, in the column where that adds the fewest lines to the table (of several such columns,
+-- the widest). Then one column gives up to MOST_MOVED characters to another, as long as that saves lines. No column
+-- gets narrower than its longest word. Of two tables with equally many lines, the one whose cells have fewer lines
 -- counts as shorter.
 local MOST_MOVED = 12
 local CELL = 0.01 -- weight of a line of a cell; a line of the table weighs 1

@@ -119,7 +119,7 @@ local function equation(span)
     return inner and inner.t == "Math" and span.identifier ~= "" and inner
 end
 
--- A list of inlines is read before the lists inside its elements.
+-- Reads a list of inlines; the lists inside its elements are read after it.
 local function read_inlines(inlines)
     local list, lines, bracket = pandoc.List(), {}, false
     local function add(el, kind, span)
@@ -295,7 +295,7 @@ local LADDER_GPU = { folder = "h200", name = "an H200", rates = { half = 989.5, 
 
 local function ladder(block)
     local rows, trouble = stages.read("chapters/stages.tsv")
-    trouble = not rows and trouble or nil -- without trouble, it has the names of the columns
+    trouble = not rows and trouble or nil -- if the rows were read, it has the names of the columns
     local to = block.attributes.to or ""
     local at = LADDER_GPU.folder .. "/%s:shapes.mission."
     local function time(program)

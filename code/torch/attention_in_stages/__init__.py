@@ -193,8 +193,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, accuracy: Optional[str] = None
     """softmax(q kᵀ scale) v of tensors [batch, heads, seq_len, head_dim], with Q, K and V in E4M3.
 
     All three have one shape and one type, half, bfloat16 or float; the result has the same, but is rounded to half.
-    head_dim is a multiple of 8, at most 64; scale is 1 / sqrt(head_dim) unless it is told. accuracy is P's,
-    "half" unless it is told or "e4m3" (about 3 % of error), and the fastest stage that has it on this GPU runs. Or
+    head_dim is a multiple of 8, at most 64; scale is 1 / sqrt(head_dim) unless it is given. accuracy is P's:
+    "half", the default, or "e4m3" (about 3 % of error); the fastest stage that has it on this GPU runs. Or
     stage names the kernel: registers, fp8_mma (P in E4M3), hopper_half and hopper (P in E4M3; both Hopper alone) or
     causal. lengths, of causal: how long each sequence of the batch is, from 1 to seq_len, on the tensors' device; the
     output is 0 past there.
