@@ -6,9 +6,9 @@
 //
 // Q K by wgmma in E4M3, P V by wgmma in half. A warpgroup of producers keeps
 // the TMA loading tiles of K and V, and converts V to half; two or three
-// warpgroups of consumers multiply with wgmma and take turns. With three, P
-// replaces the scores in registers. Heads of one tile of keys have a kernel of
-// their own. Maxima are computed on the first tile, and where P gets too large.
+// warpgroups of consumers multiply with wgmma, in turns if each has its rows.
+// With three, P replaces the scores in registers. Heads of one key tile have a
+// kernel of their own. Maxima: on the first tile, and where P gets too large.
 
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -60,7 +60,7 @@ template <class T> struct alignas(1024) tiles {
     uint64_t q_empty[2];          // all scores of this Q are computed
     uint64_t k_full[T::STAGES];   // the TMA has brought K
     uint64_t v_full[T::STAGES];   // the TMA has brought V
-    uint64_t empty[T::STAGES];    // P is computed, V is in vh: load again
+    uint64_t empty[T::STAGES];    // K has been used, V is in vh: load again
     uint64_t vh_full[T::STAGES];  // V is converted, in vh
     uint64_t vh_empty[T::STAGES]; // the half V has been multiplied
 };
@@ -882,7 +882,7 @@ attention_short(const __grid_constant__ attention_args args,
     }
 }
 
-// ---- Describe K or V to the TMA ----
+// ---- Describe Q, K or V to the TMA ----
 
 // cuTensorMapEncodeTiled is a driver function; the runtime finds its address.
 typedef CUresult (*encode_function)(
