@@ -251,7 +251,7 @@ static double (*naive(const struct head *h, int keys))[HEAD_DIM]
 // ---- One head, as a kernel gets it ----
 struct coded_head {
     int seq_len;
-    struct tensor q, k, v; // [seq_len][HEAD_DIM] E4M3
+    struct tensor q, k, v; // [seq_len][HEAD_DIM] codes
 };
 
 // ---- Quantise a head, and back ----

@@ -528,7 +528,7 @@ constexpr float ROOM = 5;
 // After a rise the first tile's mean has code LEAST or more, if the highest
 // score allows that. A mean whose code is LOST or lower does not count.
 constexpr float LEAST = 16, LOST = -24;
-// A score carries its row if its code is this much above its tile's mean code.
+// A score may carry its row if its code is this far above the tile's mean code.
 constexpr float HEAVY = 64;
 
 // ---- Compute two to the power of x ----

@@ -422,7 +422,7 @@ __device__ void score(float (&s)[2][4], const queries<D> &q,
 
 // ---- Weigh a warp's granules of a tile ----
 template <int D> struct row_state { // of a lane: rows lane / 4 and + 8
-    float reference[2], sum[2]; // log2 of P's unit; sums of P / V's scale
+    float reference[2], sum[2]; // log2 of P's unit; sums of P without V's scale
     float out[D / MMA_N][4];
 };
 
@@ -678,7 +678,7 @@ attention(const __grid_constant__ prompt_args args)
         for (int m = 0; m < 2; ++m)
             last[m] = seen_by(w, first_row + m * 8 + lane / 4) - 1 - first;
 
-        // See whether a row's end is in the tile
+        // See whether the tile has keys that not every row sees
         bool masked = (tile + 1) * TILE > all_see;
 
         weigh<D, ROW_WARPS, KEY_WARPS>(p, r, s, now.scales + key_part, q.scale,

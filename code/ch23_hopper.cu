@@ -987,7 +987,7 @@ __device__ void score(float (&s)[2][4], const queries<D> &q,
 
 // ---- Weigh a warp's granules of a tile ----
 template <int D> struct row_state { // of a lane: rows lane / 4 and + 8
-    float reference[2], sum[2]; // log2 of P's unit; sums of P / V's scale
+    float reference[2], sum[2]; // log2 of P's unit; sums of P without V's scale
     float out[D / MMA_N][4];
 };
 
@@ -1243,7 +1243,7 @@ attention(const __grid_constant__ prompt_args args)
         for (int m = 0; m < 2; ++m)
             last[m] = seen_by(w, first_row + m * 8 + lane / 4) - 1 - first;
 
-        // See whether a row's end is in the tile
+        // See whether the tile has keys that not every row sees
         bool masked = (tile + 1) * TILE > all_see;
 
         weigh<D, ROW_WARPS, KEY_WARPS>(p, r, s, now.scales + key_part, q.scale,
@@ -2305,7 +2305,7 @@ __device__ void store_tile(const result &to, int rows, int tile, int first,
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             beside[i] = load_eight<HOW>(to, rows, row, token + 16 * i, count);
-        __syncwarp(); // the tokens before have been read
+        __syncwarp(); // all have read the 64 before
 #pragma unroll
         for (int i = 0; i < 32; ++i)
             mine[i / 4 * 8 + lane % 4 * 2 + i % 2][lane / 4 + i / 2 % 2 * 8] =
@@ -2744,8 +2744,8 @@ struct talker {
     __half *q, *k, *v;             // [tokens][heads of each][64]
     __half *attended;              // [tokens][heads][64]
     uint32_t *operand;             // of products by tiles
-    float *logits;                 // [sequences, or tokens that foretell]
-    float *surprises;              // of a text that is foretold
+    float *logits;                 // [SEQUENCES]
+    float *surprises;              // -log p of a text's next tokens
     void *scratch;                 // for chapter 21's launches
     int sequence, place;           // the next token's
     bool together;                 // whether tokens are of different sequences
@@ -2755,7 +2755,7 @@ struct talker {
     step_graph reading, answering;
     bool tiles;                    // whether a prompt is read by blocks
     int few;                       // more tokens go to multiply_block()
-    bool chain;                    // whether no token goes to the cluster
+    bool chain;                    // ch23_hopper: no cluster of CTAs
     drawing by;                    // how a token is chosen
 };
 

@@ -1,4 +1,4 @@
-// needle.c: queries that find the key that they copy, over the length, from the record ch18-needle.json.
+// needle.c: queries that find their own copy among the keys, by length, from the record ch18-needle.json.
 #include "series.h"
 
 #include <stdlib.h>

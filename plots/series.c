@@ -9,7 +9,7 @@
 //   series sweep RECORD.json     programs at many shapes, compared with their fastest peer; reads sweep-causal.json, too
 //   series exchange|layer RECORD.json   a real model with its attention exchanged: tokens a second and where the
 //                                time goes, over the context; the kernels of one layer
-//   series needle RECORD.json    queries that find the key that they copy, over the length
+//   series needle RECORD.json    queries that find their own copy among the keys, by length
 //   series pairs JOURNAL.jsonl   what single changes did to all candidates: a Markdown table
 //   series scoreboard|accuracy RECORD.json   charts of what labs/tools/scoreboard has measured
 //   series scoreboard-table|ways-table|inputs-table RECORD.json   the same as Markdown tables

@@ -390,8 +390,8 @@ function stateOf(warp, at) {
 // ---- Source ---------------------------------------------------------------------------------------
 
 // A place in the source. On the book's site it is a link: CHUNKS says where the book has the lines
-// of a chapter, and the page around the film's frame goes there. Only the link of the current step
-// can be reached by keyboard.
+// of a chapter, and the link opens that in the page that contains the film's frame. Only the link of
+// the current step can be reached by keyboard.
 function placeLink(file, line, words, tabIndex) {
   const chunk = typeof CHUNKS !== "undefined" && (CHUNKS[file] || []).find(([first, last]) => first <= line && line <= last);
   return chunk ? element("a", { href: chunk[2], target: "_top", textContent: words, title: "to its chunk in the book", tabIndex }) : words;

@@ -231,8 +231,8 @@ struct speaking {
 };
 // Whether the lab runs the program: it then gives --shapes, as to the programs of other chapters.
 bool lab_asks(int argc, char **argv);
-// Runs the program on small random models, a model for each seed, and compares it with the reference; a shape is the
-// model's cache, 1x2xNq3p64, with N tokens. Exit status 1: something was wrong.
+// Runs the program on small random models, a model for each seed, and compares it with the reference; the shape
+// 1x2xNq3p64 says that the model's cache has N tokens. Exit status 1: something was wrong.
 int lab_answer(int argc, char **argv, const struct speaking *program);
 
 #ifdef __cplusplus

@@ -194,8 +194,8 @@ static bool is_named(const json_t *names, const char *name)
 }
 
 // *names: the judged items that were not passed. Returns whether they are exactly the items in
-// `loses`. limits: whether items with a limit are judged: only for a bug in the lab's own program,
-// and never if `loses` has `correct`.
+// `loses`. limits: whether to judge items that have a limit, too, as for a bug in the lab's own program;
+// ignored if `loses` has `correct`.
 static bool lost_as_said(const json_t *result, const json_t *loses, bool limits, char **names)
 {
     const json_t *item;

@@ -45,7 +45,7 @@ static void hash_file(SHA2_CTX *hash, const char *path)
     free(bytes);
 }
 
-static void hash_judge(SHA2_CTX *hash) // reads each file only once
+static void hash_judge(SHA2_CTX *hash) // hashes the judge's executable, once
 {
     static char hex[SHA256_DIGEST_STRING_LENGTH];
     SHA2_CTX own;

@@ -378,7 +378,7 @@ int main(void) {
                p[s / 144 % 4], k & 1, k >> 1 & 1, k >> 2);
     }
 }'
-    [ "$points" = 6 ] # the elite at candidate 157, not 60: half of the aim's share, and no case is right
+    [ "$points" = 6 ] # the elite at candidate 157, not 60: half of the aim's points, and none for the cases
     [[ $output == *"these do not fit together"* ]]
     graded flood <<<'#include <stdio.h>
 int main(void) { for (;;) puts("hello"); }'

@@ -163,7 +163,7 @@ struct program {
         bool polls;      // whether it is a volatile load in a loop that ends by the loaded value
         const char *opcode;
         int ptx_line;
-        // The length of the part of `opcode` that is its row's name, such as "cp.async.bulk".
+        // How much of `opcode` is its name in opcodes.def, such as "cp.async.bulk", without later modifiers.
         uint8_t name_length;
     } * insns;
     size_t insn_count;

@@ -7,7 +7,7 @@ void race_observed(struct warp *w, uint32_t lanes)
         race_summarise(w);
 }
 
-// Joins to *place what a lane releases with the scope of the GPU: `clock` for its own CTA, and the lane's world for all
+// Adds to *place what a lane's release with the scope of the GPU shows: `clock` for its own CTA, and its world for all
 // other CTAs. covered: the lane's world already includes what *place has about other CTAs.
 static void release_world(struct warp *w, int lane, struct clock *clock, struct world **place,
                           bool covered)

@@ -242,7 +242,7 @@ void race_init(struct warp *w, int lane, uint32_t at)
         .at = at, .thread = (uint32_t)(w->index * WARP + lane), .stamp = w->clock->now[lane]};
 }
 
-// Moves mbarriers that these lanes have initialised from state `from` to the next state.
+// Of the mbarriers that these lanes have initialised, moves those in state `from` to the next one.
 static void inits_go_on(struct warp *w, uint32_t lanes, int from)
 {
     struct races *s = w->cta->races;

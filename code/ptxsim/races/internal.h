@@ -288,8 +288,8 @@ struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
 // replace `own`: were it added instead, a lane that takes and returns a lock again and again would
 // leave a chain of snapshots.
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
-// Like snapshot_follows, if only `holders` references to `own` are left: then changes `own` itself, so that no new
-// snapshot is needed.
+// Like snapshot_follows, but changes `own` itself, so that no new snapshot is needed; false also if `own` has other
+// than `holders` references.
 bool snapshot_extend(struct snapshots *g, struct snapshot *own, const struct snapshot *shown,
                      uint32_t holders);
 // Frees all snapshots of a launch, even those that are still referred to.

@@ -47,7 +47,7 @@ RULE bool issuer_has_waited(const struct cta *home, uint32_t writer, uint32_t st
            home->warp[issuer / WARP].clock->waited[issuer % WARP] >= stamp;
 }
 
-// Whether what a clock counts at index `thread`, up to `stamp`, is ordered before what the lane does now.
+// Whether the events of a clock's entry `thread`, up to `stamp`, are ordered before what the lane does now.
 RULE bool knows(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     const struct warp_clock *c = w->clock;

@@ -59,8 +59,8 @@ void race_series_open(struct worker *worker, struct page *page)
 }
 
 // Notes in the crowds of the pages that each of `lanes` has read `bytes` bytes at `at`. lanes 0:
-// each lane has read a part of these bytes, 1 << per cells, after the part of the lane before
-// (struct stretch, run).
+// the lanes have read consecutive parts of these bytes, of (1 << per) cells each (struct stretch,
+// run).
 static void note_cells(struct worker *worker, const struct series *s, uint64_t at, uint64_t bytes,
                        uint32_t lanes, uint32_t per)
 {

@@ -561,7 +561,7 @@ template <bool WRONG> __global__ void store_reused(int *out, const CUtensorMap *
         asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-// A store's source is overwritten between two barriers before the wait, or by the thread that waits.
+// A store's source is overwritten before its wait: by all threads, between two barriers, or by the storing thread.
 template <bool WRONG> __global__ void store_between(int *out, const CUtensorMap *)
 {
     __shared__ __align__(16) int row[N];

@@ -100,7 +100,7 @@ struct form {
     int row_step; // for a warp: bytes between the addresses of neighbouring lanes
 };
 
-// Rows of forms, most of a line each.
+// A table of forms; most rows are one line.
 // clang-format off
 
 #define WAIT \

@@ -173,7 +173,7 @@ static void put(uint32_t (*words)[WARP], int rows, int bits, int row, int column
     *word = (*word & ~((bits == 32 ? 0 : 1u << bits) - 1 << shift)) | code << shift;
 }
 
-// Puts the metadata of a stored element, or of a pair: `code`, `bits` wide. A row's metadata are one bit string.
+// Writes `code`, the metadata of a row's stored element (or pair) `which`, `bits` wide, into the row's bit string.
 static void put_place(const struct product *p, struct image *o, int row, int which, uint32_t code,
                       int bits)
 {

@@ -20,7 +20,7 @@ STAGES = {
     "decode": Stage(("ch21_hopper", "ch21_decode"), hopper=1, cache=True),
     "prompt": Stage(("ch22_hopper", "ch22_prompt"), hopper=1, causal=True, cache=True),
 }
-# By the format of P, the fastest stage with at least its accuracy: on compute capability 9.0, elsewhere.
+# For each format of P the fastest stage that is as accurate: (on compute capability 9.0, elsewhere).
 FASTEST = {"half": ("hopper_half", "registers"), "e4m3": ("hopper", "registers")}
 # Numbers of chapters, which stage= took before stages had names.
 OLD_NUMBERS = {15: "registers", 16: "fp8_mma", 17: "hopper", 19: "causal"}
