@@ -14,7 +14,7 @@ build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/
 # Records everything on a GPU. On a machine without Pandoc nothing is built: the built programs have
 # been copied there.
 .PHONY: runs plots
-runs: $(if $(shell command -v pandoc),all build/ptxsim/ptxsim) ##4 on a GPU: measure all into plots/runs/<gpu>/
+runs: $(if $(shell command -v pandoc),all build/ptxsim/ptxsim) ##4 on a GPU: measure all, or ONLY=stale, into plots/runs/<gpu>/
 	$(Q)labs/tools/measure-pictures
 	$(Q)labs/tools/measure $(programs)
 
