@@ -96,6 +96,13 @@ index-of-chunks subjects" ]
     [ "$(grep -o 'class="here" href="#[^"]*"' build/site/*.html | sed 's/.*#//' | sort | uniq -d)" = "" ]
 }
 
+@test "read out: a table's head has words, the bibliography is a list" {
+    grep -q '<td></td>' build/site/index.html
+    [ "$(grep -c 'role="list"' build/site/bibliography.html)" -eq 1 ]
+    [ "$(grep -c 'role="listitem"' build/site/bibliography.html)" -eq "$(grep -c 'id="ref-' build/site/bibliography.html)" ]
+    run -1 grep -E '<th[^>]*></th>|doc-biblio(entry|graphy)' build/site/*.html
+}
+
 @test "an existing film is linked, a missing one is named; a picture stays where it is" {
     page chapter1 | grep -qx 'film films/chapter2.html'
     grep -qF '<code>build/films/chapter1.html#bookmark=one-tile</code>' build/site/chapter1.html
@@ -199,6 +206,7 @@ index-of-chunks subjects" ]
     command -v node >/dev/null && node build/words.js > words || sed 's/^\["/["/; s/,$//' build/site/search.js > words
     grep -qF '["chapter1.html#chunk:ch01-kernel:1","code","⟨Scale one tile of keys⟩","Chapter 1 Scaling an array",""]' words
     grep -qF '"index","band",[["interlude-SP.html#ix-4","SP.1"],["words.html#ix-6","Words"]],""]' words
+    grep -qF '"index","example",[["interlude-SP.html#ix-1","SP"],["words.html#ix-7","Words"]],"see specimen"]' words
     grep -qF '["chapter1.html#fig:tiles","figure","Figure 1.1. A query tile meets one key tile, ' words
     grep -F '["chapter1.html#code","section","1.2 The code","Chapter 1 Scaling an array",' words |
         grep -qF 'printf(\"launching %d threads, 100%% sure & ready {#1} ~ ^ \\\\ \\n\"'
@@ -247,6 +255,9 @@ type("no such word");
 await until(() => page.querySelector("#results h1")?.textContent === "Nothing found");
 say("none", page.querySelectorAll("#results li").length);
 say("stems", ...["specialization", "specialised", "vectorize", "Barriers", "keys"].map(frame.contentWindow.stem));
+say("inside", ...[["softmax", "tma"], ["wgmma", "gmma"], ["cp_async", "async"]].map((a) => frame.contentWindow.count(...a)));
+const listing = { name: "scale", low: "", address: "programs-1.html" }, told = { ...listing, address: "chapter1.html" };
+say("listings", frame.contentWindow.find([listing, told], "scale").map((found) => found.place.address).join(" "));
 press("Escape", page.body);
 say("back", page.querySelector("#results"), getComputedStyle(page.querySelector("main > p")).display, "[" + box.value + "]");
 page = await open("site/index.html?q=band");
@@ -292,6 +303,11 @@ page = await open("site/index.html");
 page.querySelector("a.film").scrollIntoView();
 await until(() => page.querySelector("iframe"));
 say("plays", page.querySelector(".plays iframe").getAttribute("src").replace(/.*\/site/, "site"), page.activeElement.tagName);
+for (const links of ["bibliography.html #refs a", "subjects.html .index a", "index-of-chunks.html .index a"]) {
+  const [name, ...where] = links.split(" ");
+  page = await open("site/" + name);
+  say(links, getComputedStyle(page.querySelector(where.join(" "))).textDecorationLine);
+}
 
 frame.width = 320; // a screen of 1280 points at 400 %
 const wide = [];
@@ -310,6 +326,8 @@ hidden none
 focus chapter1.html#chunk:ch01-kernel:1
 none 0
 stems specialis specialis vectoris barrier keys
+inside 0 0.1 1
+listings chapter1.html programs-1.html
 back  block []
 returned band
 asked interlude-SP.html#ix-4 interlude-SP.html#ix-4 words.html#ix-6
@@ -325,6 +343,9 @@ film site/films/chapter2.html?colours=dark IFRAME
 film site/films/chapter2.html
 closed 0 true
 plays site/films/chapter2.html?play= BODY
+bibliography.html #refs a underline
+subjects.html .index a underline
+index-of-chunks.html .index a underline
 wider than a small screen: none
 EOF
     diff expected said
