@@ -1,5 +1,7 @@
 # The site: the specimen's one page, cut into pages; and its pages in a browser.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     export literate=$BATS_TEST_DIRNAME
     export made=$BATS_FILE_TMPDIR/made
@@ -303,10 +305,12 @@ page = await open("site/index.html");
 page.querySelector("a.film").scrollIntoView();
 await until(() => page.querySelector("iframe"));
 say("plays", page.querySelector(".plays iframe").getAttribute("src").replace(/.*\/site/, "site"), page.activeElement.tagName);
-for (const links of ["bibliography.html #refs a", "subjects.html .index a", "index-of-chunks.html .index a"]) {
-  const [name, ...where] = links.split(" ");
-  page = await open("site/" + name);
-  say(links, getComputedStyle(page.querySelector(where.join(" "))).textDecorationLine);
+for (const [name, place] of [["bibliography", "#refs > div"], ["subjects", ".index li"], ["index-of-chunks", ".index li"]]) {
+  page = await open(`site/${name}.html`);
+  const here = page.createElement("a");
+  here.href = "#top";
+  page.querySelector(place).append(here);
+  say(name, getComputedStyle(here).textDecorationLine);
 }
 
 frame.width = 320; // a screen of 1280 points at 400 %
@@ -314,9 +318,14 @@ const wide = [];
 for (const name of ["index", "chapter1", "chapter2", "appendix-A", "programs-2", "index-of-chunks", "subjects"]) {
   const root = (await open(`site/${name}.html`)).documentElement;
   for (const remark of root.querySelectorAll(".chunk .remark")) remark.textContent += ", and more of its words than a line has";
+  root.querySelector("main > p")?.append(" A_LONG_NAME_OF_A_FILE_THAT_SOMEBODY_GAVE_TO_A_REPORT.md");
   if (root.scrollWidth > root.clientWidth) wide.push(name);
 }
 say("wider than a small screen:", wide.join(" ") || "none");
+frame.width = 100;
+page = await open("site/chapter1.html");
+const formulas = [...page.querySelectorAll("math[display=block]")].filter((m) => m.scrollWidth > m.clientWidth);
+say("reached by keys:", formulas.length > 0 && formulas.every((m) => m.tabIndex === 0));
 ' | tee said
     cat > expected <<'EOF'
 focus q
@@ -343,10 +352,11 @@ film site/films/chapter2.html?colours=dark IFRAME
 film site/films/chapter2.html
 closed 0 true
 plays site/films/chapter2.html?play= BODY
-bibliography.html #refs a underline
-subjects.html .index a underline
-index-of-chunks.html .index a underline
+bibliography underline
+subjects underline
+index-of-chunks underline
 wider than a small screen: none
+reached by keys: true
 EOF
     diff expected said
 }

@@ -103,8 +103,10 @@ function addCopying() {
 
 // ---- Tables and figures -----------------------------------------------------------------------------
 
-// Makes a table that is wider than the page focusable, so that keys can scroll it.
-function reachTables() {
+// Makes a table or a formula that is wider than the page focusable, so that keys can scroll it.
+function reachWide() {
+  for (const formula of document.querySelectorAll("main math[display=block]"))
+    if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
   for (const [i, box] of document.querySelectorAll("main .table").entries())
     if (box.scrollWidth > box.clientWidth) {
       box.tabIndex = 0;
@@ -345,7 +347,7 @@ document.addEventListener("DOMContentLoaded", () => {
   addColours(tools);
   foldContents();
   addCopying();
-  reachTables();
+  reachWide();
   addEnlarging();
   addFilms();
 });
