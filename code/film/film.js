@@ -506,7 +506,10 @@ function bankTable(d) {
       }
     table.append(element("tr", {}, element("th", { textContent: i + 1 }), ...cells));
   });
-  return element("div", { className: "scroll" }, table);
+  const box = element("div", { className: "scroll", tabIndex: 0 }, table); // keys scroll it if it is wider than the page
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", "The lanes that want each bank, a line a wavefront");
+  return box;
 }
 
 // The style sheet's colours, for drawings. They are read at the start, and again when the reader
@@ -1041,6 +1044,8 @@ function listen() {
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.target.tagName === "SELECT") return;
+    if (event.target.classList.contains("scroll") && event.target.scrollWidth > event.target.clientWidth &&
+      /^Arrow(Left|Right)$/.test(event.key)) return;
     const act = keyActions[event.key];
     if (act !== "play") play(false);
     if (act) actions[act]();

@@ -1,5 +1,7 @@
 # The site: the specimen's one page, cut into pages; and its pages in a browser.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     export literate=$BATS_TEST_DIRNAME
     export made=$BATS_FILE_TMPDIR/made
@@ -94,6 +96,13 @@ index-of-chunks subjects" ]
     grep -qF '<a class="here" href="#chunk:ch01-kernel:1" aria-label="link to this chunk"></a>' build/site/chapter1.html
     grep -qF '<a class="here" href="#code" aria-label="link to this section"></a>' build/site/chapter1.html
     [ "$(grep -o 'class="here" href="#[^"]*"' build/site/*.html | sed 's/.*#//' | sort | uniq -d)" = "" ]
+}
+
+@test "read out: a table's head has words, the bibliography is a list" {
+    grep -q '<td></td>' build/site/index.html
+    [ "$(grep -c 'role="list"' build/site/bibliography.html)" -eq 1 ]
+    [ "$(grep -c 'role="listitem"' build/site/bibliography.html)" -eq "$(grep -c 'id="ref-' build/site/bibliography.html)" ]
+    run -1 grep -E '<th[^>]*></th>|doc-biblio(entry|graphy)' build/site/*.html
 }
 
 @test "an existing film is linked, a missing one is named; a picture stays where it is" {
@@ -199,6 +208,7 @@ index-of-chunks subjects" ]
     command -v node >/dev/null && node build/words.js > words || sed 's/^\["/["/; s/,$//' build/site/search.js > words
     grep -qF '["chapter1.html#chunk:ch01-kernel:1","code","⟨Scale one tile of keys⟩","Chapter 1 Scaling an array",""]' words
     grep -qF '"index","band",[["interlude-SP.html#ix-4","SP.1"],["words.html#ix-6","Words"]],""]' words
+    grep -qF '"index","example",[["interlude-SP.html#ix-1","SP"],["words.html#ix-7","Words"]],"see specimen"]' words
     grep -qF '["chapter1.html#fig:tiles","figure","Figure 1.1. A query tile meets one key tile, ' words
     grep -F '["chapter1.html#code","section","1.2 The code","Chapter 1 Scaling an array",' words |
         grep -qF 'printf(\"launching %d threads, 100%% sure & ready {#1} ~ ^ \\\\ \\n\"'
@@ -247,6 +257,9 @@ type("no such word");
 await until(() => page.querySelector("#results h1")?.textContent === "Nothing found");
 say("none", page.querySelectorAll("#results li").length);
 say("stems", ...["specialization", "specialised", "vectorize", "Barriers", "keys"].map(frame.contentWindow.stem));
+say("inside", ...[["softmax", "tma"], ["wgmma", "gmma"], ["cp_async", "async"]].map((a) => frame.contentWindow.count(...a)));
+const listing = { name: "scale", low: "", address: "programs-1.html" }, told = { ...listing, address: "chapter1.html" };
+say("listings", frame.contentWindow.find([listing, told], "scale").map((found) => found.place.address).join(" "));
 press("Escape", page.body);
 say("back", page.querySelector("#results"), getComputedStyle(page.querySelector("main > p")).display, "[" + box.value + "]");
 page = await open("site/index.html?q=band");
@@ -292,15 +305,27 @@ page = await open("site/index.html");
 page.querySelector("a.film").scrollIntoView();
 await until(() => page.querySelector("iframe"));
 say("plays", page.querySelector(".plays iframe").getAttribute("src").replace(/.*\/site/, "site"), page.activeElement.tagName);
+for (const [name, place] of [["bibliography", "#refs > div"], ["subjects", ".index li"], ["index-of-chunks", ".index li"]]) {
+  page = await open(`site/${name}.html`);
+  const here = page.createElement("a");
+  here.href = "#top";
+  page.querySelector(place).append(here);
+  say(name, getComputedStyle(here).textDecorationLine);
+}
 
 frame.width = 320; // a screen of 1280 points at 400 %
 const wide = [];
 for (const name of ["index", "chapter1", "chapter2", "appendix-A", "programs-2", "index-of-chunks", "subjects"]) {
   const root = (await open(`site/${name}.html`)).documentElement;
   for (const remark of root.querySelectorAll(".chunk .remark")) remark.textContent += ", and more of its words than a line has";
+  root.querySelector("main > p")?.append(" A_LONG_NAME_OF_A_FILE_THAT_SOMEBODY_GAVE_TO_A_REPORT.md");
   if (root.scrollWidth > root.clientWidth) wide.push(name);
 }
 say("wider than a small screen:", wide.join(" ") || "none");
+frame.width = 100;
+page = await open("site/chapter1.html");
+const formulas = [...page.querySelectorAll("math[display=block]")].filter((m) => m.scrollWidth > m.clientWidth);
+say("reached by keys:", formulas.length > 0 && formulas.every((m) => m.tabIndex === 0));
 ' | tee said
     cat > expected <<'EOF'
 focus q
@@ -310,6 +335,8 @@ hidden none
 focus chapter1.html#chunk:ch01-kernel:1
 none 0
 stems specialis specialis vectoris barrier keys
+inside 0 0.1 1
+listings chapter1.html programs-1.html
 back  block []
 returned band
 asked interlude-SP.html#ix-4 interlude-SP.html#ix-4 words.html#ix-6
@@ -325,7 +352,11 @@ film site/films/chapter2.html?colours=dark IFRAME
 film site/films/chapter2.html
 closed 0 true
 plays site/films/chapter2.html?play= BODY
+bibliography underline
+subjects underline
+index-of-chunks underline
 wider than a small screen: none
+reached by keys: true
 EOF
     diff expected said
 }

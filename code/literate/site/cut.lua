@@ -205,18 +205,27 @@ local function search_of(pages, at)
             add(page.name .. ".html#" .. figure, "figure", first or words, where, rest or "")
         end
     end
+    -- The entry "a, see b" leads to the places of b.
     local function add_subjects(page)
-        local above = ""
+        local above, list, by_name = "", {}, {}
         for level, entry in page.html:gmatch('<li class="level(%d)">(.-)</li>') do
-            local words, places, first = plain(entry:match("^(.-)<a ") or entry), {}, nil
+            local words, other = entry:match("^(.-), <em>see</em> (.*)$")
+            words = plain(words or entry:match("^(.-)<a ") or entry)
             above = level == "1" and words or above
+            local one = { name = level == "1" and words or above .. ": " .. words, other = other and plain(other),
+                places = {} }
             for id, section in entry:gmatch('<a href="#(ix%-%d+)">(.-)</a>') do
                 local address = at[id] .. ".html#" .. id
-                first = first or address
-                table.insert(places, "[" .. js(address) .. "," .. js(plain(section)) .. "]")
+                one.first = one.first or address
+                table.insert(one.places, "[" .. js(address) .. "," .. js(plain(section)) .. "]")
             end
-            if first then
-                add(first, "index", level == "1" and words or above .. ": " .. words, places, "")
+            table.insert(list, one)
+            by_name[one.name] = one
+        end
+        for _, one in ipairs(list) do
+            local there = one.other and by_name[one.other] or one
+            if there.first then
+                add(there.first, "index", one.name, there.places, one.other and "see " .. one.other or "")
             end
         end
     end
@@ -231,6 +240,13 @@ local function search_of(pages, at)
 end
 
 -- ---- The site ----------------------------------------------------------------------------------
+
+-- For readers to whom a page is read out: a head without words is no head of a table; and Pandoc's role for an entry of
+-- the bibliography, which DPUB-ARIA 1.1 has withdrawn, is that of a list's item.
+local function mend(html)
+    return (html:gsub("<th(%s?[^<>]*)></th>", "<td%1></td>"):gsub('role="doc%-bibliography"', 'role="list"')
+        :gsub('role="doc%-biblioentry"', 'role="listitem"'))
+end
 
 local function turn(page, word, arrow)
     return page and string.format('<a rel="%s" href="%s.html">%s</a>', word, page.name,
@@ -273,7 +289,7 @@ local total, largest, largest_name = 0, 0, ""
 local function add_page(name, values)
     values.book = title
     -- HTML needs no quotes around a class of one word: appendix E highlights some 16,000 words of code.
-    local html = fill(template, values):gsub('<span class="(%l%l)">', "<span class=%1>")
+    local html = mend(fill(template, values)):gsub('<span class="(%l%l)">', "<span class=%1>")
     check_size(name .. ".html", #html, PAGE_LIMIT)
     write(new .. "/" .. name .. ".html", html)
     total = total + #html

@@ -103,8 +103,10 @@ function addCopying() {
 
 // ---- Tables and figures -----------------------------------------------------------------------------
 
-// Makes a table that is wider than the page focusable, so that keys can scroll it.
-function reachTables() {
+// Makes a table or a formula that is wider than the page focusable, so that keys can scroll it.
+function reachWide() {
+  for (const formula of document.querySelectorAll("main math[display=block]"))
+    if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
   for (const [i, box] of document.querySelectorAll("main .table").entries())
     if (box.scrollWidth > box.clientWidth) {
       box.tabIndex = 0;
@@ -199,21 +201,25 @@ function stem(word) {
   return whole.length < 6 ? whole : whole.replace(/(ations?|ings?|ed|es|e|s)$/, "");
 }
 
+// How often a word is in a text. Inside another word it counts little, and if it is short not at all: "tma" is in
+// "softmax".
 function count(text, word) {
+  const whole = /^[^\p{L}\p{N}]/u.test(word);
   let n = 0;
-  for (let i = text.indexOf(word); i >= 0 && n < 10; i = text.indexOf(word, i + word.length)) ++n;
+  for (let i = text.indexOf(word); i >= 0 && n < 10; i = text.indexOf(word, i + word.length))
+    n += whole || i === 0 || /[^\p{L}\p{N}]/u.test(text[i - 1]) ? 1 : word.length > 3 ? .1 : 0;
   return n;
 }
 
 // How well a place answers the search; 0: not at all. It must contain all words; a match in a name counts more than one
-// in the text.
+// in the text. The whole programs of the appendix contain nearly every word, so they come after what explains it.
 function score(place, phrase, wanted) {
-  if (!wanted.every((word) => place.name.includes(word) || place.low.includes(word))) return 0;
-  let points = wanted.reduce((sum, word) => sum + count(place.low, word), 0) + 10 * count(place.low, phrase);
-  points += 30 * wanted.filter((word) => place.name.includes(word)).length;
-  if (place.name.includes(phrase)) points += 100;
+  const counts = wanted.map((word) => [count(place.name, word), count(place.low, word)]);
+  if (counts.some(([inName, inText]) => inName + inText === 0)) return 0;
+  let points = counts.reduce((sum, [inName, inText]) => sum + inText + 30 * Math.min(1, inName), 0) + 10 * count(place.low, phrase);
+  if (count(place.name, phrase) >= 1) points += 100;
   if (place.name === phrase) points += place.kind === "index" ? 400 : 200;
-  return points;
+  return place.address.startsWith("programs-") ? points / 10 : points;
 }
 
 function find(places, query) {
@@ -341,7 +347,7 @@ document.addEventListener("DOMContentLoaded", () => {
   addColours(tools);
   foldContents();
   addCopying();
-  reachTables();
+  reachWide();
   addEnlarging();
   addFilms();
 });
