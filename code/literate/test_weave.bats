@@ -260,7 +260,7 @@ EOF
     grep -qF '<a class="level2" href="#sec-SP-kind"><span class="number">SP.1</span>' "$made/build/book.html"
 }
 
-@test "the index: marks, sub-entries, code, see; two marks on a page give one page number; terms in the back" {
+@test "the index: marks, sub-entries, code, see, a key over two lines; a page counts once; terms in the back" {
     page() { # PATTERN: prints the number of the first page with a match, which is the page's last word
         pdftotext -layout "$made/build/book.pdf" - | awk -v RS='\f' -v at="$1" '$0 ~ at { print $NF; exit }'
     }

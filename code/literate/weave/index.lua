@@ -21,8 +21,13 @@ local index = {}
 local entries = {} -- by key: { places = { { n, section } }, see, where }
 local marks = 0
 
--- The key of a mark: the words of inlines, with code in backquotes.
-local function key_of(inlines)
+-- A key as one line: in the source it may be broken over two.
+local function one_line(key)
+    return key and key:gsub("%s+", " ")
+end
+
+-- The words of inlines, with code in backquotes: the key of a mark without `key`.
+local function words_of(inlines)
     local out = {}
     for _, el in ipairs(inlines) do
         table.insert(out, el.t == "Code" and "`" .. el.text .. "`" or pandoc.utils.stringify(el))
@@ -31,7 +36,7 @@ local function key_of(inlines)
 end
 
 local function note(span, chapter, section)
-    local key = span.attributes.key or key_of(span.content)
+    local key = one_line(span.attributes.key or words_of(span.content))
     if key == "" or key:match("^!") or key:match("!$") then
         common.fail(where(span.attributes.line), "an index mark without an entry: []{.index key=\"…\"}")
         key = "?"
@@ -39,7 +44,7 @@ local function note(span, chapter, section)
     local entry = entries[key] or { places = {} }
     entries[key] = entry
     if span.attributes.see then
-        entry.see, entry.where = span.attributes.see, where(span.attributes.line)
+        entry.see, entry.where = one_line(span.attributes.see), where(span.attributes.line)
         return
     end
     marks = marks + 1
