@@ -538,10 +538,18 @@ timeline() { # FILE CHUNK...
     printf '\n\n1\n'
 } >"$1"
 
-# Lists the colour in the key for each chunk of a drawn timeline.
+# Lists the colour in the key for each chunk of a drawn timeline, and the height of its bar there.
 key_of() { # SVG
-    awk '/<polygon fill/ && !named { match($0, /rgb\([^)]*\)/); colour[++n] = substr($0, RSTART, RLENGTH) }
-        /<text/ && n > 0 && named < n { gsub(/.*<text[^>]*>|<\/text>.*/, ""); print $0 ": " colour[++named] }' "$1"
+    awk '/<polygon fill/ && !named {
+            match($0, /rgb\([^)]*\)/)
+            colour[++n] = substr($0, RSTART, RLENGTH)
+            split(substr($0, index($0, "points")), at, /[ ,\x27"]+/)
+            height[n] = sprintf("%.0f", at[4] - at[8])
+        }
+        /<text/ && n > 0 && named < n {
+            gsub(/.*<text[^>]*>|<\/text>.*/, "")
+            print $0 ": " colour[++named] " " height[named]
+        }' "$1"
 }
 
 @test "a step has one colour in all timelines, and two steps of one timeline have two" {
@@ -554,10 +562,26 @@ key_of() { # SVG
         [ "$(wc -l <$picture.key)" -eq 5 ]
         [ "$(sed 's/.*: //' $picture.key | sort -u | wc -l)" -eq 5 ]
     done
-    grep -qxF "Turn scores into probabilities: rgb(181,  96,  15)" one.key
-    grep -qxF "Turn scores into probabilities: rgb(181,  96,  15)" two.key
-    grep -qxF "Convert a staged tile to half: rgb( 47, 125,  91)" one.key
-    grep -qxF "Convert a piece from registers: rgb( 47, 125,  91)" two.key
+    grep -q "^Turn scores into probabilities: rgb(208, 128,  48) 10$" one.key
+    grep -q "^Turn scores into probabilities: rgb(208, 128,  48) 10$" two.key
+    grep -q "^Convert a staged tile to half: rgb( 47, 125,  91) 6$" one.key
+    grep -q "^Convert a piece from registers: rgb( 47, 125,  91) 6$" two.key
+}
+
+@test "in grey too, the steps of each of the book's timelines differ: in height or in lightness" {
+    for picture in "$BATS_TEST_DIRNAME"/*-timeline.svg; do
+        key_of "$picture" >key
+        [ "$(wc -l <key)" -ge 10 ]
+        run awk -F ': rgb[(]|[,)] *' '{
+                light[NR] = 0.299 * $2 + 0.587 * $3 + 0.114 * $4
+                for (i = 1; i < NR; ++i) {
+                    lighter = light[i] - light[NR]
+                    if (height[i] == $5 && lighter * lighter < 20 * 20) print name[i] ", " $1
+                }
+                height[NR] = $5; name[NR] = $1
+            }' key
+        [ "$output" = "" ]
+    done
 }
 
 @test "the table of promises is written into its file, and seen when it is stale" {

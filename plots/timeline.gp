@@ -26,17 +26,22 @@ set format x '%.0f'
 set ytics ('warp 0' 0)
 set for [w = 1:warps - 1] ytics add (sprintf('warp %d', w) w)
 set xlabel 'instructions executed by a warp (aligned at barriers; no time)' textcolor rgb ink offset 0,0.6
-# A step has the same colour in every picture, by the words at the beginning of its chunk's name; a chunk
-# with another name takes the next colour in reserve.
+# A step has the same colour and height in every picture, by the words at the beginning of its chunk's name; a chunk
+# with another name takes the next colour in reserve. Steps of one height differ in lightness, so a step can be told
+# in grey. Whole bars compute, those of 0.6 copy, load or convert, those of 0.3 do the rest; waits are thin.
 array words[20] = ['waits at', 'all else', 'Convert a ', 'Convert four', 'Load and convert', 'Copy sixteen', \
     'Start copying', 'Load a piece', 'Turn scores', 'Update the online', 'Scale and mask', 'Rescale', 'Multiply', \
     'Accumulate', 'Load matrices', 'Reduce across', 'Find this CTA', 'Swizzle', 'Reset', 'Consume']
-array colours[20] = [0xe8e4dc, 0xbdbdbd, 0x2f7d5b, 0x8fb35a, 0x9fb8d1, 0xc0261c, \
-    0xe59a90, 0xc0261c, 0xb5600f, 0xb5600f, 0xd9b27c, 0xd9b27c, 0x0b3c6f, \
-    0x0b3c6f, 0x5b6770, 0x8a4f9e, 0x9e9a75, 0xc7a6cf, 0x5fa8a0, 0x5fa8a0]
+array colours[20] = [0xcfc9bc, 0xbdbdbd, 0x2f7d5b, 0xb4d67f, 0x7da2c9, 0x941812, \
+    0x941812, 0x941812, 0xd08030, 0xd08030, 0xecd2a8, 0xecd2a8, 0x0b3c6f, \
+    0x0b3c6f, 0x44505a, 0x8a4f9e, 0x6e6a45, 0xead9ee, 0x5fa8a0, 0x5fa8a0]
+array heights[20] = [0.12, 0.3, 0.6, 0.6, 0.6, 0.6, \
+    0.6, 0.6, 1, 1, 1, 1, 1, \
+    1, 0.3, 1, 0.3, 0.3, 0.3, 0.3]
 array reserve[11] = [0x4d4d4d, 0x3d8fa3, 0xc97ba0, 0x6b4f3a, 0x7d7dc4, 0xa3c9c3, 0x8c2d4f, 0xe0cf6a, 0x2b2b6b, \
     0x7f9f7f, 0xd0d0f0]
 array shade[11]
+array tall[11]
 # What does not fit beside the other column is cut off (in a locale that knows UTF-8).
 name(k) = system(sprintf("sed -n %dp '%s' | cut -f 2 | sed -E 's/^(.{44}).{4,}/\\1 …/'", k + 2, data))
 text(k) = system(sprintf("sed -n %dp '%s' | cut -f 2", k + 2, data))
@@ -44,17 +49,22 @@ others = 0
 do for [k = 0:labels - 1] {
     shade[k + 1] = -1
     do for [w = 1:|words|] {
-        if (shade[k + 1] < 0 && strstrt(text(k), words[w]) == 1) { shade[k + 1] = colours[w] }
+        if (shade[k + 1] < 0 && strstrt(text(k), words[w]) == 1) { shade[k + 1] = colours[w]; tall[k + 1] = heights[w] }
     }
-    if (shade[k + 1] < 0) { others = others + 1; shade[k + 1] = reserve[others] }
+    if (shade[k + 1] < 0) {
+        others = others + 1
+        shade[k + 1] = reserve[others]
+        tall[k + 1] = others % 2 ? 0.8 : 0.45
+    }
 }
 do for [k = 0:labels - 1] {
     x = 0.02 + 0.5 * (k % columns)
     y = 1 - (9.0 + 14 * (k / columns)) / height
-    set object k + 1 rectangle at screen x, screen y size screen 0.018, screen 8.0 / height \
+    h = 10.0 * tall[k + 1] / height
+    set object k + 1 rectangle at screen x, screen y - (5.0 / height - h / 2) size screen 0.018, screen h \
         fc rgb shade[k + 1] fs solid border rgb '#999999' lw 0.3
     set label k + 1 name(k) at screen x + 0.018, screen y left textcolor rgb ink font ',10'
 }
-plot data index 1 using 2:1:2:3:($1 - 0.36):($1 + 0.36):(shade[int($4) + 1]) \
+plot data index 1 using 2:1:2:3:($1 + 0.36 - 0.72 * tall[int($4) + 1]):($1 + 0.36):(shade[int($4) + 1]) \
          with boxxyerror lc rgb variable, \
      data index 2 using 1:(-0.5):(0):(warps) with vectors nohead lc rgb ink lw 0.6
