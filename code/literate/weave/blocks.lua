@@ -108,6 +108,8 @@ end
 local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefault = "l" }
 local TABLE_WIDTH = 87 -- characters of text in a line of a table, roughly
 local BETWEEN = 2.2 -- characters between two columns
+local SPARE = 6 -- characters by which a table has to be narrower than a line not to be made as wide as it
+local ROOMY = 0.1 -- how much wider its columns with several lines are than what is in them
 
 -- A cell's TeX roughly as it will read: numbers of pages and sections are not known yet, and code may be broken at
 -- penalties.
@@ -138,8 +140,7 @@ local function word_lengths(cell)
             return pandoc.Str(el.text:find("^\\code") and text:gsub("%S+", wider) or text)
         end,
     }
-    local text = pandoc.utils.stringify(read_so):gsub(" × ", "\u{A0}×\u{A0}"):gsub("([≤≥]) ", "%1\u{A0}")
-        :gsub("(%[%S+,) ", "%1\u{A0}") -- keeps numbers, limits and intervals in one line
+    local text = pandoc.utils.stringify(read_so):gsub("(%[%S+,) ", "%1\u{A0}") -- an interval stays in one line
     for word in text:gmatch("%S+") do
         table.insert(lengths, utf8.len(word) or #word)
     end
@@ -161,7 +162,8 @@ end
 -- one character at a time, in the column where that adds the fewest lines to the table (of several such columns,
 -- the widest). Then one column gives up to MOST_MOVED characters to another, as long as that saves lines. No column
 -- gets narrower than its longest word. Of two tables with equally many lines, the one whose cells have fewer lines
--- counts as shorter.
+-- counts as shorter. At last, if a head has several lines, all heads may have as many: the columns give up what only
+-- their heads needed, and share it.
 local MOST_MOVED = 12
 local CELL = 0.01 -- weight of a line of a cell; a line of the table weighs 1
 local function column_widths(rows)
@@ -228,11 +230,54 @@ local function column_widths(rows)
             width[from], width[to] = width[from] - moved, width[to] + moved
         end
     end
+    local deepest = 1
+    for i, lengths in ipairs(rows[1]) do
+        deepest = math.max(deepest, lines_of(lengths, width[i]))
+    end
+    for i in ipairs(deepest > 1 and width or {}) do
+        local body = least[i] or 1
+        for r = 2, #rows do
+            local lines = lines_of(rows[r][i], width[i])
+            while lines_of(rows[r][i], body) > lines do
+                body = body + 1
+            end
+        end
+        while width[i] > body and lines_of(rows[1][i], width[i] - 1) <= deepest do
+            width[i] = width[i] - 1
+        end
+    end
     return width, widest
 end
 
--- Pandoc would set a wide table at its natural width. Here, columns that have to be narrower share the room that
--- the others leave.
+-- The environment and the columns of a table. Pandoc would set a wide table at its natural width. Here, columns that
+-- have to be narrower share the room that the others leave, unless that is more than they need.
+local function set_columns(aligns, width, widest)
+    local spec, share, flexible, total = {}, 0, 0, BETWEEN * (#width - 1)
+    for i, w in ipairs(width) do
+        total = total + w
+        if w < widest[i] then
+            share, flexible = share + w, flexible + 1
+        end
+    end
+    local env, room = "tabular", TABLE_WIDTH - total
+    if flexible > 0 and room < SPARE then
+        env = "tabularx"
+    end
+    for i, w in ipairs(width) do
+        local align = ALIGN[aligns[i]] or "l"
+        local ragged = "\\ragged" .. (align == "r" and "left" or "right") .. "\\arraybackslash"
+        if w == widest[i] then
+            spec[i] = align
+        elseif env == "tabularx" then
+            spec[i] = string.format(">{\\hsize=%.3f\\hsize%s}X", w / share * flexible, ragged)
+        else
+            local roomy = w + math.min(room / flexible, ROOMY * w) -- the width in characters is an estimate
+            spec[i] = string.format(">{%s}p{%.4f\\linewidth}", ragged, roomy / TABLE_WIDTH)
+        end
+    end
+    return env, table.concat(spec)
+end
+
 local function set_table_latex(el)
     local simple = pandoc.utils.to_simple_table(el)
     local rows = {}
@@ -243,23 +288,7 @@ local function set_table_latex(el)
         end
         table.insert(rows, cells)
     end
-    local width, widest = column_widths(rows)
-    local spec, share, flexible = {}, 0, 0
-    for i, w in ipairs(width) do
-        if w < widest[i] then
-            share, flexible = share + w, flexible + 1
-        end
-    end
-    for i, w in ipairs(width) do
-        local align = ALIGN[simple.aligns[i]] or "l"
-        if w < widest[i] then
-            spec[i] = string.format(">{\\hsize=%.3f\\hsize\\ragged%s\\arraybackslash}X",
-                w / share * flexible, align == "r" and "left" or "right")
-        else
-            spec[i] = align
-        end
-    end
-    local env = flexible > 0 and "tabularx" or "tabular"
+    local env, columns = set_columns(simple.aligns, column_widths(rows))
     local inlines = pandoc.List()
     local captioned = el.attributes.number ~= nil
     local frame = captioned and "table" or "plaintable"
@@ -269,8 +298,8 @@ local function set_table_latex(el)
         inlines:extend(caption_inlines("Table", el.attributes.number, el.caption.long[1].content))
         inlines:insert(raw(tex_label(el.identifier) .. "\n"))
     end
-    inlines:insert(raw("\\begin{" .. env .. "}" .. (flexible > 0 and "{\\linewidth}" or "")
-        .. "{@{}" .. table.concat(spec) .. "@{}}\\toprule\n"))
+    inlines:insert(raw("\\begin{" .. env .. "}" .. (env == "tabularx" and "{\\linewidth}" or "")
+        .. "{@{}" .. columns .. "@{}}\\toprule\n"))
     local function put(row, head)
         for i, cell in ipairs(row) do
             inlines:insert(raw(i > 1 and " & " or ""))

@@ -75,19 +75,54 @@ local function set_code(code)
     return raw("\\code{" .. text .. "}")
 end
 
--- Whether a space is followed by a per cent sign, which belongs to the number before the space.
-local function before_percent(list, i)
-    local following = list[i + 1]
-    return (list[i].t == "Space" or list[i].t == "SoftBreak") and following
-        and (following.t == "Str" or following.t == "Span")
-        and pandoc.utils.stringify(following):match("^%%")
+local UNITS = {}
+for unit in ("% ns µs ms KB MB GB TB GB/s TB/s TFLOP/s MHz GHz W cm mm pt px"):gmatch("%S+") do
+    UNITS[unit] = true
+end
+
+local function is_space(el)
+    return el.t == "Space" or el.t == "SoftBreak"
+end
+
+-- The text from list[i] on to the next space, step being 1, or back to the one before, step being -1; and where the
+-- space is.
+local function word(list, i, step)
+    local text = ""
+    while list[i] and not is_space(list[i]) do
+        local part = pandoc.utils.stringify(list[i])
+        text = step > 0 and text .. part or part .. text
+        i = i + step
+    end
+    return text, i
+end
+
+-- What a space becomes between two words that are read as one: a number and its unit or its next three digits, a
+-- factor and a power of ten or two, a sign and what it compares with. Nil: the space stays one.
+local function bound(list, i)
+    if not is_space(list[i]) or not list[i - 1] or not list[i + 1] then
+        return nil
+    end
+    local before = word(list, i - 1, -1)
+    local after, at = word(list, i + 1, 1)
+    local number, further = before:match("%d$"), word(list, at + 1, 1)
+    local power = "^[12]0?[\xB2-\xE2]" -- 10⁻³ or 2⁸: after the digits comes a superscript's first byte
+    if number and (UNITS[after:gsub("[.,;:)]+$", "")] or after:match("^%%"))
+        or before == "≤" or before == "≥"
+        or number and after == "×" and further:match("^%d") or before == "×" and after:match("^%d")
+        or number and after == "·" and further:match(power) or before == "·" and after:match(power) then
+        return "\u{A0}"
+    elseif before:match("^%(?%d%d?%d?$") and after:match("^%d%d%d%f[%D]") then
+        return "\u{202F}" -- as in numbers of records
+    end
+    return nil
 end
 
 function inlines.set(list)
     local out = pandoc.List()
     for i, el in ipairs(list) do
-        if before_percent(list, i) then
-            out:insert(pandoc.Str("\u{a0}"))
+        local together = bound(list, i)
+        if together then
+            out:insert(pandoc.Str(together))
         elseif el.t == "Link" then
             local before = list[i - 1] and list[i - 1].t:match("Space") or list[i - 1]
                 and list[i - 1].t == "SoftBreak"

@@ -47,10 +47,13 @@ local function run(code, line)
         return red(text or "??")
     end
     text = text:gsub("^%-", MINUS):gsub("([%s(])%-(%d)", "%1" .. MINUS .. "%2")
-    local out, power = escape(text), LATEX and "\\textsuperscript{%s}" or "<sup>%s</sup>"
+    local out, times, power = escape(text), "\u{A0}×\u{A0}10", "<sup>%s</sup>"
+    if LATEX then
+        times, power = "~×~10", "\\textsuperscript{%s}"
+    end
     out = out:gsub("(%d)e([+-]%d+)", function(digit, exponent)
         local n = tostring(math.tointeger(tonumber(exponent))):gsub("%-", MINUS)
-        return digit .. " × 10" .. power:format(n)
+        return digit .. times .. power:format(n)
     end)
     if LATEX then
         return out == text and pandoc.Str(text) or raw(out)
