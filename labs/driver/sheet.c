@@ -315,9 +315,8 @@ static void show_rule(const struct reached *reached)
                   lab.only_search ? "A rule is broken" : "Outputs are wrong"),
              printf("  "), 2);
     else if (!lab.only_search)
-        wrap("The grader may pay less for an aim: outputs must hang on what it counts, at drawn "
-             "shapes "
-             "too, and nothing uncounted may stand in for it.",
+        wrap("The grader may pay less for an aim: at shapes that it draws, too, outputs must "
+             "depend on what the aim counts, and no uncounted work may replace it.",
              printf("  "), 2);
 }
 
