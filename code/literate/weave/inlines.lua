@@ -61,7 +61,7 @@ local function set_link(link, capital)
     return raw(string.format('<a href="#%s">%s %s</a>', entry.id, word, entry.number))
 end
 
--- Inline code may break after signs at which a reader would break it.
+-- Inline code may break after signs at which a reader would break it: not after those that it begins with.
 local function set_code(code)
     if not LATEX then
         code.attr = pandoc.Attr()
@@ -70,7 +70,7 @@ local function set_code(code)
     local text = escape(code.text)
     if #code.text > 12 then
         text = text:gsub("([%w}])([/.,(:=]+)(%w)", "%1%2\\cbk{}%3")
-            :gsub("(\\_)(%w%w)", "%1\\cbk{}%2")
+            :gsub("(%w\\_)(%w%w)", "%1\\cbk{}%2")
     end
     return raw("\\code{" .. text .. "}")
 end
