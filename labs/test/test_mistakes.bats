@@ -1,5 +1,5 @@
-# What a lab says about common mistakes. labs/tools/mistakes judges all of labs/fixtures/mistakes; here
-# are two: computing in double, which gives right results, and a deadlock. test_film and test_workbench
+# What a lab says about common mistakes. labs/tools/mistakes judges all of labs/fixtures/mistakes; here are three:
+# computing in double, which gives right results, a deadlock, and a stream of one's own. test_film and test_workbench
 # test races and wrong numbers.
 bats_require_minimum_version 1.5.0
 
@@ -29,4 +29,13 @@ setup() {
     run labs/tools/mistakes 13 counts-exchanged
     echo "$output"
     [ "$status" -eq 0 ]
+}
+
+@test "a fault between streams is RED, though all outputs are right" {
+    make -s chapter2
+    labs/fixtures/mistake 2 own-stream >"$BATS_TEST_TMPDIR/my.cu"
+    run -1 ./lab2 "$BATS_TEST_TMPDIR/my.cu" --shapes small --seeds 0
+    echo "$output"
+    [[ $output == *"RED: a gate failed"* ]]
+    [[ $output == *"correctness, my, small: 1 of 1, with a fault, where all is asked for"* ]]
 }
