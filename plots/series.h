@@ -12,7 +12,7 @@
 //   needle.c      queries that find the key that they copy, over the length
 //   series.c      the command line
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 #ifndef SERIES_H
 #define SERIES_H
 

@@ -9,7 +9,7 @@
 //   clock.c    the time
 //   process.c  runs programs as processes: to the end, or asked line by line
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 // These programs run once and end; texts that they make for their reports are not freed.
 #ifndef HOST_H
 #define HOST_H

@@ -204,7 +204,7 @@ local function list_of(setting, note)
     return found
 end
 
--- Adds the label to an element of rows: its word as code, unless the list gives a label.
+-- Labels an element of "rows:" that has no label of its own: as LABELS says, or with its word as code.
 local function add_label(element)
     if element.row and not element.label then
         element.label = LABELS[element.row] or "`" .. element.row .. "`"

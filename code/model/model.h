@@ -11,7 +11,7 @@
 //   ask.c         a program: puts a question to the reference
 //   tiny-model.c  a program: writes a small random model, for tests
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 // A file that is not as it should be ends the program with one line on stderr and EXIT_USAGE (code/host/host.h).
 #ifndef MODEL_H
 #define MODEL_H

@@ -1,6 +1,6 @@
 // ptxsim.h: the public face of the PTX functional simulator, and the types that its folders share.
 //
-// Each folder uses those above it in this list and none below (code/tools/check-floors holds it), and has
+// Each folder uses those above it in this list and none below (code/tools/check-floors checks it), and has
 // one header that says what it offers:
 //
 //   base/     base.h     arenas, texts, names of files; the device's memory and its bounds

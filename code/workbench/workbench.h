@@ -233,7 +233,7 @@ struct p_rounding {
     enum p_format format;
     int offset;       // P is rounded as 2^offset exp(score - maximum); E4M3 ends at 448
     bool sum_rounded; // whether row_sum adds P after its rounding, not before
-    // The maximum that the kernel subtracts. tile 0: the row's own. Otherwise that of the first `tile` keys, until a
+    // The maximum that the kernel subtracts. tile = 0: the row's own. Otherwise that of the first `tile` keys, until a
     // later tile has a maximum with exp() more than 2^lag times as large. Then it rises: that maximum replaces it.
     int tile; // a multiple of 8
     double lag;

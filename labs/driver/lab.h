@@ -14,7 +14,7 @@
 //   watch.c     judges a file again whenever it is saved
 //   lab.c       from the first gate to the verdict; the record and the chart
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 //
 // compare, profile-ncu and scoreboard (labs/tools/) are separate programs that use some of these
 // parts.

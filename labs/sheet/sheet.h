@@ -7,7 +7,7 @@
 //   facts.c   what a sheet says apart from its items
 //   sheet.c   items, and how much of them has been reached
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 #ifndef SHEET_H
 #define SHEET_H
 

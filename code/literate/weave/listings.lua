@@ -22,7 +22,7 @@ local where, fail = common.where, common.fail
 
 local listings = {}
 
-local REST_COLUMNS = 66 -- columns of code in a column of the appendix
+local REST_COLUMNS = 66 -- characters in a line of code of the appendix, which has two columns a page
 local MARGIN = { added = "a", removed = "r" }
 
 -- Breaks a line's tokens, at blanks, into rows of at most `width` columns; further rows are indented more.

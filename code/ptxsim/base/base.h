@@ -10,7 +10,7 @@
 //   memory.c       allocations made and freed
 //   heap.c         the heap of device code (heap.h)
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 #ifndef PTXSIM_BASE_H
 #define PTXSIM_BASE_H
 

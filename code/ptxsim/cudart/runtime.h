@@ -22,7 +22,7 @@
 //   entry_points.c  functions of the driver's library by their names
 //   extra/          (extra.h) what only other people's programs call, on top of all this
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 //
 // The work of a stream is done at once, when it is submitted (streams.c has the exceptions): this
 // is one of the orders that a GPU may choose. A fault of a kernel is therefore reported by the

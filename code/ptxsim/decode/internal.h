@@ -15,7 +15,7 @@
 //   opcodes.c     takes an opcode apart: its row of opcodes.def, its modifiers, its class
 //   decode.c      makes a struct program from a kernel and the functions that it calls
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 // extra/ has instructions and system calls that only other people's programs have.
 #ifndef PTXSIM_DECODE_INTERNAL_H
 #define PTXSIM_DECODE_INTERNAL_H

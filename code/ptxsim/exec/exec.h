@@ -8,7 +8,7 @@
 //   cta.c            runs a CTA: storage, and the turns of its warps
 //   launch.c         runs a grid: CTAs over the host's threads; launch_run
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 #ifndef PTXSIM_EXEC_H
 #define PTXSIM_EXEC_H
 

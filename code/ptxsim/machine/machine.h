@@ -116,7 +116,8 @@ struct cta {
     struct cluster *cluster; // NULL: the CTA is in none
     int rank;                // the CTA's rank in its cluster
     bool left;               // in a cluster: whether all threads of the CTA have ended
-    // Whether one of its threads has waited (griddepcontrol.wait) for the previous kernel.
+    // Whether a thread of the CTA, or of its cluster, has waited (griddepcontrol.wait) for the
+    // previous kernel.
     bool waited;
     int warps;
     struct warp *warp;

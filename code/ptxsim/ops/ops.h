@@ -305,7 +305,9 @@ struct mbarrier_operands {
 struct bulk_operands {
     bool tensor, store;
     bool from_shared; // whether the source, in `global`, is an address of the CTA's shared memory
-    bool reduces; // cp.reduce: by the operation's `atomic`, in elements of its `number` and `bytes`
+    // Whether it is cp.reduce. The op's `atomic` is applied to each element; the op's `number` and
+    // `bytes` are the elements' type, except for a tensor, whose map has the type.
+    bool reduces;
     bool multicast; // whether to copy to each CTA whose bit is set in the register `ranks`
     uint32_t ranks;
     int rank;

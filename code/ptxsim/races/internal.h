@@ -254,7 +254,7 @@ struct snapshots { // the snapshots of a launch
     struct snapshot *freed; // free snapshots that any host thread may take
     uint32_t
         flat_depth; // depth of flat snapshots; a merge of all snapshots raises it above every depth
-    long steps;     // how many more steps than MOST_STEPS may be taken
+    long steps;     // how many more steps than MOST_STEPS work_out may take (snapshots.c)
     size_t more;    // by how many snapshots the limit for merging has risen
     struct snapshot **walk;
     size_t capacity;

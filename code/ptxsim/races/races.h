@@ -15,7 +15,7 @@
 //   async.c    copies that arrive later, the asynchronous proxy
 //   shared.c   accesses to the CTA's shared memory
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that. cells.h has the shadow cells and
+// Each uses only those above it in this list: code/tools/check-floors checks that. cells.h has the shadow cells and
 // lines of cells; order.h the rules by which two accesses are ordered, or are no race although nothing orders them.
 //
 // The checker's words, in the field's terms: "ordered before" (also "in order") is happens-before. A "cell" is a shadow
@@ -215,7 +215,7 @@ struct latest {
 enum { RUN_SHIFT = 3 };
 struct reading {
     uint32_t stamp, cells, lanes, run;
-    // An upper bound of the stamps of the warp's settled reads of the line, and of `strong`.
+    // An upper bound of `strong` and the stamps of the warp's settled (cells.h) reads of the line.
     uint32_t older;
     uint32_t strong; // the time of the warp's last strong read of the line
 };

@@ -591,7 +591,7 @@ static int setup(void **state)
     texture.is_surface = false;
     texture.linear_memory = true;
     texture.mode[0] = ADDRESS_CLAMP;
-    texture_handle = UINT32_MAX; // no address of the test is a handle
+    texture_handle = UINT32_MAX; // will be 64, the surface 65: no address of the test
     for (int i = 0; i < 64; ++i)
         texture_handle = texture_add(&texture);
     surface_handle = texture_add(&surface);

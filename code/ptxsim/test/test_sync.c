@@ -678,7 +678,8 @@ static uint64_t meets_of(unsigned block, const char *text)
     return a.meets;
 }
 
-// A warp that polls an address to which it has signalled meets others; one that only passes on a value does not.
+// A warp that waits or reads at an address where it has signalled meets others there, as at a
+// barrier (struct ablation); one that only passes on a value does not.
 static void meetings_are_noted(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@
 //   command.c    the command itself, which calls one of these
 //   bench-sim.c  a separate program: the simulator's time and memory
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 #ifndef PTXSIM_TOOL_H
 #define PTXSIM_TOOL_H
 

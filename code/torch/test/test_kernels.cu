@@ -39,14 +39,15 @@ template <class T> static std::vector<T> fetched(T *device, size_t count)
     return host;
 }
 
-// Quantises a drawn problem's tensors, in half, by the kernels and on the CPU, and compares them; then compares
-// attention of the codes.
+// A drawn problem, and its tensors as quantised.
 struct done {
     struct problem problem;
     std::vector<uint8_t> codes;
     std::vector<float> scales;
 };
 
+// Rounds a drawn problem's tensors to half, quantises them by the kernels and on the CPU, and fails
+// if the two differ.
 static struct done quantised(const char *text, int head_dim)
 {
     struct done done;

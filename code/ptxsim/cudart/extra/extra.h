@@ -11,7 +11,7 @@
 //   unsupported.c   (unsupported.def) all other functions of the real library: each fails and
 //                   reports its name
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 #ifndef CUDART_EXTRA_H
 #define CUDART_EXTRA_H
 

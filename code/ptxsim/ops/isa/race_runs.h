@@ -134,7 +134,8 @@ FN(race_regular)(struct warp *w, const struct op *op, uint32_t at, uint32_t size
                    : FN(race_run_load)(w, op, at, size);
 }
 
-// Checks lane by lane an access that race_regular has not proven to be ordered, and reports what is wrong.
+// Checks an access that race_regular has not proven to be ordered, lane by lane (if `same`, all
+// lanes at once), and reports what is wrong.
 static __attribute__((noinline)) void FN(race_lanes)(struct warp *w, const struct op *op,
                                                      uint32_t at, uint32_t size, bool same,
                                                      bool store, const uint8_t *lanes)

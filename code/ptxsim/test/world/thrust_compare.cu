@@ -1,5 +1,5 @@
-// Thrust with an order of one's own: a stable sort of structs (a merge sort), sort_by_key
-// in descending order, lower_bound and unique by a predicate.
+// Thrust with an order of one's own: a stable sort of structs (a merge sort), lower_bound, and
+// unique by a predicate.
 #include <thrust/binary_search.h>
 #include <thrust/device_vector.h>
 #include <thrust/functional.h>

@@ -1,5 +1,5 @@
-// Three dimensions: cudaMalloc3D, cudaMemset3D, cudaMemcpy3D of a part of a volume, a stencil of
-// seven points with a grid of three dimensions.
+// Three dimensions: cudaMalloc3D, cudaMemset3D, cudaMemcpy3D of a volume, cudaMemcpy3DAsync of a
+// part of one, a stencil of seven points with a grid of three dimensions.
 #include "check.h"
 
 constexpr int X = 20, Y = 12, Z = 6;
