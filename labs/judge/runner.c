@@ -450,7 +450,8 @@ static void set_answer(const struct run_request *r, const struct set *set, const
 
 // ---- Spoiled launches ---------------------------------------------------------------------------
 
-// The contents of all memory before the first launch. Each spoiled launch begins with them again.
+// The contents of all memory before the first launch. Each set of inputs and each spoiled launch
+// begins with them again, so that no variable tells a kernel which launch it is in.
 static struct kept {
     void *to, *bytes;
     size_t size;
@@ -474,6 +475,12 @@ static void keep_memory(void)
     }
 }
 
+static void restore_memory(void)
+{
+    for (size_t i = 0; i < kept_count; ++i)
+        memcpy(kept[i].to, kept[i].bytes, kept[i].size);
+}
+
 struct again { // the first set, which is launched again and again
     const struct run_request *request;
     struct set set;
@@ -485,8 +492,7 @@ static const uint16_t *launch_again(void *of, const struct ablation *spoils)
     const struct again *again = of;
     const struct reply before = reply;
 
-    for (size_t i = 0; i < kept_count; ++i)
-        memcpy(kept[i].to, kept[i].bytes, kept[i].size);
+    restore_memory();
     ablation = *spoils;
     launch_all(again->request, &again->set.args);
     const bool ended = reply.verdict == DONE;
@@ -530,6 +536,7 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
         exit(1);
     for (int i = 0; i < r->sets && i < NOTED_MOST && reply.verdict == DONE; ++i) {
         const char *from = inputs + (size_t)i * input_bytes(&r->shape);
+        restore_memory();
         if (i > 0)
             // All sets use the same addresses: an address that differs depends on the inputs.
             set_fill(r, from, &set);
