@@ -310,6 +310,9 @@ struct launch {
     const void *params; // param_bytes, laid out as kernel_info says
     // Memory for a cooperative launch's grid barrier, zeroed; 0: the launch is not cooperative.
     uint64_t grid_memory;
+    // CTAs that the GPU holds at a time, at most: if these wait for CTAs that have not begun, it is a
+    // deadlock. Not for a cooperative launch, whose CTAs all fit. 0: more than most GPUs hold.
+    uint64_t resident;
     const struct gpu *gpu; // the GPU that special registers describe (image/gpus.h); NULL: an L4
     size_t stack_bytes;    // a thread's stack, for recursion and alloca; 0: a default
     int registers;         // registers of a thread in the machine code; 0: unknown

@@ -1023,6 +1023,9 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 // The most and the least work of other kinds than an aim counts, as multiples of the same work in
 // the lab's own program.
 static const double MOST_BESIDE = 1.5, LEAST_BESIDE = 0.75;
+// The most warp instructions of a kernel whose aim is paid, as a multiple of the lab program's: an
+// aim that takes more is reached in a roundabout way, such as a table that is looked up in turns.
+static const double MOST_INSTRUCTIONS = 2;
 // How much producers may load at once, as a multiple of what the producers of the lab's own program
 // load at once: tiles may be twice as large, or a ring twice as deep.
 static const double MOST_AT_ONCE = 3;
@@ -1153,6 +1156,19 @@ static char *computes_too_much(const struct counted *run, const struct book_run 
                : NULL;
 }
 
+// A text, for the caller to free, if a run executes too many warp instructions compared with the
+// lab's own program; NULL: it does not.
+static char *executes_too_much(const struct counted *run, const struct book_run *book)
+{
+    const double own = (double)run->counts.warp_instructions,
+                 of_book = (double)book->counts.warp_instructions;
+
+    return own > MOST_INSTRUCTIONS * of_book
+               ? text("it executes %s warp instructions, more than twice the book's %s", plain(own),
+                      plain(of_book))
+               : NULL;
+}
+
 // A text, for the caller to free, if too few bytes of K or of V pass through shared memory, where
 // they could cause conflicts: by loads that affect outputs, of bytes that other threads have
 // stored. Measured at the shape where use is measured. NULL: enough bytes of both pass through it.
@@ -1249,35 +1265,43 @@ static char *do_not_stay(struct grading *g)
                : NULL;
 }
 
+// A text, for the caller to free, if an aim is not paid because of other work that a run does, or
+// does not do, compared with the lab's own program. NULL: it is paid.
+static char *works_otherwise(struct grading *g, const struct item *item, const struct counted *run,
+                             const struct book_run *book)
+{
+    enum spoils what;
+    const bool by_use = spoils_for(item->name, &what);
+
+    if (!run)
+        return text("no run there stores every output");
+    if (!book->ended)
+        return NULL;
+    char *why = item->limit.relation == AT_MOST    ? work_left_out(g, item, run, book)
+                : by_use && what == SPOIL_STORES   ? loads_too_much(run, book)
+                : by_use && what == SPOIL_PRODUCTS ? computes_too_much(run, book)
+                                                   : NULL;
+    return why ? why : executes_too_much(run, book);
+}
+
 // Pays an aim only as far as what it counts is used, compared with the lab's own program; and only
 // if the outputs change with Q, with K and with V. Under an upper limit, stand-ins count, too.
 static void hold_to_use(struct grading *g, const struct item *item, double value, struct outcome *o)
 {
     enum spoils what = SPOIL_PRODUCTS;
     const bool from_above = item->limit.relation == AT_MOST;
-    char *why = NULL;
     const bool by_use = !from_above && spoils_for(item->name, &what);
+    const struct counted *run = run_at(g, shape_of(item));
+    const struct book_run book = run_of_the_book("code", shape_of(item));
+    char *why = from_above && strcmp(item->name, "ctas") == 0 ? do_not_stay(g) : NULL;
     double used = value;
 
-    if (from_above && strcmp(item->name, "ctas") == 0)
-        why = do_not_stay(g);
-    if (from_above || what == SPOIL_STORES || (by_use && what == SPOIL_PRODUCTS)) {
-        const struct counted *run = run_at(g, shape_of(item));
-        const struct book_run book = run_of_the_book("code", shape_of(item));
-        if (why)
-            ;
-        else if (!run)
-            why = text("no run there stores every output");
-        else if (book.ended)
-            why = from_above             ? work_left_out(g, item, run, &book)
-                  : what == SPOIL_STORES ? loads_too_much(run, &book)
-                                         : computes_too_much(run, &book);
-        if (!why && book.ended && from_above)
-            used = with_stand_ins(g, item, value, run, &book);
-    }
+    if (!why)
+        why = works_otherwise(g, item, run, &book);
+    if (!why && book.ended && from_above)
+        used = with_stand_ins(g, item, value, run, &book);
     if (by_use && !why) {
         const struct use own = use_of_the_book(what);
-        const struct book_run book = run_of_the_book("code", shape_of(item));
         const double of_book = counted(&book.counts, &book.footprint, item);
         used = round(used_as_by(what, value, of_book, use_in(g, what), &own));
     }

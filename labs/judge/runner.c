@@ -22,6 +22,7 @@ static const char *ptx, *cubin;
 static size_t cubin_bytes;
 static bool on_gpu;
 static struct reply reply;
+static uint64_t residents[LAUNCHES_MAX]; // of each launch, the CTAs that JUDGED_GPU holds at a time
 
 static bool read_all(void *to, size_t bytes)
 {
@@ -137,7 +138,9 @@ static const char *__attribute__((returns_nonnull)) too_large(uint64_t ctas, uin
 
 // Measures what a launch needs of JUDGED_GPU, by its machine code; returns a line if that is more
 // than this GPU has. All resources of launches are measured, and their limits checked, here.
-static const char *measure(const struct recorded *l, const struct shape *shape, struct footprint *f)
+// *at_once: the CTAs that fit at a time.
+static const char *measure(const struct recorded *l, const struct shape *shape, struct footprint *f,
+                           uint64_t *at_once)
 {
     const struct gpu *gpu = JUDGED_GPU;
     char gpu_text[64];
@@ -166,9 +169,9 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
                     gpu_text);
     }
     uint64_t ctas = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-    uint64_t at_once = (uint64_t)fits.ctas * (uint64_t)gpu->sms;
-    if (l->cooperative && ctas > at_once)
-        return too_large(ctas, at_once);
+    *at_once = (uint64_t)fits.ctas * (uint64_t)gpu->sms;
+    if (l->cooperative && ctas > *at_once)
+        return too_large(ctas, *at_once);
     *f = (struct footprint){
         .registers = r.registers,
         .threads = threads,
@@ -177,7 +180,7 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
         .shared_bytes = fixed + l->shared,
         .local_bytes = r.local_bytes > frame ? r.local_bytes - frame : 0,
         .occupancy = fits.share,
-        .waves = (double)ctas / (double)at_once,
+        .waves = (double)ctas / (double)*at_once,
     };
     return NULL;
 }
@@ -189,7 +192,7 @@ static bool measure_all(const struct run_request *r)
     struct footprint f, *most = &reply.footprint;
 
     for (int i = 0; i < r->launch_count; ++i) {
-        const char *wrong = measure(&r->launches[i], &r->shape, &f);
+        const char *wrong = measure(&r->launches[i], &r->shape, &f, &residents[i]);
         if (wrong) {
             refuse(wrong);
             return false;
@@ -352,6 +355,7 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .dynamic_shared_bytes = l->shared,
             .params = params_of(r, l, args),
             .grid_memory = l->cooperative ? grid_memory() : 0,
+            .resident = residents[i],
             .threads = r->threads,
             .schedule = r->schedule,
             .hasty = r->hasty,
@@ -450,7 +454,8 @@ static void set_answer(const struct run_request *r, const struct set *set, const
 
 // ---- Spoiled launches ---------------------------------------------------------------------------
 
-// The contents of all memory before the first launch. Each spoiled launch begins with them again.
+// The contents of all memory before the first launch. Each set of inputs and each spoiled launch
+// begins with them again, so that no variable tells a kernel which launch it is in.
 static struct kept {
     void *to, *bytes;
     size_t size;
@@ -474,6 +479,12 @@ static void keep_memory(void)
     }
 }
 
+static void restore_memory(void)
+{
+    for (size_t i = 0; i < kept_count; ++i)
+        memcpy(kept[i].to, kept[i].bytes, kept[i].size);
+}
+
 struct again { // the first set, which is launched again and again
     const struct run_request *request;
     struct set set;
@@ -485,8 +496,7 @@ static const uint16_t *launch_again(void *of, const struct ablation *spoils)
     const struct again *again = of;
     const struct reply before = reply;
 
-    for (size_t i = 0; i < kept_count; ++i)
-        memcpy(kept[i].to, kept[i].bytes, kept[i].size);
+    restore_memory();
     ablation = *spoils;
     launch_all(again->request, &again->set.args);
     const bool ended = reply.verdict == DONE;
@@ -530,6 +540,7 @@ static void run_ablated(const struct run_request *r, const char *inputs, void *s
         exit(1);
     for (int i = 0; i < r->sets && i < NOTED_MOST && reply.verdict == DONE; ++i) {
         const char *from = inputs + (size_t)i * input_bytes(&r->shape);
+        restore_memory();
         if (i > 0)
             // All sets use the same addresses: an address that differs depends on the inputs.
             set_fill(r, from, &set);

@@ -102,16 +102,17 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
 # labs/fixtures/cheats: each file says how it must be graded. `make check-grader` grades them all.
 # Here is one cheat of each kind, with a twin that does the same honestly: prints of kernels, places
 # to write to, races between CTAs, idle copies, the allow-list, odd objects, inputs, names of
-# functions. Other cheats, such as those with shared memory, state between launches, races within a CTA
+# functions, counters of launches, video instructions, CTAs that do not fit, detours. Other cheats, such as those with shared memory, state between launches, races within a CTA
 # and the date, have tests below.
 @test "cheats, and their honest twins, are graded as their texts say" {
     run labs/tools/check-grader --quick prints-reply fills-memory fills-disk keeps-little \
         races-between-ctas meets-when-long lto-options overwrites-inputs \
         includes-devices long-name forks caches-output many-ctas alias-of-a-runtime-function \
-        alias-of-its-own allocates-scratch managed-memory idle-copies copies-beside cache-empty-ctas
+        alias-of-its-own allocates-scratch managed-memory idle-copies copies-beside cache-empty-ctas \
+        passes-constants video-beside waits-for-all-ctas powers-by-votes
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"20 submissions are graded as they say" ]]
+    [[ $output == *"24 submissions are graded as they say" ]]
 }
 
 # The compiler marks variables of a nameless namespace as it marks a library's. One of these

@@ -41,7 +41,7 @@ static uint8_t integer_products(const struct decoder *d)
     static const struct {
         const char *name;
         uint8_t products;
-    } known[] = {{"mul", 1}, {"mad", 1}, {"dp2a", 2}, {"dp4a", 4}};
+    } known[] = {{"mul", 1}, {"mad", 1}, {"vmad", 1}, {"dp2a", 2}, {"dp4a", 4}};
     const char *name = d->spelling->opcode->name;
     const struct operand *operands = d->insn->operands;
 

@@ -14,8 +14,9 @@
 #include <unistd.h>
 
 enum {
-    // CTAs that a host thread keeps open while they wait for other CTAs. A cooperative launch keeps
-    // all its CTAs open; they fit on the GPU at once.
+    // CTAs that a host thread keeps open while they wait for other CTAs, if the launch does not say
+    // how many are resident. A cooperative launch keeps all its CTAs open; they fit on the GPU at
+    // once.
     MOST_RESIDENT = 1024,
     // How often each open CTA has had its turn in vain before another one is opened: the owner of a lock is mostly open,
     // perhaps on another host thread, and another CTA would wait for the lock, too.
@@ -187,6 +188,25 @@ static void leave_to_others(int passes)
         nanosleep(&some, NULL);
 }
 
+// Clusters that are resident at a time, at least one; 0: the launch does not say how many.
+static uint64_t resident_clusters(const struct run *run)
+{
+    const uint64_t resident = run->launch->resident, clusters = resident / run->size;
+    return resident && !clusters ? 1 : clusters;
+}
+
+// How many clusters a host thread keeps open at most: its part of the resident ones.
+static int most_open(const struct worker *worker)
+{
+    const struct run *run = worker->run;
+    const uint64_t resident = resident_clusters(run), index = (uint64_t)(worker - run->workers);
+    const uint64_t part =
+        resident / run->worker_count + (index < resident % run->worker_count ? 1 : 0);
+    if (run->launch->grid_memory)
+        return INT_MAX;
+    return !resident ? MOST_RESIDENT : part < INT_MAX ? (int)part : INT_MAX;
+}
+
 // The work of a host thread: runs CTAs until none is left. A CTA whose turn is over, or whose warps
 // are all stuck, stays open while others run.
 static void *work(void *argument)
@@ -194,7 +214,7 @@ static void *work(void *argument)
     struct worker *worker = argument;
     struct run *run = worker->run;
     struct cta *open = NULL, **last = &open, *spare = NULL;
-    const int most = worker->run->launch->grid_memory ? INT_MAX : MOST_RESIDENT;
+    const int most = most_open(worker);
     int count = 0, in_vain = 0; // in_vain: how many turns in a row were CTA_IN_VAIN
     bool more = true;
     while (more || open) {
@@ -353,6 +373,9 @@ static void prepare_workers(struct run *run)
         run->worker_count = 1;
     if (run->worker_count > run->ctas / run->size)
         run->worker_count = run->ctas ? run->ctas / run->size : 1;
+    const uint64_t resident = resident_clusters(run);
+    if (resident && run->worker_count > resident)
+        run->worker_count = resident;
     run->workers = checked_alloc(calloc(run->worker_count, sizeof *run->workers));
     struct global_races *races = launch->races ? global_races_new(p) : NULL;
     for (uint64_t i = 0; i < run->worker_count; ++i) {

@@ -23,7 +23,7 @@ static int end(void **state)
 }
 
 static int notes;
-static uint64_t reports; // struct launch's `reports` for the next launches
+static uint64_t reports, resident; // struct launch's members for the next launches
 static struct ablation *ablation;
 static bool hasty;
 static void count_note(const struct fault *fault)
@@ -53,6 +53,7 @@ static struct fault run_on(unsigned grid, unsigned block, unsigned schedule,
                             .check = true,
                             .races = !ablation,
                             .reports = reports,
+                            .resident = resident,
                             .ablation = ablation,
                             .hasty = hasty,
                             .note = count_note};
@@ -388,6 +389,30 @@ static void a_flag_tells_of_a_warp(void **state)
     (void)state;
     good(2, 64, "flag_of_a_cta", "bar.sync 0;");
     bad(2, 64, FAULT_RACE, no_release, "flag_of_a_cta", "");
+}
+
+// Each of CTAS CTAs waits until all have begun. They end only if all are resident at a time.
+static void all_that_wait_must_be_resident(void **state)
+{
+    (void)state;
+    enum { CTAS = 8 };
+    for (unsigned schedule = 0; schedule < 16; ++schedule)
+        for (uint64_t most = 0; most <= CTAS + 1; ++most) {
+            out[0] = 0;
+            resident = most;
+            const struct fault f = run(CTAS, 1, schedule, "few",
+                                       "red.release.gpu.global.add.u32 [%out], 1;\n"
+                                       "W: ld.acquire.gpu.global.u32 %r1, [%out];\n"
+                                       "setp.lt.u32 %p1, %r1, 8;\n"
+                                       "@%p1 bra W;");
+            const bool fit = most == 0 || most >= CTAS;
+            if (f.kind != (fit ? FAULT_NONE : FAULT_DEADLOCK))
+                fail_msg("%d CTAs, %d resident, schedule %u: %d \"%s\"", CTAS, (int)most, schedule,
+                         f.kind, f.text);
+            if (!fit)
+                assert_int_equal(out[0], most);
+        }
+    resident = 0;
 }
 
 // ---- Ablation -----------------------------------------------------------------------------------
@@ -917,6 +942,7 @@ int main(void)
         TEST(a_line_waits_for_its_copies),
         TEST(warps_in_global_memory),
         TEST(a_flag_tells_of_a_warp),
+        TEST(all_that_wait_must_be_resident),
         TEST(copies_are_spoiled),
         TEST(bulk_copies_are_spoiled),
         TEST(products_are_spoiled),
