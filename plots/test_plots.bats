@@ -572,13 +572,13 @@ key_of() { # SVG
     for picture in "$BATS_TEST_DIRNAME"/*-timeline.svg; do
         key_of "$picture" >key
         [ "$(wc -l <key)" -ge 10 ]
-        run awk -F ': rgb[(]|[,)] *' '{
-                light[NR] = 0.299 * $2 + 0.587 * $3 + 0.114 * $4
+        run awk -F ': rgb[(]|[,)] *' '{ # the name may have commas
+                light[NR] = 0.299 * $(NF - 3) + 0.587 * $(NF - 2) + 0.114 * $(NF - 1)
                 for (i = 1; i < NR; ++i) {
                     lighter = light[i] - light[NR]
-                    if (height[i] == $5 && lighter * lighter < 20 * 20) print name[i] ", " $1
+                    if (height[i] == $NF && lighter * lighter < 20 * 20) print name[i] ", " $1
                 }
-                height[NR] = $5; name[NR] = $1
+                height[NR] = $NF; name[NR] = $1
             }' key
         [ "$output" = "" ]
     done

@@ -33,9 +33,9 @@ array words[20] = ['waits at', 'all else', 'Convert a ', 'Convert four', 'Load a
     'Start copying', 'Load a piece', 'Turn scores', 'Update the online', 'Scale and mask', 'Rescale', 'Multiply', \
     'Accumulate', 'Load matrices', 'Reduce across', 'Find this CTA', 'Swizzle', 'Reset', 'Consume']
 array colours[20] = [0xcfc9bc, 0xbdbdbd, 0x2f7d5b, 0xb4d67f, 0x7da2c9, 0x941812, \
-    0x941812, 0x941812, 0xd08030, 0xd08030, 0xecd2a8, 0xecd2a8, 0x0b3c6f, \
+    0xc85f55, 0x941812, 0xd08030, 0xd08030, 0xecd2a8, 0xecd2a8, 0x0b3c6f, \
     0x0b3c6f, 0x44505a, 0x8a4f9e, 0x6e6a45, 0xead9ee, 0x5fa8a0, 0x5fa8a0]
-array heights[20] = [0.12, 0.3, 0.6, 0.6, 0.6, 0.6, \
+array heights[20] = [0.2, 0.3, 0.6, 0.6, 0.6, 0.6, \
     0.6, 0.6, 1, 1, 1, 1, 1, \
     1, 0.3, 1, 0.3, 0.3, 0.3, 0.3]
 array reserve[11] = [0x4d4d4d, 0x3d8fa3, 0xc97ba0, 0x6b4f3a, 0x7d7dc4, 0xa3c9c3, 0x8c2d4f, 0xe0cf6a, 0x2b2b6b, \

@@ -165,7 +165,7 @@ end
 -- counts as shorter. At last, if a head has several lines, all heads may have as many: the columns give up what only
 -- their heads needed, and share it.
 local MOST_MOVED = 12
-local CELL = 0.01 -- weight of a line of a cell; a line of the table weighs 1
+local CELL, HEAD = 0.01, 0.8 -- weights of a line of a cell, and of a head; a line of the table weighs 1
 local function column_widths(rows)
     local width, widest, least, total = {}, {}, {}, 0
     for _, row in ipairs(rows) do
@@ -180,13 +180,13 @@ local function column_widths(rows)
     end
     local function height()
         local lines = 0
-        for _, row in ipairs(rows) do
+        for r, row in ipairs(rows) do
             local most = 1
             for i, lengths in ipairs(row) do
                 local needed = lines_of(lengths, width[i])
                 most, lines = math.max(most, needed), lines + CELL * needed
             end
-            lines = lines + most
+            lines = lines + (r == 1 and HEAD or 1) * most
         end
         return lines
     end
