@@ -78,8 +78,8 @@ counted() {
     sed -n '/^## Answers/,$p' "$chapter" | tr '\n' ' ' >"$BATS_TEST_TMPDIR/answers"
     grep -qF "**c** takes $(of c) wavefronts." "$BATS_TEST_TMPDIR/answers"
     grep -qF "and the load 4 · 8 = $(of h). In **i**" "$BATS_TEST_TMPDIR/answers"
-    grep -qF "and it takes $(of i): an eighth more memory" "$BATS_TEST_TMPDIR/answers"
-    grep -qF "**j** is the exception, with $(of j)." "$BATS_TEST_TMPDIR/answers"
+    grep -qF "and the load takes $(of i): an eighth more memory" "$BATS_TEST_TMPDIR/answers"
+    grep -qF "**j** is the exception, a broadcast, and takes $(of j)." "$BATS_TEST_TMPDIR/answers"
 }
 
 @test "a wide load goes in as many parts as it has words" {

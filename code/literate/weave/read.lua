@@ -46,6 +46,7 @@ local function run(code, line)
         fail_or_note(where(line), "%s", trouble)
         return red(text or "??")
     end
+    text = text:gsub("(%d) ([^%d%s]+)$", "%1\u{A0}%2") -- a number stays with its unit
     text = text:gsub("^%-", MINUS):gsub("([%s(])%-(%d)", "%1" .. MINUS .. "%2")
     local out, times, power = escape(text), "\u{A0}×\u{A0}10", "<sup>%s</sup>"
     if LATEX then
