@@ -182,28 +182,31 @@ def quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
     return _quantise(q, k, v)
 
 
-def _fastest(accuracy, device):
+def _fastest(accuracy, causal, device):
     """The stage that attention() takes when none is named."""
     hopper = device.type == "cuda" and torch.cuda.is_available() and torch.cuda.get_device_properties(device).major == 9
-    return FASTEST[accuracy][0 if hopper else 1]
+    return FASTEST[accuracy, causal][0 if hopper else 1]
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, *, accuracy: Optional[str] = None, stage: Optional[str] = None,
-              scale: Optional[float] = None, lengths: Optional[Tensor] = None) -> Tensor:
+def attention(q: Tensor, k: Tensor, v: Tensor, *, accuracy: Optional[str] = None, causal: bool = False,
+              stage: Optional[str] = None, scale: Optional[float] = None, lengths: Optional[Tensor] = None) -> Tensor:
     """softmax(q kᵀ scale) v of tensors [batch, heads, seq_len, head_dim], with Q, K and V in E4M3.
 
     All three have one shape and one type, half, bfloat16 or float; the result has the same, but is rounded to half.
     head_dim is a multiple of 8, at most 64; scale is 1 / sqrt(head_dim) unless it is given. accuracy is P's:
-    "half", the default, or "e4m3" (about 3 % of error); the fastest stage that has it on this GPU runs. Or
-    stage names the kernel: registers, fp8_mma (P in E4M3), hopper_half and hopper (P in E4M3; both Hopper alone) or
-    causal. lengths, of causal: how long each sequence of the batch is, from 1 to seq_len, on the tensors' device; the
-    output is 0 past there.
+    "half", the default, or "e4m3" (about 3 % of error). With causal, a query sees no key past its own position. The
+    fastest stage that has both on this GPU runs. Or stage names the kernel: registers, short, fp8_mma (P in E4M3),
+    hopper_half, hopper (P in E4M3), causal or causal_half; those with hopper and half in their names run on a Hopper
+    alone. lengths, of stage causal: how long each sequence of the batch is, from 1 to seq_len, on the tensors' device;
+    the output is 0 past there.
     """
     _require(accuracy is None or stage is None,
              lambda: f"accuracy is {accuracy} and stage is {stage}: a stage has its accuracy, so name one of the two")
-    _require(accuracy is None or accuracy in FASTEST, lambda: f"accuracy is {accuracy}: half or e4m3 is wanted")
+    _require(not causal or stage is None,
+             lambda: f"causal is {causal} and stage is {stage}: a stage has its mask, so name one of the two")
+    _require(accuracy in (None, "half", "e4m3"), lambda: f"accuracy is {accuracy}: half or e4m3 is wanted")
     if stage is None:
-        stage = _fastest(accuracy or "half", q.device)
+        stage = _fastest(accuracy or "half", bool(causal), q.device)
     _require(stage not in OLD_NUMBERS,
              lambda: f"stage is {stage}: stages have names, and this one is stage=\"{OLD_NUMBERS[stage]}\"")
     _require(stage in _OPERATORS, lambda: f"stage is {stage}: {_listed(_OPERATORS)} are operators of q, k and v")

@@ -2,6 +2,7 @@
 
 `make test-torch` does both in a fresh environment. On a machine with a GPU the same tests run there, too.
 """
+import itertools
 import pathlib
 import random
 import types
@@ -16,10 +17,11 @@ from attention_in_stages import STAGES, attention, quantise
 OPS = torch.ops.attention_in_stages
 TYPES = [torch.float16, torch.bfloat16, torch.float32]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-# Besides Q, K, V and the output (to half, 2^-11), P is rounded: to half in `registers`, in `hopper_half` and in the
-# portable form of `causal`, to E4M3 in the others. With one key tile, and so without a running maximum, E4M3 makes an
+# Besides Q, K, V and the output (to half, 2^-11), P is rounded: to E4M3 in `fp8_mma`, in `hopper` and in the form of
+# `causal` for a Hopper, to half in the others. With one key tile, and so without a running maximum, E4M3 makes an
 # error of about 3 % of a head (chapter 16).
-LIMIT = {"registers": 2e-3, "fp8_mma": 0.1, "hopper_half": 2e-3, "hopper": 0.1, "causal": 0.1}
+LIMIT = {"registers": 2e-3, "short": 2e-3, "fp8_mma": 0.1, "hopper_half": 2e-3, "hopper": 0.1, "causal": 0.1,
+         "causal_half": 2e-3}
 
 
 @pytest.fixture(params=DEVICES)
@@ -127,18 +129,20 @@ def test_rows_may_lie_anywhere(stage, device):
 
 def test_the_fastest_stage_that_is_as_accurate(monkeypatch, device):
     tensors = drawn((1, 2, 130, 64), torch.float16, device)
-    for accuracy in ("half", "e4m3"):
-        stage = attention_in_stages._fastest(accuracy, tensors[0].device)
-        assert torch.equal(attention(*tensors, accuracy=accuracy), attention(*tensors, stage=stage))
+    asked = list(itertools.product(("half", "e4m3"), (False, True)))
+    for accuracy, causal in asked:
+        stage = attention_in_stages._fastest(accuracy, causal, tensors[0].device)
+        assert STAGES[stage].causal == causal
+        assert torch.equal(attention(*tensors, accuracy=accuracy, causal=causal), attention(*tensors, stage=stage))
     assert torch.equal(attention(*tensors), attention(*tensors, accuracy="half"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    elsewhere = ("registers", "registers")
-    for major, stages in ((8, elsewhere), (9, ("hopper_half", "hopper")), (10, elsewhere)):
+    elsewhere = ("short", "causal", "short", "causal")
+    for major, stages in ((8, elsewhere), (9, ("hopper_half", "causal_half", "hopper", "causal")), (10, elsewhere)):
         properties = types.SimpleNamespace(major=major)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, of=properties: of)
-        chosen = tuple(attention_in_stages._fastest(accuracy, torch.device("cuda")) for accuracy in ("half", "e4m3"))
+        chosen = tuple(attention_in_stages._fastest(*of, torch.device("cuda")) for of in asked)
         assert chosen == stages
-    assert attention_in_stages._fastest("e4m3", torch.device("cpu")) == "registers"
+    assert attention_in_stages._fastest("e4m3", False, torch.device("cpu")) == "short"
 
 
 def test_sequences_of_their_own_lengths(device):
@@ -223,6 +227,7 @@ def test_no_gradient(stage, device):
 # ---- What is refused --------------------------------------------------------------------------------
 
 X = torch.zeros(1, 2, 16, 64)
+STAGE_NAMES = "registers, short, fp8_mma, hopper_half, hopper, causal, causal_half"
 
 
 @pytest.mark.parametrize("arguments, options, line", [
@@ -239,9 +244,9 @@ X = torch.zeros(1, 2, 16, 64)
      r"q is \[300, 300, 1, 64\]: batch \* heads may be at most 65535"),
     ((X[:, :1, :1].expand(1, 2, 2**24 + 1, 64),) * 3, {},
      r"q is \[1, 2, 16777217, 64\]: batch \* heads \* seq_len may be at most 2\^31 / 64"),
-    ((X, X, X), {"stage": "wgmma"}, "stage is wgmma: registers, fp8_mma, hopper_half, hopper, causal are operators of q, k and v$"),
-    ((X, X, X), {"stage": "decode"}, "stage is decode: registers, fp8_mma, hopper_half, hopper, causal are operators of q, k and v$"),
-    ((X, X, X), {"stage": 20}, "stage is 20: registers, fp8_mma, hopper_half, hopper, causal are operators of q, k and v$"),
+    ((X, X, X), {"stage": "wgmma"}, f"stage is wgmma: {STAGE_NAMES} are operators of q, k and v$"),
+    ((X, X, X), {"stage": "decode"}, f"stage is decode: {STAGE_NAMES} are operators of q, k and v$"),
+    ((X, X, X), {"stage": 20}, f"stage is 20: {STAGE_NAMES} are operators of q, k and v$"),
     ((X, X, X), {"stage": 15}, 'stage is 15: stages have names, and this one is stage="registers"$'),
     ((X, X, X), {"stage": 16}, 'stage is 16: stages have names, and this one is stage="fp8_mma"$'),
     ((X, X, X), {"stage": 17}, 'stage is 17: stages have names, and this one is stage="hopper"$'),
@@ -249,7 +254,9 @@ X = torch.zeros(1, 2, 16, 64)
     ((X, X, X), {"accuracy": "float"}, "accuracy is float: half or e4m3 is wanted"),
     ((X, X, X), {"accuracy": "half", "stage": "hopper"},
      "accuracy is half and stage is hopper: a stage has its accuracy, so name one of the two"),
-    ((X, X, X), {"lengths": torch.tensor([3])}, r"stage registers takes no lengths: causal does"),
+    ((X, X, X), {"causal": True, "stage": "hopper"},
+     "causal is True and stage is hopper: a stage has its mask, so name one of the two"),
+    ((X, X, X), {"lengths": torch.tensor([3])}, r"stage short takes no lengths: causal does"),
     ((X, X, X), {"stage": "causal", "lengths": torch.tensor([3, 4])},
      r"lengths are torch.int64 \[2\]: an integer for each of 1 sequences is wanted"),
     ((X, X, X), {"stage": "causal", "lengths": torch.tensor([3.0])}, r"lengths are torch.float32 \[1\]"),
