@@ -328,14 +328,14 @@ EOF
 }
 
 @test "programs beside the fastest peer of each shape, without a mask and with one" {
-    local entries='"ch15_registers":{"graph":{"p50_us":20}},"ch17_hopper_half":{"graph":{"p50_us":8}},
+    local entries='"ch15_short":{"graph":{"p50_us":20}},"ch17_hopper_half":{"graph":{"p50_us":8}},
         "ch18_room":{"graph":{"p50_us":5}},"pytorch-flash":{"graph":{"p50_us":12}},"fa4":{"graph":{"p50_us":10}}'
     echo "{\"shapes\":{\"mission\":{\"entries\":{$entries}},\"8x8x77\":{\"entries\":{$entries,
         \"cudnn\":{\"wrong\":\"x\"},\"triton\":{\"graph\":{\"p50_us\":4}}}}}}" >plots/runs/h200/sweep.json
-    echo '{"shapes":{"long":{"entries":{"ch20_causal":{"graph":{"p50_us":4}},"ch20_room":{"graph":{"p50_us":1}},
-        "fa4":{"graph":{"p50_us":3}}}}}}' >plots/runs/h200/sweep-causal.json
+    echo '{"shapes":{"long":{"entries":{"ch20_causal":{"graph":{"p50_us":4}},"ch20_half":{"graph":{"p50_us":2}},
+        "ch20_room":{"graph":{"p50_us":1}},"fa4":{"graph":{"p50_us":3}}}}}}' >plots/runs/h200/sweep-causal.json
     [ "$(build/series sweep plots/runs/h200/sweep.json)" = "$(printf '1\tmission\t0.5\t1.25\t2\n2\t8x8x77\t0.2\t0.5\t0.8\n\n
-1\tlong\t0.75\t3\n\n')" ]
+1\tlong\t0.75\t1.5\t3\n\n')" ]
     plots/render
     rsvg-convert plots/sweep.svg >/dev/null
     echo '{"shapes":{"long":{"entries":{"ch20_room":{"graph":{"p50_us":1}}}}}}' >plots/runs/h200/sweep-causal.json

@@ -182,10 +182,15 @@ def quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
     return _quantise(q, k, v)
 
 
-def _fastest(accuracy, causal, device):
-    """The stage that attention() takes when none is named."""
-    hopper = device.type == "cuda" and torch.cuda.is_available() and torch.cuda.get_device_properties(device).major == 9
-    return FASTEST[accuracy, causal][0 if hopper else 1]
+def _fastest(accuracy, causal, q):
+    """The stage that attention() takes of tensors like q when none is named."""
+    on_gpu = q.device.type == "cuda" and torch.cuda.is_available()
+    gpu = torch.cuda.get_device_properties(q.device) if on_gpu else None
+    if not gpu or gpu.major != 9:
+        return FASTEST[accuracy, causal][1]
+    if not causal and q.shape[2] <= 128 and q.shape[0] * q.shape[1] >= gpu.multi_processor_count:
+        accuracy = "half"  # its kernel for one tile of keys is the faster one: plots/runs/h200/sweep.json
+    return FASTEST[accuracy, causal][0]
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, accuracy: Optional[str] = None, causal: bool = False,
@@ -206,7 +211,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, accuracy: Optional[str] = None
              lambda: f"causal is {causal} and stage is {stage}: a stage has its mask, so name one of the two")
     _require(accuracy in (None, "half", "e4m3"), lambda: f"accuracy is {accuracy}: half or e4m3 is wanted")
     if stage is None:
-        stage = _fastest(accuracy or "half", bool(causal), q.device)
+        stage = _fastest(accuracy or "half", bool(causal), q)
     _require(stage not in OLD_NUMBERS,
              lambda: f"stage is {stage}: stages have names, and this one is stage=\"{OLD_NUMBERS[stage]}\"")
     _require(stage in _OPERATORS, lambda: f"stage is {stage}: {_listed(_OPERATORS)} are operators of q, k and v")

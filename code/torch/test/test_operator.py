@@ -131,18 +131,25 @@ def test_the_fastest_stage_that_is_as_accurate(monkeypatch, device):
     tensors = drawn((1, 2, 130, 64), torch.float16, device)
     asked = list(itertools.product(("half", "e4m3"), (False, True)))
     for accuracy, causal in asked:
-        stage = attention_in_stages._fastest(accuracy, causal, tensors[0].device)
+        stage = attention_in_stages._fastest(accuracy, causal, tensors[0])
         assert STAGES[stage].causal == causal
         assert torch.equal(attention(*tensors, accuracy=accuracy, causal=causal), attention(*tensors, stage=stage))
     assert torch.equal(attention(*tensors), attention(*tensors, accuracy="half"))
+
+    def chosen(shape, device="cuda"):
+        q = types.SimpleNamespace(shape=shape, device=torch.device(device))
+        return tuple(attention_in_stages._fastest(*of, q) for of in asked)
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    elsewhere = ("short", "causal", "short", "causal")
-    for major, stages in ((8, elsewhere), (9, ("hopper_half", "causal_half", "hopper", "causal")), (10, elsewhere)):
-        properties = types.SimpleNamespace(major=major)
+    elsewhere, hopper = ("short", "causal", "short", "causal"), ("hopper_half", "causal_half", "hopper", "causal")
+    for major, stages in ((8, elsewhere), (9, hopper), (10, elsewhere)):
+        properties = types.SimpleNamespace(major=major, multi_processor_count=132)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, of=properties: of)
-        chosen = tuple(attention_in_stages._fastest(*of, torch.device("cuda")) for of in asked)
-        assert chosen == stages
-    assert attention_in_stages._fastest("e4m3", False, torch.device("cpu")) == "short"
+        assert chosen((1, 8, 512, 64)) == stages
+        if major == 9:  # with many heads of one key tile P in half is the faster form
+            assert chosen((32, 8, 128, 64)) == ("hopper_half", "causal_half", "hopper_half", "causal")
+            assert chosen((32, 8, 129, 64)) == chosen((1, 131, 128, 64)) == stages
+    assert chosen((1, 8, 512, 64), "cpu") == elsewhere
 
 
 def test_sequences_of_their_own_lengths(device):
@@ -283,7 +290,7 @@ def test_codes_that_quantise_did_not_make(change, line, stage):
 def test_a_hoppers_stage_elsewhere_and_a_missing_library(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 9))
     with pytest.raises(RuntimeError, match="stage hopper is for Hopper alone, compute capability 9.0, and this GPU "
-                                           "has 8.9: stages registers, fp8_mma, causal run here"):
+                                           "has 8.9: stages registers, short, fp8_mma, causal run here"):
         attention_in_stages._program.__wrapped__("hopper", "cuda:0")
     with pytest.raises(RuntimeError, match="there is no ch99_none.so here: it was installed without CUDA's compiler"):
         attention_in_stages._library("ch99_none")
