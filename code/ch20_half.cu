@@ -723,6 +723,8 @@ __device__ void attend(tiles<T> &t, const attention_args &args, const work &w,
                 give_turn<T>(group);
             }
         output_done(tile, now);
+
+        // Say that the unseen tiles are done with
         if (T::ROW_GROUPS > 1)
             for (int unseen = seen; unseen < w.tiles_n; ++unseen) {
                 int stage = (n + unseen) % T::STAGES;
