@@ -413,8 +413,7 @@ static bool deliver(struct warp *w, const struct op *op, int lane, struct cta *h
     m->loads = m->loads ? m->loads : race_load_source(home, false);
     memcpy(need_pieces(&bulk, load->count), load->pieces, load->count * sizeof *load->pieces);
     if (w->cta->film)
-        film_bulk(w->cta->film, op->insn, lane, to, bytes, w->cta->meetings[bulk.meeting].at,
-                  bulk.phase, false);
+        film_bulk(w->cta->film, op->insn, lane, to, bytes, m->at, bulk.phase, false);
     keep(home, &bulk);
     return true;
 }
