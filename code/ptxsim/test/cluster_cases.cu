@@ -495,7 +495,7 @@ template <bool WRONG> __global__ void astray(int *out)
 
 // ---- Strong accesses, and many readers ------------------------------------------------------------
 
-// A block stores half of a word that the other one reads as a whole, both by strong accesses.
+// A block stores half of a word, and the other block reads the whole word, both by strong accesses.
 template <bool WRONG> __global__ void partly(int *out)
 {
     __shared__ int word;

@@ -440,7 +440,7 @@ int main(int argc, char **argv)
             continue;
         kernels[i].run<<<CTAS, 32>>>(memory, 0x12345677u);
         cudaError_t refused = cudaGetLastError();
-        if (refused != cudaSuccess) { // the other kernels are launched all the same
+        if (refused != cudaSuccess) { // the other kernels are launched nevertheless
             fprintf(stderr, "%s: %s\n", kernels[i].name, cudaGetErrorString(refused));
             failed++;
         }

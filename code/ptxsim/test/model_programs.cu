@@ -446,7 +446,7 @@ static verdict judge(const program &p)
 }
 
 // ---- Drawing programs, and running them
-// -----------------------------------------------------------
+// ----------------------------------------------------------
 
 static uint64_t state;
 

@@ -26,8 +26,8 @@ struct step {
     uint8_t kind, shape, size; // size: bytes that a lane accesses
     uint8_t blocks, warps;     // bit masks of the blocks, and of each block's warps, that take part
     uint8_t lanes;             // lanes 0 to lanes - 1 take part
-    uint8_t from, to; // HAND_OVER: the block that sets a flag, and the one that waits for it
-    bool apart, own;  // apart: each warp accesses other bytes; own: each block accesses its own
+    uint8_t from, to;          // HAND_OVER: the block that sets a flag, the block that waits for it
+    bool apart, own;           // apart: each warp has bytes of its own; own: so has each block
     bool strong;
     uint16_t offset;
 };
@@ -281,7 +281,7 @@ struct past {
 };
 
 // ---- Drawing programs, and running them
-// -----------------------------------------------------------
+// ----------------------------------------------------------
 
 static uint64_t state;
 

@@ -560,7 +560,7 @@ template <bool WRONG> __global__ void endless_stores(int *out, const int *in)
     out[t] = in[t];
 }
 
-// Each block waits for the one before it; in the wrong version the first waits for the last.
+// Each block waits for the block before it; in the wrong version the first waits for the last.
 __device__ int turn[4];
 
 template <bool WRONG> __global__ void chain(int *out, const int *in)

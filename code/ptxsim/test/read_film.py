@@ -113,7 +113,7 @@ def values(page):
 
 
 def held(said, _):
-    """The page's text about what lane 0 holds of the first fragment with values: chapter 3's scores."""
+    """The page's text about lane 0's elements of the first fragment with values: chapter 3's scores."""
     if "held" not in said["said"]:
         return []
     stored, _ = scores(film(said["page"]))

@@ -6,7 +6,7 @@
 // Each form runs at 0, at -1 to -16, around 2^32 and 2^56, and at both ends of each window of
 // memory that it may reach, with addresses of 32 and 64 bits, by one lane, by all lanes at one
 // place, and by lanes at consecutive places. It runs under the sanitizers; an access out of bounds
-// must be reported as a fault, one in bounds must succeed.
+// must be reported as a fault, an access in bounds must succeed.
 #include "ptxsim/exec/exec.h"
 #include "ptxsim/ops/extra/texture.h"
 #include "ptxsim/ops/tensor_map.h"

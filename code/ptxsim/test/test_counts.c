@@ -33,7 +33,7 @@ static const struct {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-// Kernels whose machine code is known to make other accesses than their PTX.
+// Kernels whose machine code is known to make accesses that differ from those of their PTX.
 static const struct {
     const char *kernel;
     const char *why;
@@ -110,8 +110,8 @@ static const json_t *counts_of(const json_t *report, const char *name)
     return NULL;
 }
 
-// Whether a kernel is an exception: the list has its whole name, or a name without "_same" with
-// which, followed by "_", the kernel's name begins.
+// Whether a kernel is an exception: its whole name is in the list; or its name begins with a name
+// in the list, followed by "_", which has no "_same".
 static bool is_exception(const char *name)
 {
     for (int i = 0; i < EXCEPTIONS; ++i) {

@@ -94,7 +94,7 @@ report() { # PROGRAM SHAPE
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = false ]
 }
 
-# A line of chapter 3: the first one that has these words.
+# The number of the first line of chapter 3 that has these words.
 line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d: -f1; }
 
 @test "values on request: a fragment's registers are the elements that are read from shared memory" {

@@ -1428,7 +1428,7 @@ struct sparse {
 };
 
 // A with 16 rows and nonzero places chosen at random, packed as the manual's fragments are; D = A B
-// + C in whole numbers. Lanes whose metadata is not used hold invalid metadata.
+// + C in whole numbers. Lanes whose metadata is not used have invalid metadata.
 static void sparse_case(const struct sparse *t)
 {
     enum { A = 0, B = 4, C = 8, META = 12, D = 13 };
@@ -1903,9 +1903,8 @@ static void keep_printed(const char *text, size_t bytes)
 }
 
 // Three CTAs print a line of 4 bytes for each of two threads: the lines arrive in order at the
-// function that the launch names. `most` limits the bytes (0: no limit): a warp prints no line, and
-// a CTA's lines are not kept, after the limit has been reached; the line that reaches it is
-// complete.
+// function that the launch names. `most` limits the bytes (0: no limit). The line that reaches the
+// limit is complete; its warp then prints no other line, and no later CTA's lines are kept.
 static void prints_are_handed_on(void **state)
 {
     static const struct {

@@ -380,7 +380,7 @@ static void test_guarded_memory_is_closed_to_the_host(void **state)
     assert_false(can_read(guarded + 4999));
     assert_true(can_read(other));
     char *late = memory_alloc(100);
-    memory_guard(late); // while the others are closed
+    memory_guard(late); // while guarded memory is closed
     assert_false(can_read(late));
     assert_true(memory_free(late));
     memory_open();

@@ -15,8 +15,8 @@ extern "C" {
 #define assert_ok(call) assert_string_equal(cudaGetErrorName(call), "cudaSuccess")
 
 enum { WARP = 32, M = 16, N = 8, DEPTH = 128 }; // DEPTH: the most columns of A, with its zeros
-// A lane's input words: where A, B, C and the metadata begin. IN, OUT: a lane's input and output
-// words.
+// A lane's input words: where A, B, C and the metadata begin. IN, OUT: numbers of a lane's input
+// and output words.
 enum { A_AT = 0, B_AT = 4, C_AT = 8, METADATA_AT = 12, IN = 13, OUT = 4 };
 
 // ---- The instructions ---------------------------------------------------------------------------

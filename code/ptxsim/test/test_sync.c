@@ -224,7 +224,7 @@ static void enough_races_stop_a_launch(void **state)
     struct fault f = run(1, 64, 0, "few", body);
     assert_int_equal(f.kind, FAULT_RACE);
     assert_null(strstr(f.text, "stopped"));
-    assert_int_equal(out[0], 7); // it has run to its end
+    assert_int_equal(out[0], 7); // the kernel has run to its end
     out[0] = 0;
     reports = 3;
     f = run(1, 64, 0, "few", body);
@@ -531,8 +531,8 @@ static void products_of_warpgroups_are_spoiled(void **state)
     assert_int_equal(minus, 32);
 }
 
-// Spoils the result of an atomic operation with a result, and the update of one without; atomic
-// operations on shared memory are not spoiled.
+// Spoils the result of an atom, and leaves out the update of a red; atomic operations on shared
+// memory are not spoiled.
 static void atomics_are_spoiled(void **state)
 {
     (void)state;
@@ -710,7 +710,7 @@ static uint64_t meets_of(unsigned block, const char *text)
 }
 
 // A warp that waits or reads at an address where it has signalled meets others there, as at a
-// barrier (struct ablation); one that only passes on a value does not.
+// barrier (struct ablation); a warp that only passes on a value does not.
 static void meetings_are_noted(void **state)
 {
     (void)state;

@@ -167,7 +167,7 @@ static double double_value(const uint32_t *words)
 }
 
 // The distance of x and y in units in the last place of a format with `fraction` fraction bits and
-// the least exponent `least`; 0 if they are the same, or both NaN.
+// the least exponent `least`; 0 if they are equal, or both NaN; infinite if only one is finite.
 static double distance(double x, double y, int fraction, int least)
 {
     if (x == y || (x != x && y != y))
