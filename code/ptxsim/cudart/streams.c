@@ -164,7 +164,7 @@ static cudaError_t late_tips(struct CUstream_st *stream, struct tips *tips)
     return error;
 }
 
-// Whether a node is wanted and has not been run, and every node before it has been run.
+// Whether a node is wanted and has not been run, and every node on which it depends has been run.
 static bool late_ready(const struct CUgraphNode_st *node, const bool *wanted)
 {
     bool ready = wanted[node->index] && !late_done[node->index];

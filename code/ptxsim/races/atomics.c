@@ -45,9 +45,10 @@ static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
     return more > stamp ? more : stamp;
 }
 
-// Adds what other threads of the CTA did before fences of their own, as far as it is ordered before the lane: it is
-// enough that each thread executes a fence before a barrier, and one thread sets a flag after the
-// barrier. If the lane has learnt nothing since its own fence, there is nothing to add.
+// Adds what other threads of the CTA did before fences of their own, as far as it is ordered before
+// what the lane does now: a flag that one thread sets after a barrier shows what each thread did
+// before a fence before the barrier. If the lane has learnt nothing since its own fence, there is
+// nothing to add.
 static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scope scope,
                                  struct clock *clock)
 {

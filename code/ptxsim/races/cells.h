@@ -370,8 +370,9 @@ static inline void page_prepare(struct page *p, enum cell_party party)
     p->read |= party != CELL_WRITE;
 }
 
-// Fetches the words of a cell, and the memory that it stands for, into the CPU's cache: all at once, since each takes as
-// long as many instructions, and a lock makes the CPU wait for every one before it.
+// Fetches the words of a cell, and the memory that it stands for, into the CPU's cache: all at
+// once, since one fetch takes as long as many instructions, and at a lock the CPU waits for every
+// earlier fetch.
 static inline void page_fetch(struct page *p, unsigned shift, uint32_t cell, uint64_t at)
 {
     const uint32_t *word = p->words + cell;
@@ -425,7 +426,7 @@ unsigned global_races_shift(const struct global_races *races);
 // reads are not noted at the cells. Before the first write to an open page, all series are written to the crowds of
 // their pages (series.c).
 struct series {
-    uint32_t cta, warp, insn, stamp; // the same as in struct party
+    uint32_t cta, warp, insn, stamp; // who reads, with which instruction, and when
     uint32_t lanes, bytes;           // bytes: for each lane
     uint32_t count;                  // how many reads it stands for
     // at: the first lane's address in the first read; step: from one read to the next, modulo 2^64.

@@ -109,7 +109,8 @@ void clock_join(struct clock **into, struct clock *more)
     world_join(&c->world, more->world);
 }
 
-// but: the number of a CTA whose clocks are not compared; NO_CTA: all are.
+// Whether world a includes world b. but: the number of a CTA whose clocks are not compared; NO_CTA:
+// the clocks of all CTAs are compared.
 #define NO_CTA UINT64_MAX
 static bool world_covers_but(const struct world *a, const struct world *b, uint64_t but)
 {

@@ -98,9 +98,9 @@ static uint32_t stretch_at(const struct reader *r, uint32_t cell)
     return low;
 }
 
-// Puts a stretch into a list, in place of what the list has for its cells; where that has the same
-// stamp, the lanes of both are kept. by->stamp 0: only removes what the list has for these cells.
-// Always makes a new list; stretch_note does without one where it can.
+// Puts a stretch into a list, in place of what the list has for its cells. Where the list has the
+// same stamp, the cell gets the lanes of both. by->stamp 0: only removes what the list has for
+// these cells. Always makes a new list; stretch_note does without one where it can.
 static void stretch_put(struct reader *r, const struct stretch *by)
 {
     uint32_t i = stretch_at(r, by->first), at = by->first;

@@ -50,7 +50,7 @@ struct clock *clock_own(struct clock **clock, uint32_t threads);
 struct world *world_of(uint64_t cta, struct clock *clock);
 void world_drop(struct world **world);
 void world_join(struct world **into, struct world *more);
-// world_join without the clock that `more` has of CTA `but`.
+// Like world_join, but leaves out the clock that `more` has of CTA `but`.
 void world_join_but(struct world **into, struct world *more, uint64_t but);
 // Joins the clock of one CTA into a world.
 void world_put(struct world **world, uint64_t cta, struct clock *clock);
@@ -219,7 +219,7 @@ void crowd_forget(struct crowd *crowd, uint32_t first, uint32_t n);
 typedef bool reading_fn(void *data, const struct party *p, uint32_t cell);
 bool crowd_find(const struct crowd *crowd, uint32_t first, uint32_t n, reading_fn *asked,
                 void *data, struct party *p);
-// Whether a lane's write to n cells is a race with one of their readings; *p gets that one.
+// Whether a lane's write to n cells is a race with one of their readings; *p gets that reading.
 bool crowd_races(const struct warp *w, const struct op *op, int lane, const struct crowd *crowd,
                  uint32_t first, uint32_t n, struct party *p);
 
@@ -284,9 +284,9 @@ void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
 // looking up the depth of each of shown.of would cost a cache miss.
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
 // For a lane that releases again at an address that has only the lane's own snapshot `own`: whether `shown` has all
-// that the lane released with `own`. If so, shown.of becomes own.of, and the new snapshot is to
-// replace `own`: were it added instead, a lane that takes and returns a lock again and again would
-// leave a chain of snapshots.
+// that the lane released with `own`. If so, shown->of becomes own->of, and the new snapshot is to
+// replace `own`. (Otherwise a lane that takes and returns a lock again and again would leave a
+// chain of snapshots.)
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
 // Like snapshot_follows, but changes `own` itself, so that no new snapshot is needed; false also if `own` has other
 // than `holders` references.
@@ -297,8 +297,8 @@ void snapshots_forget(struct snapshots *g);
 // The world of all that a snapshot shows. It belongs to the snapshot: the caller does not release it.
 struct world *snapshot_world(struct worker *worker, struct snapshot *s);
 struct party;
-// Whether a snapshot shows that what a party did is ordered before it. Only that snapshot and the nearest of those that
-// it includes are searched: on false, one further away may still show it.
+// Whether a snapshot shows what a party did. Only the snapshot itself and the nearest ones that it
+// includes are searched: even if the result is false, one further away may show it.
 bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct party *p);
 
 // ---- Global memory (global.c) -------------------------------------------------------------------

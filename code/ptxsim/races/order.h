@@ -58,8 +58,8 @@ RULE bool knows(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
             stamp <= c->known[lane]->at[thread]);
 }
 
-// Whether what `thread` did up to `stamp` is ordered before what the lane does now. If `thread` is a source of loads
-// (cells.h): whether the arrival of these loads is.
+// Whether what `thread` did up to `stamp` is ordered before what the lane does now. `thread` may be
+// a source of loads (cells.h): then whether the arrival of these loads is ordered before that.
 RULE bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     if (source_of(thread) < LOADS)

@@ -177,8 +177,8 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// Checks a regular access that is not traced, for unwritten bytes and for races. Returns false if
-// there may be something to report; each lane must then be checked.
+// Checks an access of a regular shape for unwritten bytes and for races. Returns false if there may
+// be something to report, or if the CTA is traced; each lane must then be checked.
 static inline __attribute__((always_inline)) bool
 FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size,
                 const enum shape shape, const bool store)
