@@ -7,7 +7,7 @@
 
 enum { CALLS_MAX = 16 };
 
-// nvcc declares these in an internal C++ header.
+// nvcc declares these functions in an internal C++ header.
 #pragma GCC visibility push(default)
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);

@@ -47,8 +47,8 @@ struct operation {
     struct note_run *runs;  // bytes it has accessed, by address
     size_t run_count, run_capacity;
     const void *stub; // for a kernel: the function that the host calls
-    // For a kernel: the kernel, and `touched` has the accesses of each of its instructions;
-    // otherwise NULL.
+    // For a kernel: the kernel, whose instructions' accesses are in `touched`. For other
+    // operations: NULL.
     const struct kernel *kernel;
     struct touched touched;
     bool for_host; // whether the host may touch some of the bytes
@@ -221,7 +221,7 @@ static void shut(const struct operation *o)
     }
 }
 
-// Drops operations that the host knows to be done: every later operation knows that, too.
+// Drops operations that the host knows to be done: every later operation knows so, too.
 static void prune(void)
 {
     bool opens = false;

@@ -286,7 +286,7 @@ bool stream_captures(cudaStream_t stream);
 // capturing.
 cudaError_t stream_now(cudaStream_t stream);
 // For functions that are not allowed while a stream is capturing, unless the capture's mode permits
-// them: makes the capture invalid, and returns the error.
+// them: makes such a capture invalid, and returns an error. cudaSuccess: there is no such capture.
 cudaError_t capture_forbids(void);
 // Called when work for a stream was refused: if the stream is capturing, makes its capture invalid.
 // Returns `error`.
@@ -355,8 +355,8 @@ struct touched *order_kernel(struct kernel *kernel);
 void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
 // order_copy: notes a copy or a fill. order_waits: sets whether the host waits for the next copy.
 // order_allocation: notes that memory of a pool exists from now on, or no longer (frees).
-// order_free: reports work that may still use memory which is freed: by cudaFree, of a pool; or by
-// cudaFreeHost.
+// order_free: called when cudaFree frees memory of a pool, or cudaFreeHost frees memory; reports
+// work that may still use this memory.
 void order_copy(const struct task *task);
 void order_waits(bool waits);
 void order_allocation(const void *address, bool frees);
@@ -368,8 +368,8 @@ void order_host_knows_all(void);
 // Notes an allocation: an operation before it and one after it never run at the same time.
 void order_fence(void);
 
-// Sets the stream to which the following operations belong; returns false if there is no such stream, or if it is
-// capturing.
+// Runs a stream's deferred work; the following operations belong to the stream. Returns false, with
+// nothing done, if there is no such stream, or if it is capturing.
 bool stream_next(cudaStream_t stream);
 // For functions that return when their copy is done: notes that the host has waited for it; returns `error`.
 cudaError_t stream_waited_after(cudaError_t error);

@@ -616,7 +616,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
     return api_result(error);
 }
 ALSO(cudaStreamSynchronize, cudaStreamSynchronize_ptsz);
-ALSO(cudaStreamSynchronize, cudaStreamQuery); // does deferred work, so never cudaErrorNotReady
+ALSO(cudaStreamSynchronize, cudaStreamQuery); // runs deferred work: never cudaErrorNotReady
 ALSO(cudaStreamSynchronize, cudaStreamQuery_ptsz);
 
 cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned *flags)

@@ -24,8 +24,8 @@ static uint32_t waiting_at(const struct warp *w, unsigned id)
     return lanes;
 }
 
-// For race checks: from now on, what all threads that arrived at a barrier have done is ordered
-// before what the threads that waited there do.
+// For race checks: orders all that the threads that arrived at a barrier have done before what the
+// threads that waited there do from now on.
 static void barrier_orders(struct cta *cta, unsigned id)
 {
     struct clock **clock = &cta->barrier[id].clock;

@@ -491,7 +491,7 @@ static bool write_global(const struct bulk *b, uint64_t at, uint32_t bytes, cons
     struct insn_counts *count = counts_of(w, b->op);
     global_defined(w, at, bytes, true);
     global_touch(w, b->op, at, bytes, true);
-    race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from); // makes the store as well
+    race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from); // makes a plain store, too
     count->global_bytes += bytes;
     count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;
     memcpy((void *)(uintptr_t)at, from, bytes);

@@ -148,7 +148,7 @@ void call_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct program *p = w->cta->program;
     const struct call_operands *call = op->operands;
-    uint32_t return_block = w->next; // the block after the call, as run_block sets it
+    uint32_t return_block = w->next; // run_block has set it to the block after the call
     w->gone = mask;
     if (call->callee >= 0) {
         enter(w, r, op, call, &p->callees[call->callee], return_block, mask);

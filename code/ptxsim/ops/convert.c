@@ -63,7 +63,7 @@ static double integer_to_float(bool negative, uint64_t magnitude, int digits,
                       ? rest > unit / 2 || (rest == unit / 2 && (magnitude & unit))
                       : rest && ((rounding == ROUND_UP && !negative) ||
                                  (rounding == ROUND_DOWN && negative));
-        double exact = (double)magnitude + (up ? (double)unit : 0); // an f64 has all of its bits
+        double exact = (double)magnitude + (up ? (double)unit : 0); // no rounding
         return negative ? -exact : exact;
     }
     return negative ? -(double)magnitude : (double)magnitude;

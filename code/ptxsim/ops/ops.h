@@ -269,7 +269,7 @@ struct switch_operands { // operands of brx.idx
 
 // Every frame begins with these values, at these offsets, one for each lane: where the function's
 // local memory begins (64 bits); the block to return to (32 bits); the caller's frame (32 bits);
-// where alloca memory began at the call (64 bits).
+// where the thread's alloca memory began at the call (64 bits).
 enum {
     FRAME_LOCAL = 0,
     FRAME_RETURN = 256,

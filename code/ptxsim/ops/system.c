@@ -47,7 +47,7 @@ bool generic_store(struct warp *w, const struct op *op, int lane, uint64_t at, c
     } else if (!(at >> WINDOW_SHIFT)) {
         global_defined(w, at, bytes, true);
         global_touch(w, op, at, bytes, true);
-        race_global(w, op, 1u << lane, at, bytes, RACE_WRITE, from); // makes the store as well
+        race_global(w, op, 1u << lane, at, bytes, RACE_WRITE, from); // makes a plain store, too
     }
     memcpy(place, from, bytes);
     return true;

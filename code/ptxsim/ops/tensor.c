@@ -46,7 +46,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
         return NULL;
     }
     global_touch(w, op, at, bytes, store);
-    // race_global makes a store, too.
+    // race_global also makes a plain store.
     race_global(w, op, store ? 1u << lane : ~0u, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return (uint8_t *)(uintptr_t)at;
 }

@@ -400,7 +400,7 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
             release_world(w, lane, to_cta, &p->narrow, false);
         if (to_gpu && !to_cta_only)
             release_world(w, lane, to_gpu, &p->gpu, covered);
-        if (covered) { // the lane knows all that is released here: it need not acquire it
+        if (covered) { // the lane knows all that is released here, so it has nothing to acquire
             world_share(p->gpu);
             world_drop(&met->gpu);
             clock_drop(&met->cta);

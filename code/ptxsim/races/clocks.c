@@ -90,8 +90,9 @@ void clock_raise(struct clock *c, const struct clock *more)
         c->at[i] = more->at[i] > c->at[i] ? more->at[i] : c->at[i];
 }
 
-// If one of two clocks includes the other, no new clock is made: both holders share it. So threads that synchronise
-// again and again come to hold the same clock, and joining a clock with itself costs one comparison.
+// If one of two clocks includes the other, no new clock is made: both holders share the larger one.
+// So threads that synchronise again and again come to hold the same clock, and joining a clock with
+// itself costs one comparison.
 void clock_join(struct clock **into, struct clock *more)
 {
     if (!more || *into == more)

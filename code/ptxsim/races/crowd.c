@@ -129,7 +129,8 @@ static void stretch_put(struct reader *r, const struct stretch *by)
     reader_free(&old);
 }
 
-// Moves the stretches at index `from` and after it to index `to`, to make room for one or to remove one.
+// Moves the stretches from index `from` on to index `to`, to make room for a stretch or to remove
+// one.
 static void stretch_move(struct reader *r, uint32_t from, uint32_t to)
 {
     uint32_t count = r->count - from;

@@ -42,8 +42,8 @@ static inline struct world *world_share(struct world *x)
     return x;
 }
 
-// Makes *clock a clock that may be written: leaves it if nobody else holds it, otherwise copies it; if NULL, makes a
-// new one. Returns it.
+// Makes *clock a clock that may be written: leaves it if nobody else holds it, otherwise copies it;
+// if NULL, makes a new one. Returns *clock.
 struct clock *clock_own(struct clock **clock, uint32_t threads);
 
 // A world that has only this clock.
@@ -239,7 +239,7 @@ struct snapshot {
     };
     uint32_t wbase, cta;
     uint16_t thread, threads : 15;
-    uint16_t flat : 1;   // whether `world` has all that it shows; then other fields are unused
+    uint16_t flat : 1;   // whether `world` has all that the snapshot shows (others are then unused)
     uint32_t depth;      // 1 more than the deepest of `of`, and at least flat_depth + 1
     struct world *world; // what the lane knew of other CTAs
     struct clock *known;
@@ -306,7 +306,7 @@ bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct part
 // An address of atomic operations and strong accesses. It fills one line of the cache, together with its lock.
 struct global_place {
     _Alignas(64) uint64_t at;  // 0: none yet
-    struct global_place *next; // the next with the same value of the hash
+    struct global_place *next; // the next place with the same value of the hash
     // In programs without narrow scopes (others use `more`): the snapshot released here, and what the lane that
     // released it last had done.
     struct snapshot *released;
@@ -386,9 +386,9 @@ void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, u
 // Reports that a thread wrote to shared memory while an operation that reads it was under way.
 void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                         uint32_t thread, uint32_t insn);
-// These report an access by the asynchronous proxy that no proxy fence separates from an earlier access by a thread:
-// report_proxy an access to the shared memory of `home`, report_proxy_global a read of global
-// memory.
+// These report an access by the asynchronous proxy that no proxy fence separates from an earlier
+// access by a thread. report_proxy: an access to the shared memory of `home`. report_proxy_global:
+// a read of global memory.
 void report_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home,
                   uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
                   bool wrote);

@@ -113,8 +113,8 @@ RULE uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, u
     return lanes && product_read(w->cta->races, w, known, p, stamp, insn) ? 0 : lanes;
 }
 
-// Whether a read by another CTA is known to be complete: that CTA has since passed a barrier and set a flag, and this
-// CTA has seen the flag.
+// Whether a read by another CTA is known to be complete: that CTA has since passed a barrier and
+// set a flag, and this CTA has seen the flag before its own last barrier.
 RULE bool is_complete(const struct warp *w, const struct party *p)
 {
     const struct completed *c = &w->cta->races->completed;
@@ -259,8 +259,9 @@ RULE bool includes(const struct warp *w, uint32_t insn, uint32_t cta)
            (scope == SCOPE_CLUSTER && cta_of(w, cta) != w->cta);
 }
 
-// Whether this access and another one, by a CTA, are morally strong: both are strong, they cover the same bytes, and
-// the scope of each includes the other's thread (PTX ISA, "Morally strong operations").
+// Whether this access and another one, by a thread of CTA `cta`, are morally strong: both are
+// strong, they cover the same bytes, and the scope of each includes the other's thread (PTX ISA,
+// "Morally strong operations").
 RULE bool are_morally_strong(const struct warp *w, const struct op *op, uint32_t cta, uint32_t kind,
                              uint32_t insn)
 {

@@ -146,7 +146,8 @@ enum { SERIES_PLACES = 16 };
 struct series_place {
     // at: the index of the series in the host thread's log; round: the log's round when the series began.
     uint32_t insn, at, round;
-    // How many series ended after few reads; after MOST_BROKEN, no further series is begun.
+    // How many series in a row ended after few reads; after MOST_BROKEN (race_runs.h), no further
+    // series is begun.
     uint32_t broken;
 };
 
@@ -156,14 +157,15 @@ struct release { // what a thread has done up to `stamp`; stamp 0: nothing
 
 struct warp_clock { // the clocks of a warp's lanes: the time of each, and what it knows
     uint32_t now[WARP], base[WARP], wbase[WARP];
-    // For each source, the time up to which every lane of this warp knows of it: for a warp, of all its threads; at
-    // SEVERAL, of all threads of the CTA (the base); from LOADS on, of the source's loads that have arrived.
+    // The time up to which every lane of this warp knows of a source. For a source that is a warp:
+    // of all threads of that warp; at SEVERAL: of all threads of the CTA (the base); from LOADS on:
+    // of the source's loads that have arrived.
     uint32_t least[LOADS + LOAD_SOURCES];
     struct clock *known[WARP];
     // world: what each lane knows of other CTAs. seen: found by strong reads, known to the lane from its next fence
     // on.
     struct world *world[WARP], *seen[WARP];
-    struct world *narrow[WARP]; // what a lane had seen before a fence of CTA scope
+    struct world *narrow[WARP]; // what a lane learnt by fences of CTA scope: its own or a writer's
     // The address in global memory of a lane's last access that acquires, such as an atomic operation, and what the
     // lane found released there: to the GPU, and to its own CTA. A loop that waits around such an access finds the
     // same in most rounds, and then has nothing to acquire. In programs without narrow scopes

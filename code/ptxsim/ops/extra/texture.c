@@ -68,7 +68,7 @@ static bool check_access(struct warp *w, const struct op *op, int lane, const st
     }
     counts_of(w, op)->global_bytes += bytes;
     global_touch(w, op, at, bytes, store);
-    if (!t->constant) // race_global makes a store, too
+    if (!t->constant) // race_global also makes a plain store
         race_global(w, op, 1u << lane, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return true;
 }

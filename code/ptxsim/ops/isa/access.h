@@ -406,7 +406,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         if (w->clock && !noted && (shape == SHAPE_SAME ||
                          !FN(race_run_global)(w, op, at[0], size, store ? lanes : NULL))) {
             uint32_t count_of_lanes = shape == SHAPE_SAME ? 1 : WARP;
-            for (uint32_t i = 0; i < count_of_lanes; ++i) // race_global makes the store, too
+            for (uint32_t i = 0; i < count_of_lanes; ++i) // race_global also makes a plain store
                 race_global(w, op, shape == SHAPE_SAME ? ~0u : 1u << i, at[i], size,
                             store ? RACE_WRITE : RACE_READ, lanes + i * size);
         }

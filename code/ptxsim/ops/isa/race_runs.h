@@ -269,9 +269,9 @@ static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t c
     return !far;
 }
 
-// Like note_read (races/global.c), for n cells at once, where no access to them by another CTA is ordered before the
-// warp's. If a reader finds both parties of its cell taken, the readers of all n cells are added to
-// the crowd.
+// Like note_read (races/global.c), for n cells at once; takes no access by another CTA to be
+// ordered before the warp's. If a reader finds both parties of its cell taken, the readers of all n
+// cells are added to the crowd.
 static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
                            uint32_t skip, uint32_t per, uint32_t insn)
 {
