@@ -355,8 +355,8 @@ struct touched *order_kernel(struct kernel *kernel);
 void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
 // order_copy: notes a copy or a fill. order_waits: sets whether the host waits for the next copy.
 // order_allocation: notes that memory of a pool exists from now on, or no longer (frees).
-// order_free: called when cudaFree frees memory of a pool, or cudaFreeHost frees memory; reports
-// work that may still use this memory.
+// order_free: called when cudaFree frees memory of a pool, or cudaFreeHost pinned memory; reports
+// work that may still use it.
 void order_copy(const struct task *task);
 void order_waits(bool waits);
 void order_allocation(const void *address, bool frees);

@@ -65,7 +65,7 @@ struct matrix {
     enum matrix_type type;
     uint32_t regs[8];
     uint8_t count, distinct;  // registers; how many of them differ from all earlier ones
-    uint8_t bytes, per, step; // bytes of an element; elements in a register; step between lanes
+    uint8_t bytes, per, step; // an element's bytes; elements a register; columns from lane to lane
     uint8_t row[8], column[8];
 };
 

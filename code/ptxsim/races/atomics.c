@@ -425,7 +425,7 @@ static void meet(struct warp *w, int lane, uint64_t at, struct world *gpu, struc
     struct met *met = &w->clock->met[lane];
     if (met->at == at && met->gpu == gpu && met->cta == cta)
         return;
-    if (met->at != at) // acquires what was met at another address, which is overwritten now
+    if (met->at != at) // *met is overwritten now: what was met at its address is acquired first
         race_settle_lanes(w, 1u << lane);
     world_share(gpu);
     clock_share(cta);

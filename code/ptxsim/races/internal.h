@@ -239,7 +239,7 @@ struct snapshot {
     };
     uint32_t wbase, cta;
     uint16_t thread, threads : 15;
-    uint16_t flat : 1;   // whether `world` has all that the snapshot shows (others are then unused)
+    uint16_t flat : 1;   // `world` has all that the snapshot shows; other fields are unused
     uint32_t depth;      // 1 more than the deepest of `of`, and at least flat_depth + 1
     struct world *world; // what the lane knew of other CTAs
     struct clock *known;
@@ -315,7 +315,7 @@ struct global_place {
     // Only in the first place of a list: guards the list, and its atomic operations, which are done one after another.
     int lock;
     struct place_more {
-        struct world *gpu, *cta; // what was released here: with the scope of the GPU; of the CTA
+        struct world *gpu, *cta; // released here: for all CTAs; by each CTA, for its own threads
         struct world *narrow;    // the part of `cta` that comes from CTAs with fences of CTA scope
         struct completed completed; // CTAs whose reads are complete
     } * more;                       // NULL: nothing

@@ -219,10 +219,11 @@ RULE bool is_fenced_global(const struct warp *w, int lane, const struct party *p
 
 // ---- A race, although the lane knows of the other access --------------------------------------------
 
-// An asynchronous operation (wgmma, a bulk copy from shared memory) may read at any time from its issue until its
-// completion is seen. So a write in between is a race, even with a barrier between issue and write: PTX treats such an
-// operation as another thread's, and only its own completion mechanism orders it (PTX ISA, "Program Order –
-// Asynchronous Operations").
+// Whether a write at `stamp` is a race with an asynchronous operation (wgmma, a bulk copy from
+// shared memory) that was issued at `issued`. The operation may read at any time from its issue
+// until its completion is seen. So a write in between is a race, even with a barrier between issue
+// and write: PTX treats such an operation as another thread's, and only its own completion
+// mechanism orders it (PTX ISA, "Program Order – Asynchronous Operations").
 RULE bool is_overwritten(const struct warp *w, int lane, uint32_t thread, uint32_t stamp,
                          uint32_t issued)
 {

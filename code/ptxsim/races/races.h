@@ -229,8 +229,9 @@ struct races {      // what the checker remembers of one CTA
     unsigned shift; // log2 of a cell's bytes
     // start: the last time of the CTA that used this storage before
     uint32_t cells, threads, time, start;
-    // threads: entries of a clock: one for each thread of the CTA, then one for each warp, for its products (wgmma),
-    // then one for each source of loads.
+    // threads: entries of a clock: one for each thread of the CTA; then one for each warp, for its
+    // products (wgmma); then, if the program has loads that mbarriers count, one for each source of
+    // loads.
     int warps;
     bool bulk;             // whether the program has bulk copies
     uint32_t load_sources; // sources of loads (race_load_source) taken so far

@@ -266,9 +266,10 @@ static struct snapshot *next_used(struct snapshot_block **block, uint32_t *at)
     return NULL;
 }
 
-// Makes one world of all that the snapshots of the launch show. Each of them shows all of it from now on: so it may show
-// more than was released, and races with what was done before may be missed. Snapshots to which
-// only other snapshots referred are free afterwards, for all host threads.
+// Makes one world of all that the snapshots of the launch show; from now on each of them shows this
+// world. So a snapshot may show more than was released, and races with what was done before may be
+// missed. Snapshots to which only other snapshots referred are free afterwards, for all host
+// threads.
 static void merge(struct worker *worker)
 {
     struct snapshots *g = &worker->global_races->snapshots;

@@ -123,8 +123,8 @@ static __attribute__((noinline)) bool FN(race_run_store)(struct warp *w, const s
     return FN(race_run)(w, op, at, size, true);
 }
 
-// Checks an access of a regular shape. same: all lanes read at `at`; otherwise each lane's bytes follow those of the
-// lane before, from `at` on.
+// Checks and notes an access of a regular shape; false: it is not proven to be ordered. same: all
+// lanes read at `at`; otherwise each lane's bytes follow those of the lane before, from `at` on.
 static inline __attribute__((always_inline)) bool
 FN(race_regular)(struct warp *w, const struct op *op, uint32_t at, uint32_t size,
                                     bool same, bool store)
@@ -269,7 +269,7 @@ static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t c
     return !far;
 }
 
-// Like note_read (races/global.c), for n cells at once; takes no access by another CTA to be
+// Like note_read (races/global.c), for n cells at once; assumes that no access by another CTA is
 // ordered before the warp's. If a reader finds both parties of its cell taken, the readers of all n
 // cells are added to the crowd.
 static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
