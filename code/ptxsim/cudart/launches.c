@@ -7,7 +7,7 @@
 
 enum { CALLS_MAX = 16 };
 
-// nvcc declares these in an internal C++ header.
+// nvcc declares these functions in an internal C++ header.
 #pragma GCC visibility push(default)
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
@@ -15,8 +15,8 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
                                size_t shared, cudaStream_t stream);
 #pragma GCC visibility pop
 
-// nvcc turns <<<...>>> into two calls: one pushes the configuration, the other pops it. It is a
-// stack because arguments that are evaluated in between may launch kernels, too.
+// nvcc turns <<<...>>> into two calls: one pushes the configuration, the other pops it. This needs
+// a stack because arguments that are evaluated in between may launch kernels, too.
 static _Thread_local struct {
     dim3 grid, block;
     size_t shared;

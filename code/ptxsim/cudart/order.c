@@ -47,8 +47,8 @@ struct operation {
     struct note_run *runs;  // bytes it has accessed, by address
     size_t run_count, run_capacity;
     const void *stub; // for a kernel: the function that the host calls
-    // For a kernel: the kernel, and `touched` has the accesses of each of its instructions;
-    // otherwise NULL.
+    // For a kernel: the kernel, whose instructions' accesses are in `touched`. For other
+    // operations: NULL.
     const struct kernel *kernel;
     struct touched touched;
     bool for_host; // whether the host may touch some of the bytes
@@ -221,7 +221,7 @@ static void shut(const struct operation *o)
     }
 }
 
-// Drops operations that the host knows to be done: every later operation knows that, too.
+// Drops operations that the host knows to be done: every later operation knows so, too.
 static void prune(void)
 {
     bool opens = false;
@@ -275,8 +275,8 @@ static void take_line(struct host_line *first, const char *file, int line)
     snprintf(first->file, sizeof first->file, "%s", file);
 }
 
-// Finds the line of a kernel's instruction that has touched a byte in one of these ways. Of
-// several, takes the one whose accesses span the fewest bytes.
+// Finds the line of a kernel's instruction that has accessed the byte at `at` in one of the ways in
+// `kinds`. Of several such instructions, takes the one whose accesses span the fewest bytes.
 static void place_of(const struct operation *o, uint64_t at, unsigned kinds, char *text,
                      size_t size, struct host_line *first)
 {
@@ -413,8 +413,8 @@ static unsigned early_kinds(unsigned kinds)
     return (kinds & EARLY_READS ? READS : 0) | (kinds & EARLY_WRITES ? WRITES : 0);
 }
 
-// Whether two runs have a byte in common; *at gets it. If one run is of sectors, a sector counts
-// only if the other run covers it whole.
+// Whether two runs have a byte in common; *at gets the first. If one run is of sectors, a sector
+// counts only if the other run covers it whole.
 static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t *at)
 {
     const struct note_run *coarse = a->kinds & COARSE ? a : b;
@@ -510,7 +510,7 @@ static int by_address(const void *a, const void *b)
 }
 
 // Drops an earlier operation of the same timeline, kernel and verb that touched the same bytes: an
-// operation that is not ordered with it is not ordered with this one either.
+// operation that is not ordered with the earlier one is not ordered with this one either.
 static void replace(const struct operation *o)
 {
     for (struct operation **at = &operations; *at; at = &(*at)->next) {
@@ -664,8 +664,8 @@ void order_allocation(const void *address, bool frees)
 }
 
 // Reports memory that is freed while it is in use. Freeing memory of a pool does not wait. Freeing
-// pinned memory does, but CUDA does not promise that: it is reported under PTXSIM_CHECK=strict
-// only.
+// pinned memory waits, but CUDA does not promise that: pinned memory is checked under
+// PTXSIM_CHECK=strict only.
 void order_free(const void *address, bool pinned_memory)
 {
     static const char *const texts[] = {

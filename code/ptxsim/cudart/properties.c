@@ -236,7 +236,7 @@ cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
-// Settings of caches have no effect; nor have limits other than the stack's and the heap's.
+// Settings of caches, and limits other than the stack's and the heap's, have no effect.
 cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
 {
     API_ENTER();

@@ -23,7 +23,7 @@ static struct binary *binaries;
 static struct device_variable *variables;
 static struct CUkern_st *kernels, *launched, **launched_end = &launched;
 
-// nvcc declares these in an internal C++ header.
+// nvcc declares these functions in an internal C++ header.
 #pragma GCC visibility push(default)
 void **__cudaRegisterFatBinary(const struct wrapper *wrapper);
 void __cudaRegisterFatBinaryEnd(void **handle);

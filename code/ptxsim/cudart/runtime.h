@@ -88,7 +88,8 @@ cudaError_t api_result(cudaError_t error);
 // Sets an error that stays until the program ends. stops: the device does nothing any more.
 cudaError_t api_result_sticky(cudaError_t error, bool stops);
 
-// The driver function of that name, in the version that CUDA 13's cuda.h calls so; NULL: this library has none.
+// The driver function of that name, in the version to which CUDA 13's cuda.h gives this name; NULL:
+// this library has none.
 void *driver_function(const char *name);
 
 // Prints one line on stderr, after "ptxsim: ".
@@ -160,7 +161,7 @@ struct CUkern_st *kernel_register(struct binary *binary, const void *host, const
 // kernel_was_launched: adds a kernel, at its first launch.
 struct CUkern_st *kernel_launched(void);
 void kernel_was_launched(struct CUkern_st *kernel);
-// Attributes as cudaFuncGetAttributes gives them; registers 0: there is no machine code.
+// Attributes as cudaFuncGetAttributes gives them, but with numRegs 0 if there is no machine code.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
 // Registers of a kernel without machine code, estimated from its PTX; the user is told once.
 int estimated_registers(struct CUkern_st *kernel);
@@ -204,8 +205,8 @@ const struct cudaDeviceProp *device_properties(void);
 // Where the value of a limit is kept; NULL: there is no such limit.
 size_t *device_limit(enum cudaLimit limit);
 size_t stack_limit(void); // cudaLimitStackSize: bytes of a thread's stack
-// CTAs of a kernel that are resident on one SM. estimate true: an unknown number of registers is estimated; false: it
-// counts as small enough.
+// CTAs of a kernel that are resident on one SM. estimate true: an unknown number of registers is
+// estimated; false: an unknown number does not limit the CTAs.
 cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int threads,
                              size_t dynamic_shared, int *blocks);
 
@@ -263,7 +264,7 @@ struct condition { // a cudaGraphConditionalHandle is the address of this; kerne
 // capturing. Takes over what the task owns.
 cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
-// Does a task now. A kernel's fault is explained, and every later call fails.
+// Does a task now. If a kernel faults, reports the fault; every later call fails then.
 cudaError_t task_run(const struct task *task);
 cudaError_t launch_now(const struct launch_order *order);
 // Launches by kernels, for a library with extra/. take: notes a launch. run: called when a grid has
@@ -285,9 +286,10 @@ bool stream_captures(cudaStream_t stream);
 // capturing.
 cudaError_t stream_now(cudaStream_t stream);
 // For functions that are not allowed while a stream is capturing, unless the capture's mode permits
-// them: makes the capture invalid, and returns the error.
+// them: makes such a capture invalid, and returns an error. cudaSuccess: there is no such capture.
 cudaError_t capture_forbids(void);
-// Makes the capture of a stream invalid, if it is capturing, because work for it was refused.
+// Called when work for a stream was refused: if the stream is capturing, makes its capture invalid.
+// Returns `error`.
 cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
 
 // Allocates memory for a graph, which keeps it until the program ends: freeing it does nothing.
@@ -353,7 +355,8 @@ struct touched *order_kernel(struct kernel *kernel);
 void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
 // order_copy: notes a copy or a fill. order_waits: sets whether the host waits for the next copy.
 // order_allocation: notes that memory of a pool exists from now on, or no longer (frees).
-// order_free: checks what cudaFree, which does not wait for a pool's memory, or cudaFreeHost frees.
+// order_free: called when cudaFree frees memory of a pool, or cudaFreeHost pinned memory; reports
+// work that may still use it.
 void order_copy(const struct task *task);
 void order_waits(bool waits);
 void order_allocation(const void *address, bool frees);
@@ -365,8 +368,8 @@ void order_host_knows_all(void);
 // Notes an allocation: an operation before it and one after it never run at the same time.
 void order_fence(void);
 
-// Sets the stream to which the following operations belong; returns false if there is no such stream, or if it is
-// capturing.
+// Runs a stream's deferred work; the following operations belong to the stream. Returns false, with
+// nothing done, if there is no such stream, or if it is capturing.
 bool stream_next(cudaStream_t stream);
 // For functions that return when their copy is done: notes that the host has waited for it; returns `error`.
 cudaError_t stream_waited_after(cudaError_t error);

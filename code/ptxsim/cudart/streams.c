@@ -164,7 +164,7 @@ static cudaError_t late_tips(struct CUstream_st *stream, struct tips *tips)
     return error;
 }
 
-// Whether a node is wanted and has not been run, and every node before it has been run.
+// Whether a node is wanted and has not been run, and every node on which it depends has been run.
 static bool late_ready(const struct CUgraphNode_st *node, const bool *wanted)
 {
     bool ready = wanted[node->index] && !late_done[node->index];
@@ -616,7 +616,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
     return api_result(error);
 }
 ALSO(cudaStreamSynchronize, cudaStreamSynchronize_ptsz);
-ALSO(cudaStreamSynchronize, cudaStreamQuery); // does deferred work, so never cudaErrorNotReady
+ALSO(cudaStreamSynchronize, cudaStreamQuery); // runs deferred work: never cudaErrorNotReady
 ALSO(cudaStreamSynchronize, cudaStreamQuery_ptsz);
 
 cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned *flags)

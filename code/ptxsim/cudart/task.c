@@ -9,8 +9,8 @@
 
 // ---- Launches -----------------------------------------------------------------------------------
 
-// A whole number from an environment variable; 0 if the variable is not set. Any other value is
-// reported once, and ignored.
+// A whole number from an environment variable; 0 if the variable is not set. A value that is no
+// whole number, or above `most`, is reported once, and ignored.
 static uint64_t environment_number(const char *name, uint64_t most)
 {
     const char *text = getenv(name);
@@ -194,8 +194,8 @@ static void fill_row(char *to, unsigned value, size_t element, size_t width)
 }
 
 // Tells a program once that it copies a result that nothing has computed, which reaches the host as
-// NaN or -1 without any kernel having read it. It is no error: a program that copies a whole buffer
-// may know which part of it is valid.
+// NaN or -1 without any kernel having read it. Such a copy is no error: a program that copies a
+// whole buffer may know which part of it is valid.
 static void tell_unwritten(const char *to, const char *from, size_t bytes)
 {
     static bool told;

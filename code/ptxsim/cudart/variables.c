@@ -1,7 +1,7 @@
 // variables.c: __device__, __constant__ and __managed__ variables, by their names in host code.
 #include "runtime.h"
 
-// nvcc declares it in an internal C++ header.
+// nvcc declares __cudaInitModule in an internal C++ header.
 #pragma GCC visibility push(default)
 char __cudaInitModule(void **handle);
 #pragma GCC visibility pop

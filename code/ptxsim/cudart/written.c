@@ -10,7 +10,7 @@
 //   other                                   anything else: a copy from the device, a host function
 //
 // A target is the name of a variable, or the address of an allocation. Addresses are the same in
-// every run, so that another process can launch these kernels with the same ones.
+// every run, so that another process can launch these kernels with the same addresses.
 #include "runtime.h"
 
 #include <stdlib.h>

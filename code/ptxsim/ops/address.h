@@ -13,7 +13,7 @@ static inline uint64_t address_in(const char *r, uint32_t reg, bool wide, int64_
                 : (u32)(((const u32 *)(r + reg))[lane] + (u32)offset);
 }
 
-// Whether [address, address + bytes) lies in one live allocation; if so, worker->last has it.
+// Whether [address, address + bytes) lies in one live allocation; if so, worker->last is set to it.
 bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes);
 static inline bool global_span(struct warp *w, uint64_t address, uint64_t bytes)
 {

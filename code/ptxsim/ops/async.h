@@ -13,8 +13,8 @@ void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase);
 // copies that are bound to them, and of the copies that the same threads issued before those.
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
 // copies_open: how many copies a warp has under way. copies_spoil: spoils the copies from number
-// `first` on (struct ablation). copies_note: records that the copies from number `first` on are
-// execution `execution` of the ablation's log; when they arrive, its under_way rises.
+// `first` on (struct ablation). copies_note: records that the copies from number `first` on belong
+// to entry `execution` of the ablation's log; when they arrive, this entry's `under_way` rises.
 size_t copies_open(const struct warp *w);
 void copies_spoil(struct warp *w, size_t first);
 void copies_note(struct warp *w, size_t first, size_t execution);

@@ -105,15 +105,16 @@ static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint
     return *now != (b & mask);
 }
 
-// Whether an exchange whose result is used has stored the value that was there already, as an exchange does
-// that finds a lock taken.
+// Whether an exchange whose result is used has stored the value that was there already: so it is
+// when a thread tries to take a lock that is taken.
 static bool finds_same(const struct op *op, uint64_t old, uint64_t b)
 {
     return op->atomic == ATOMIC_EXCHANGE && op->regs[0] != NO_REGISTER && old == b;
 }
 
-// Notes the outcome of an operation. at: its lowest lane's address if it failed for all lanes, else 0. If it fails
-// there twice in a row, the lanes wait for a lock that others have, and the warp's turn ends.
+// Notes whether an atomic operation has failed for all its lanes. at: if so, the lowest lane's
+// address; else 0. After two failures in a row at one address, the lanes are taken to wait for a
+// lock that other threads have, and the warp's turn ends.
 static void note_failed(struct warp *w, uint64_t at)
 {
     if (at && at == w->failed_at)

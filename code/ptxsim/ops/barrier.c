@@ -24,14 +24,14 @@ static uint32_t waiting_at(const struct warp *w, unsigned id)
     return lanes;
 }
 
-// For race checks: from now on, what all threads that arrived at a barrier have done is ordered
-// before what the threads that waited there do.
+// For race checks: orders all that the threads that arrived at a barrier have done before what the
+// threads that waited there do from now on.
 static void barrier_orders(struct cta *cta, unsigned id)
 {
     struct clock **clock = &cta->barrier[id].clock;
     bool all = !*clock;
     for (int i = 0; i < cta->warps && cta->barrier[id].expected; ++i)
-        all &= cta->warp[i].alive != 0; // with a count, ended warps take no part
+        all &= cta->warp[i].alive != 0; // at a barrier with a count, an ended warp has no part
     // Pass 0: do all threads take part? If not, pass 1 releases and pass 2 acquires.
     for (int pass = 0; pass < 3; ++pass) {
         for (int i = 0; i < cta->warps; ++i) {

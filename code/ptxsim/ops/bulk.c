@@ -31,7 +31,7 @@ struct bulk { // a load or a store under way
     uint8_t lane;
     struct warp *warp;
     const struct op *op;
-    // A load's mbarrier (`meeting`), phase and pieces. It is in the list of the CTA that it writes
+    // For a load: its mbarrier, phase and pieces. A load is in the list of the CTA that it writes
     // to.
     uint32_t meeting, phase, count, piece_bytes;
     struct piece *pieces;
@@ -117,8 +117,8 @@ static struct box box_of(const struct tensor_map *map, const int32_t *from)
     return b;
 }
 
-// The address of a row's first element inside the tensor. *first, *bytes: which bytes of the row
-// are inside; bytes 0: none.
+// The address of a row's first element inside the tensor. *first gets the number of this element's
+// first byte in the row, *bytes how many bytes are inside; 0: none.
 static uint64_t row_of(const struct box *b, uint32_t index, uint32_t *first, uint32_t *bytes)
 {
     const struct tensor_map *m = b->map;
@@ -490,7 +490,7 @@ static bool write_global(const struct bulk *b, uint64_t at, uint32_t bytes, cons
     struct insn_counts *count = counts_of(w, b->op);
     global_defined(w, at, bytes, true);
     global_touch(w, b->op, at, bytes, true);
-    race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from); // makes the store as well
+    race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from); // makes a plain store, too
     count->global_bytes += bytes;
     count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;
     memcpy((void *)(uintptr_t)at, from, bytes);

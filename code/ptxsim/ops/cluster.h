@@ -7,9 +7,9 @@
 #include "ops.h"
 
 // The CTA whose shared memory a lane accesses: the warp's own or another of its cluster; *at
-// becomes the offset there. If the address names no CTA of the cluster, returns the warp's own CTA,
-// and *at remains past its end. Reports an access to a CTA that has ended, and .shared where
-// .shared::cluster is needed.
+// becomes the offset there. If the address names no CTA of the cluster, returns the warp's own CTA
+// and leaves *at, which is past the end of its memory. Reports an access to a CTA that has ended,
+// and .shared where .shared::cluster is needed.
 struct cta *cluster_home_of(struct warp *w, const struct op *op, int lane, uint32_t *at);
 static inline struct cta *cluster_home(struct warp *w, const struct op *op, int lane, uint32_t *at)
 {

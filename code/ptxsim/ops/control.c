@@ -70,8 +70,8 @@ static const struct callee *callee_of(const struct program *p, uint32_t block)
     return &p->callees[c];
 }
 
-// If the frame of a callee at `frame` would overlap another lane's frame, returns the end of the
-// other lane's; otherwise 0. Frames of the same function at the same place may overlap: each lane
+// If a callee's frame at `frame` would overlap the frame of a lane outside the mask, returns the
+// end of that lane's frame; otherwise 0. Frames of one function at one place may overlap: each lane
 // has its own part of every register.
 static uint32_t overlapped(const struct warp *w, const struct callee *callee, uint32_t frame,
                            uint32_t mask)
@@ -148,7 +148,7 @@ void call_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct program *p = w->cta->program;
     const struct call_operands *call = op->operands;
-    uint32_t return_block = w->next; // the block after the call, as run_block sets it
+    uint32_t return_block = w->next; // run_block has set it to the block after the call
     w->gone = mask;
     if (call->callee >= 0) {
         enter(w, r, op, call, &p->callees[call->callee], return_block, mask);
@@ -203,8 +203,8 @@ void return_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
 }
 
-// Dynamic memory of a function, at the end of the lane's local memory. It is freed when the
-// function returns, or by stackrestore. imm: its alignment; locals: bytes of the frame.
+// Allocates memory of a function at the end of the lane's local memory, until the function returns
+// or stackrestore frees it. imm: its alignment; locals: bytes of the function's other local memory.
 void alloca_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     for (; mask; mask &= mask - 1) {

@@ -14,7 +14,8 @@ static int number_bytes(enum number number)
     return bytes[number];
 }
 
-// Rounds an f64 to a float with `fraction` bits whose least normal exponent is `least`.
+// Rounds an f64 to a float format with `fraction` fraction bits, the least normal exponent `least`
+// and the largest value `most`.
 static double round_to(double a, int fraction, int least, double most, enum rounding rounding)
 {
     if (!(fabs(a) < INFINITY) || a == 0)
@@ -47,7 +48,8 @@ static double integral(double a, enum rounding rounding)
                                     : nearbyint(a);
 }
 
-// Converts an integer, 65 bits as sign and magnitude, to f32 or f64 in any rounding.
+// Converts an integer, given as sign and magnitude, to a float with `digits` significant bits (f32:
+// 24, f64: 53) in any rounding.
 static double integer_to_float(bool negative, uint64_t magnitude, int digits,
                                enum rounding rounding)
 {
@@ -61,7 +63,7 @@ static double integer_to_float(bool negative, uint64_t magnitude, int digits,
                       ? rest > unit / 2 || (rest == unit / 2 && (magnitude & unit))
                       : rest && ((rounding == ROUND_UP && !negative) ||
                                  (rounding == ROUND_DOWN && negative));
-        double exact = (double)magnitude + (up ? (double)unit : 0); // both fit in 53 bits
+        double exact = (double)magnitude + (up ? (double)unit : 0); // no rounding
         return negative ? -exact : exact;
     }
     return negative ? -(double)magnitude : (double)magnitude;

@@ -90,9 +90,9 @@ static void copy_places_of(const char *r, const struct op *op, struct copy_place
     }
 }
 
-// Checks and notes the reads of all 32 lanes at once, as is mostly possible: if the lanes read
-// whole pieces at consecutive addresses, every earlier write there is ordered before, and no
-// address is wrong. Otherwise returns false: each lane must be checked by itself.
+// Checks and notes the reads of all 32 lanes at once, if the lanes read whole pieces at consecutive
+// addresses, every earlier write there is ordered before the reads, and no address is wrong: mostly
+// it is so. Otherwise returns false: each lane must be checked by itself.
 static bool copy_reads_run(struct warp *w, const struct op *op, const struct copy_places *p)
 {
     const struct copy_operands *o = op->operands;
@@ -189,10 +189,10 @@ static struct clock **clock_of_copies(struct cta *cta, const struct copy *c)
     return c->phase < m->phases ? &m->complete : &m->pending;
 }
 
-// Called when a lane's copies of `source` have arrived at `stamp`: adds this to the clocks of the
-// phases to which the lane's later copies, from index `from` on, are bound. Such a phase also waits
-// for all copies that the lane issued before, so whoever sees it complete knows that they have
-// arrived.
+// Called when a lane's copies of `source` have arrived at `stamp`: adds this arrival to the clocks
+// of the phases to which the lane's later copies, from index `from` on, are bound. Such a phase
+// also waits for all copies that the lane issued before, so whoever sees the phase complete knows
+// that these have arrived.
 static void tell_later(struct warp *w, size_t from, int lane, uint32_t source, uint32_t stamp)
 {
     for (size_t i = from; i < w->copies->count; ++i) {

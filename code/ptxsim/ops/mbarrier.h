@@ -26,11 +26,12 @@ static inline struct mbarrier_state mbarrier_unpack(uint64_t word)
                                    .bytes = (int32_t)((int64_t)word >> 41)};
 }
 
-struct meeting { // what is known of an mbarrier beyond its object
-    uint32_t at, phases;
-    // For race checks, the sources of writes that complete on the mbarrier; 0: none yet. loads: of
-    // bulk loads and st.async. copies: of cp.async, one for each parity of the phase, since a copy
-    // of the current phase may arrive before those of the previous phase.
+struct meeting {         // what is known of an mbarrier beyond its object
+    uint32_t at, phases; // its shared address; how many phases are complete
+    // For race checks, the sources (races.h) of writes that complete on the mbarrier; 0: none yet.
+    // loads: the source of bulk loads and st.async. copies: the sources of cp.async, one for each
+    // parity of the phase, since a copy of the current phase may arrive before those of the
+    // previous phase.
     uint32_t loads, copies[2];
     // What the threads that have arrived know: in this phase, and in all earlier phases.
     struct clock *pending, *complete;

@@ -36,7 +36,8 @@ struct op_set {
     op_fn *run[OP_COUNT];
 };
 extern const struct op_set ops_base, ops_avx2, ops_avx512;
-// The best set for this CPU, or the one that PTXSIM_ISA=base|avx2|avx512 names.
+// The best set that is compiled in and that this CPU runs, but none better than the one that
+// PTXSIM_ISA=base|avx2|avx512 names. Without such a set, ends the program.
 const struct op_set *ops_choose(void);
 
 // ---- Matrices -----------------------------------------------------------------------------------
@@ -64,14 +65,14 @@ struct matrix {
     enum matrix_type type;
     uint32_t regs[8];
     uint8_t count, distinct;  // registers; how many of them differ from all earlier ones
-    uint8_t bytes, per, step; // bytes of an element; elements in a register; step between lanes
+    uint8_t bytes, per, step; // an element's bytes; elements a register; columns from lane to lane
     uint8_t row[8], column[8];
 };
 
 struct mma {
     struct matrix a, b, c, d;
     int m, n, k;
-    bool differ;   // for single bits: whether to count bits that differ; else those both set
+    bool differ;   // B1: whether to count bits that differ in A and B, not bits set in both
     bool saturate; // whether integer sums stop at the ends of s32 instead of wrapping
 };
 
@@ -135,12 +136,12 @@ op_fn atomic_op;
 // is in shared memory.
 uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_t b, uint64_t c,
                       bool shared);
-op_fn guarded_op; // runs `inner` for the lanes whose guard holds
+op_fn guarded_op; // runs `inner` for the lanes whose guard is true
 // Whether all 32 lanes take part, as they must in products and matrix accesses. If not, a fault.
 bool whole_warp(struct warp *w, const struct op *op, uint32_t mask);
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
-// For race checks of a shuffle: reports the first lane that is not in its own mask, and the first
-// lane that takes a value from another lane that has ended, or is not in the taking lane's mask.
+// For race checks of a shuffle, in which lane i takes the value of lane from[i]. Reports the first
+// lane that its own mask leaves out, and the first whose source has ended or is not in its mask.
 // named: each lane's mask; NULL: every mask has all lanes.
 void report_sources(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP],
                     const uint32_t *named);
@@ -218,18 +219,18 @@ op_fn branch_op, exit_op, trap_op, return_op;
 op_fn barrier_op, switch_op; // operands: a struct barrier_operands; a struct switch_operands
 op_fn call_op, call_end_op;  // operands: a struct call_operands
 op_fn alloca_op, stacksave_op, stackrestore_op;
-// Runs a plain operation for the lanes of the mask; the destinations of the others stay as they
-// are.
+// Runs a plain operation (op->plain) for the lanes of the mask; the destinations of the other lanes
+// stay as they are.
 void plain_masked(struct warp *w, char *r, const struct op *op, op_fn *run, uint32_t mask);
 
-// Threads of those warps of a CTA that have not ended: 32 a warp, even if some lanes have ended.
+// How many threads the living warps of a CTA have: 32 for each, even if some lanes have ended.
 uint32_t living_threads(const struct cta *cta);
 // For race checks of lanes that run past a barrier at which others of their warp wait.
 // barrier_note_passing marks such lanes in a group that is about to run; barrier_report_passed
 // reports those marked lanes that end.
 void barrier_note_passing(struct warp *w, const struct group *g);
 void barrier_report_passed(struct warp *w, const struct op *op, uint32_t mask);
-// Releases all who wait at a barrier, if everyone has arrived.
+// Releases all threads that wait at a barrier, if all that it waits for have arrived.
 void release_barrier(struct cta *cta, unsigned id);
 // Called when some lanes of a warp have ended. If all its remaining lanes wait at a barrier, counts
 // the warp as arrived there.
@@ -239,7 +240,7 @@ void barrier_left(struct warp *w);
 // The operands of the wait are a struct barrier_operands: a barrier of the CTA, at which a CTA
 // without a cluster waits instead.
 op_fn cluster_arrive_op, cluster_wait_op;
-op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: those of an address; b: mapa's rank
+op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: size of an address; b: mapa's rank
 
 enum barrier_kind { BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR };
 struct barrier_operands {
@@ -252,7 +253,7 @@ struct call_operands {
     int callee; // -1: the address of the function is in the register `address`
     uint32_t address;
     const struct callee *caller; // the callee's frame begins after this function's frame
-    uint64_t local_bytes;        // the caller's bytes: the callee's local memory begins after them
+    uint64_t local_bytes;        // of the caller's local memory, after which the callee's begins
     int moves; // how many moves: of arguments (call_op), or of the returned value (call_end_op)
     struct call_move {
         uint64_t mine, its; // offsets in the caller's and the callee's local memory
@@ -266,9 +267,9 @@ struct switch_operands { // operands of brx.idx
     int *targets; // blocks to jump to
 };
 
-// Fixed offsets in every frame: where this frame's local memory of the thread begins (64 bits for
-// each lane); the block to return to and the caller's frame (32 bits); the thread's alloca memory
-// at the call (64 bits).
+// Every frame begins with these values, at these offsets, one for each lane: where the function's
+// local memory begins (64 bits); the block to return to (32 bits); the caller's frame (32 bits);
+// where the thread's alloca memory began at the call (64 bits).
 enum {
     FRAME_LOCAL = 0,
     FRAME_RETURN = 256,
@@ -326,8 +327,8 @@ struct told_operands {
     uint32_t bytes;
     bool stores; // whether the instruction is st.async; otherwise red.async
 };
-// Subtracts the bytes of the store to `to`, or the reduction there, which has been made, from those
-// that the mbarrier expects.
+// Called after the store to `to`, or the reduction there: subtracts its bytes from those that the
+// mbarrier expects.
 op_fn told_op;
 op_fn bulk_group_op; // imm: how many groups of stores a wait may leave, -1: commit
 
@@ -346,12 +347,13 @@ struct wgmma {
     int words;
     const uint64_t *d_set, *a_set; // sets of `words` words each, as in struct watch
     // Computes the product for a warp's 16 rows; each instruction set has its own function. a:
-    // [16][WGMMA_K], bytes or halves; b: [n][WGMMA_K], columns of B; d: in the frame r.
+    // [16][k] elements of a_type; b: [n][k] of b_type, columns of B. The result, plus the old D if
+    // `add`, goes to the registers d of the frame r.
     void (*product)(char *r, const struct wgmma *t, const void *a, const void *b, bool add);
 };
 
-// Which registers of wgmma a run of instructions reads and writes, between two operations of wgmma.
-// Sets of bits: the decoder gave each register a number.
+// What a run of instructions between two wgmma operations does to the registers of wgmma. A set of
+// registers has a bit for each: the decoder has numbered them.
 struct watch {
     int words;
     // touched: accumulators that are read or written; written: registers of any operand that are

@@ -89,8 +89,8 @@ SCALAR uint64_t extract(uint64_t a, uint32_t position, uint32_t length, int widt
 
 SCALAR uint64_t insert(uint64_t from, uint64_t into, uint32_t position, uint32_t length, int width)
 {
-    // For 32 bits this is a machine instruction, which uses only the low 8 bits of position and
-    // length; for 64 bits ptxas makes a routine, which uses all of their bits.
+    // bfi.b32 is a machine instruction, which uses only the low 8 bits of position and length; of
+    // bfi.b64 ptxas makes a routine, which uses all of their bits.
     if (width == 32) {
         position &= 0xff;
         length &= 0xff;
@@ -305,7 +305,7 @@ SCALAR uint32_t f16_of(float a)
 {
     uint32_t bits = bits_of(a), sign = bits >> 16 & 0x8000, mag = bits & 0x7fffffff;
     uint32_t normal = (mag + 0xfff + (mag >> 13 & 1) - (UINT32_C(112) << 23)) >> 13;
-    // An ulp of 0.5f is f16's least number.
+    // The sum with 0.5f is rounded to a multiple of the ulp of 0.5f, which is f16's least number.
     uint32_t tiny = bits_of(float_of(mag) + 0.5f) - 0x3f000000;
     uint32_t half = mag >= 0x47800000 ? 0x7c00 : mag >= 0x38800000 ? normal : tiny;
     return mag > 0x7f800000 ? 0x7fff : sign | half;
@@ -325,7 +325,8 @@ SCALAR uint32_t bf16_of(float a)
     return a != a ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-// Rounds f64 to odd in f32, so that rounding the result to a half format is a single rounding.
+// Rounds an f64 to odd in f32: if the result is then rounded to a half format, that half is `a`
+// rounded once.
 SCALAR float odd_f32(double a)
 {
     float near = (float)a;

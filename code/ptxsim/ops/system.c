@@ -47,7 +47,7 @@ bool generic_store(struct warp *w, const struct op *op, int lane, uint64_t at, c
     } else if (!(at >> WINDOW_SHIFT)) {
         global_defined(w, at, bytes, true);
         global_touch(w, op, at, bytes, true);
-        race_global(w, op, 1u << lane, at, bytes, RACE_WRITE, from); // makes the store as well
+        race_global(w, op, 1u << lane, at, bytes, RACE_WRITE, from); // makes a plain store, too
     }
     memcpy(place, from, bytes);
     return true;
@@ -88,7 +88,8 @@ static bool next_argument(struct warp *w, const struct op *op, int lane, uint64_
     return fetch(w, op, lane, *at - bytes, value, bytes);
 }
 
-// Whether a warp has printed as much as is kept of a whole launch (launch->print_bytes).
+// Whether a warp alone has printed launch->print_bytes bytes, the most that are kept of a launch;
+// 0: there is no limit.
 static bool prints_in_vain(const struct warp *w)
 {
     size_t most = w->cta->launch->print_bytes;
@@ -101,8 +102,8 @@ static void put(struct warp *w, const char *from, size_t size)
         text_add(&w->printed, from, size);
 }
 
-// Larger widths and precisions are cut to this. A GPU's driver writes as many characters as they
-// say, up to two thousand million, which takes a second; the simulator would have to keep them all.
+// Larger widths and precisions are cut to this. A GPU's driver obeys them up to two thousand
+// million characters, which take it a second; the simulator would have to keep these in memory.
 enum { WIDEST = 4096 };
 
 // Reads the number at format[*at], and moves *at to its last digit.

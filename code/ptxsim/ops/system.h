@@ -7,7 +7,7 @@
 
 op_fn malloc_op, free_op;
 
-// The address of parameter `index` of the call.
+// The address of the call's result or parameter whose offset is regs[index].
 char *parameter(struct warp *w, const char *r, const struct op *op, int lane, int index);
 // Stores a result at a generic address, checked and noted like any store of a kernel; false after a
 // fault.

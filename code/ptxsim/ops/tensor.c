@@ -46,7 +46,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
         return NULL;
     }
     global_touch(w, op, at, bytes, store);
-    // race_global makes a store, too.
+    // race_global also makes a plain store.
     race_global(w, op, store ? 1u << lane : ~0u, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return (uint8_t *)(uintptr_t)at;
 }
@@ -54,7 +54,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
 // Like locate_checked, but only for the usual access to shared memory: within one line of cells,
 // and ordered (race_in_line); a load's bytes must have been written. NULL for any other access.
 // lanes: the lanes that make a store: they are neighbours, and each stores an equal part of
-// `bytes`, a power of two. A load counts as one by all lanes.
+// `bytes`, a power of two. A load counts as a load by all lanes.
 static inline uint8_t *locate_quick(struct warp *w, const struct op *op, uint32_t lanes,
                                     uint64_t at, uint32_t bytes, bool store)
 {
@@ -176,8 +176,8 @@ static char *element_at(char *r, const struct matrix *f, uint32_t first, uint32_
     return r + f->regs[first + e / f->per] + width * lane + f->bytes * (e % f->per);
 }
 
-// Moves a fragment. Elements that a lane holds in one register, or in two registers of an
-// accumulator, are one access if they are adjacent in memory; otherwise each element is one.
+// Moves a fragment. A lane's elements in one register, or in two registers of an accumulator, are
+// one access if they are adjacent in memory; otherwise each element is an access of its own.
 static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t base,
                           uint64_t stride)
 {

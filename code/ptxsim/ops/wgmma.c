@@ -206,8 +206,9 @@ static uint32_t swizzled(const struct layout *l, uint32_t at)
     return l->span ? at ^ (row & (l->span / 16 - 1)) << 4 : at;
 }
 
-// The shared address of 16 bytes of an operand: elements along k from `k` on in row `row` (for B, a
-// column); or, if transposed, eight halves along the rows from `row` on at one k.
+// The shared address of 16 bytes of an operand: in row `row` (for B, a column), the elements from
+// `k` on; or, if transposed, at `k`, the halves of eight rows from `row` on. size: an element's
+// bytes.
 static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k, int size)
 {
     uint32_t r = (uint32_t)row, along = (uint32_t)(k * size), pitch = l->span ? l->span : 16;
@@ -453,8 +454,9 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
 }
 
-// Reads the operands of a product of `w` when warp `by` waits for the same product: they have been
-// read by then. As a read by `by`, only A is noted: its own product has the same B.
+// Reads the operands of a product of `w` when warp `by` of its warpgroup waits for the product: by
+// then the hardware has read them. A is also noted as read by `by`; B is read by the part of the
+// product that `by` itself computes.
 static void take_for(struct warp *by, struct warp *w, struct pending *p)
 {
     bool early = p->early;
@@ -598,7 +600,8 @@ static void complete(struct warp *w, size_t done)
     note_effect(w);
 }
 
-// Lets those warps of the warpgroup go on that waited for others and no longer need to.
+// Ends the wait of each warp of the warpgroup for whose products no warp is behind (wgmma_behind)
+// any more.
 static void settle(struct warp *w)
 {
     int count;

@@ -165,8 +165,8 @@ static struct fenced_for *fenced_for(const struct warp *w, int lane, const struc
     return known;
 }
 
-// Whether a proxy fence lies between what the lane does now and each read in `r` that is ordered
-// before that.
+// Whether a proxy fence lies between each read in `r` and what the lane does now. Reads that are
+// not ordered before it are left out, as in unfenced.
 static bool reads_fenced(const struct warp *w, int lane, const struct cta *home,
                          const struct readers *r)
 {

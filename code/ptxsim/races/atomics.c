@@ -45,9 +45,10 @@ static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
     return more > stamp ? more : stamp;
 }
 
-// Adds what other threads of the CTA did before fences of their own, as far as it is ordered before the lane: it is
-// enough that each thread executes a fence before a barrier, and one thread sets a flag after the
-// barrier. If the lane has learnt nothing since its own fence, there is nothing to add.
+// Adds what other threads of the CTA did before fences of their own, as far as it is ordered before
+// what the lane does now: a flag that one thread sets after a barrier shows what each thread did
+// before a fence before the barrier. If the lane has learnt nothing since its own fence, there is
+// nothing to add.
 static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scope scope,
                                  struct clock *clock)
 {
@@ -399,7 +400,7 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
             release_world(w, lane, to_cta, &p->narrow, false);
         if (to_gpu && !to_cta_only)
             release_world(w, lane, to_gpu, &p->gpu, covered);
-        if (covered) { // the lane knows all that is released here: it need not acquire it
+        if (covered) { // the lane knows all that is released here, so it has nothing to acquire
             world_share(p->gpu);
             world_drop(&met->gpu);
             clock_drop(&met->cta);
@@ -424,7 +425,7 @@ static void meet(struct warp *w, int lane, uint64_t at, struct world *gpu, struc
     struct met *met = &w->clock->met[lane];
     if (met->at == at && met->gpu == gpu && met->cta == cta)
         return;
-    if (met->at != at) // acquires what was met at another address, which is overwritten now
+    if (met->at != at) // *met is overwritten now: what was met at its address is acquired first
         race_settle_lanes(w, 1u << lane);
     world_share(gpu);
     clock_share(cta);

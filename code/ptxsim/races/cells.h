@@ -75,7 +75,7 @@ static inline bool latest_ordered(const struct warp_clock *c, const struct lates
 static inline void latest_note(struct latest *l, uint32_t stamp, uint32_t warp, uint32_t run,
                                uint32_t base)
 {
-    bool alone = l->stamp <= base; // whether all earlier accesses to the line are ordered before
+    bool alone = l->stamp <= base; // whether earlier accesses to the line are ordered before this
     l->run = alone || l->run == run ? run : 0;
     l->warp = alone || l->warp == warp ? warp : SEVERAL;
     l->stamp = l->stamp > stamp ? l->stamp : stamp;
@@ -154,9 +154,9 @@ static __attribute__((noinline, unused)) void reading_note(const struct warp *w,
             cells_read(plane, line, cells, now, lanes, run);
         return;
     }
-    // Writes to the cells what the old reading has of cells that are not in the new one. A reading
-    // no later than the base need not be kept, since every later access by a thread is ordered
-    // after it; but a later bulk copy is ordered after it only if a proxy fence lies between them.
+    // Settles the part of the old reading whose cells are not in the new one. A reading no later
+    // than the base need not be kept, since every later access by a thread is ordered after it; but
+    // a later bulk copy is ordered after it only if a proxy fence lies between them.
     if (r->cells & ~cells && (r->stamp > base || s->bulk))
         cells_read(plane, line, r->cells & ~cells, r->stamp, r->lanes, r->run);
     r->stamp = now;
@@ -303,7 +303,7 @@ struct crowd {
     struct reader {
         bool used;
         uint32_t cta, warp, kind;
-        // Stretches, and room for them; last: the index of the one noted last.
+        // Stretches, and room for them; last: the index of the stretch noted last.
         uint32_t count, capacity, last;
         struct stretch *of; // stretches, sorted by their cells
     } * readers, *last;
@@ -370,8 +370,9 @@ static inline void page_prepare(struct page *p, enum cell_party party)
     p->read |= party != CELL_WRITE;
 }
 
-// Fetches the words of a cell, and the memory that it stands for, into the CPU's cache: all at once, since each takes as
-// long as many instructions, and a lock makes the CPU wait for every one before it.
+// Fetches the words of a cell, and the memory that it stands for, into the CPU's cache: all at
+// once, since one fetch takes as long as many instructions, and at a lock the CPU waits for every
+// earlier fetch.
 static inline void page_fetch(struct page *p, unsigned shift, uint32_t cell, uint64_t at)
 {
     const uint32_t *word = p->words + cell;
@@ -425,13 +426,13 @@ unsigned global_races_shift(const struct global_races *races);
 // reads are not noted at the cells. Before the first write to an open page, all series are written to the crowds of
 // their pages (series.c).
 struct series {
-    uint32_t cta, warp, insn, stamp; // the same as in struct party
+    uint32_t cta, warp, insn, stamp; // who reads, with which instruction, and when
     uint32_t lanes, bytes;           // bytes: for each lane
     uint32_t count;                  // how many reads it stands for
     // at: the first lane's address in the first read; step: from one read to the next, modulo 2^64.
     uint64_t at, step;
-    // How many bytes from the first lane's address on contain all lanes' reads; 0: a lane reads before that address,
-    // or a page or more after it.
+    // The number of bytes, from the first lane's address on, that contain all lanes' reads; 0: a
+    // lane reads before that address, or a page or more after it.
     uint64_t span;
     uint64_t from[WARP]; // each lane's address minus the first lane's
 };

@@ -90,8 +90,9 @@ void clock_raise(struct clock *c, const struct clock *more)
         c->at[i] = more->at[i] > c->at[i] ? more->at[i] : c->at[i];
 }
 
-// If one of two clocks includes the other, no new clock is made: both holders share it. So threads that synchronise
-// again and again come to hold the same clock, and joining a clock with itself costs one comparison.
+// If one of two clocks includes the other, no new clock is made: both holders share the larger one.
+// So threads that synchronise again and again come to hold the same clock, and joining a clock with
+// itself costs one comparison.
 void clock_join(struct clock **into, struct clock *more)
 {
     if (!more || *into == more)
@@ -109,7 +110,8 @@ void clock_join(struct clock **into, struct clock *more)
     world_join(&c->world, more->world);
 }
 
-// but: the number of a CTA whose clocks are not compared; NO_CTA: all are.
+// Whether world a includes world b. but: the number of a CTA whose clocks are not compared; NO_CTA:
+// the clocks of all CTAs are compared.
 #define NO_CTA UINT64_MAX
 static bool world_covers_but(const struct world *a, const struct world *b, uint64_t but)
 {

@@ -10,7 +10,7 @@ static void foreign_make(struct races *s)
         s->foreign->of[k] = need(calloc(s->cells, sizeof **s->foreign->of));
 }
 
-// Whether a lane's write to shared memory is a race with a read by another CTA; *p gets that reader.
+// Whether a lane's write to a cell is a race with a read that is noted in `f`; *p gets that reader.
 static bool foreign_races(const struct warp *w, const struct op *op, int lane,
                           const struct foreign *f, uint32_t cell, struct party *p)
 {
@@ -242,7 +242,8 @@ void race_init(struct warp *w, int lane, uint32_t at)
         .at = at, .thread = (uint32_t)(w->index * WARP + lane), .stamp = w->clock->now[lane]};
 }
 
-// Of the mbarriers that these lanes have initialised, moves those in state `from` to the next one.
+// Of the mbarriers that these lanes have initialised, moves those in state `from` to the next
+// state.
 static void inits_go_on(struct warp *w, uint32_t lanes, int from)
 {
     struct races *s = w->cta->races;
@@ -260,8 +261,8 @@ void race_init_fence(struct warp *w, uint32_t lanes)
 }
 
 // Called when all threads have arrived at the cluster's barrier. From now on, an mbarrier that was initialised and
-// fenced before the barrier counts as initialised before the CTA began, so that every access to it is ordered after
-// that.
+// fenced before the barrier counts as initialised before the CTA began, so that every access to the
+// mbarrier is ordered after its initialisation.
 static void settle_inits(struct races *s)
 {
     size_t left = 0;
@@ -337,8 +338,8 @@ struct leaving {
 };
 
 // Reports a party's access to the shared memory of a CTA if none of the CTA's threads has learnt of
-// it: the CTA may have ended before. Leaves out a party that is the one reported last. As a
-// reading_fn it always returns false, so that all readings are looked at.
+// the access: the CTA may have ended before. A party that was the last one reported is not reported
+// again. As a reading_fn it always returns false, so that all readings are looked at.
 static bool is_left(void *data, const struct party *p, uint32_t cell)
 {
     struct leaving *l = data;

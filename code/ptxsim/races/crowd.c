@@ -98,9 +98,9 @@ static uint32_t stretch_at(const struct reader *r, uint32_t cell)
     return low;
 }
 
-// Puts a stretch into a list, in place of what the list has for its cells; where that has the same
-// stamp, the lanes of both are kept. by->stamp 0: only removes what the list has for these cells.
-// Always makes a new list; stretch_note does without one where it can.
+// Puts a stretch into a list, in place of what the list has for its cells. Where the list has the
+// same stamp, the cell gets the lanes of both. by->stamp 0: only removes what the list has for
+// these cells. Always makes a new list; stretch_note does without one where it can.
 static void stretch_put(struct reader *r, const struct stretch *by)
 {
     uint32_t i = stretch_at(r, by->first), at = by->first;
@@ -129,7 +129,8 @@ static void stretch_put(struct reader *r, const struct stretch *by)
     reader_free(&old);
 }
 
-// Moves the stretches at index `from` and after it to index `to`, to make room for one or to remove one.
+// Moves the stretches from index `from` on to index `to`, to make room for a stretch or to remove
+// one.
 static void stretch_move(struct reader *r, uint32_t from, uint32_t to)
 {
     uint32_t count = r->count - from;

@@ -42,15 +42,15 @@ static inline struct world *world_share(struct world *x)
     return x;
 }
 
-// Makes *clock a clock that may be written: leaves it if nobody else holds it, otherwise copies it; if NULL, makes a
-// new one. Returns it.
+// Makes *clock a clock that may be written: leaves it if nobody else holds it, otherwise copies it;
+// if NULL, makes a new one. Returns *clock.
 struct clock *clock_own(struct clock **clock, uint32_t threads);
 
 // A world that has only this clock.
 struct world *world_of(uint64_t cta, struct clock *clock);
 void world_drop(struct world **world);
 void world_join(struct world **into, struct world *more);
-// world_join without the clock that `more` has of CTA `but`.
+// Like world_join, but leaves out the clock that `more` has of CTA `but`.
 void world_join_but(struct world **into, struct world *more, uint64_t but);
 // Joins the clock of one CTA into a world.
 void world_put(struct world **world, uint64_t cta, struct clock *clock);
@@ -219,7 +219,7 @@ void crowd_forget(struct crowd *crowd, uint32_t first, uint32_t n);
 typedef bool reading_fn(void *data, const struct party *p, uint32_t cell);
 bool crowd_find(const struct crowd *crowd, uint32_t first, uint32_t n, reading_fn *asked,
                 void *data, struct party *p);
-// Whether a lane's write to n cells is a race with one of their readings; *p gets that one.
+// Whether a lane's write to n cells is a race with one of their readings; *p gets that reading.
 bool crowd_races(const struct warp *w, const struct op *op, int lane, const struct crowd *crowd,
                  uint32_t first, uint32_t n, struct party *p);
 
@@ -239,7 +239,7 @@ struct snapshot {
     };
     uint32_t wbase, cta;
     uint16_t thread, threads : 15;
-    uint16_t flat : 1;   // whether `world` has all that it shows; then other fields are unused
+    uint16_t flat : 1;   // `world` has all that the snapshot shows; other fields are unused
     uint32_t depth;      // 1 more than the deepest of `of`, and at least flat_depth + 1
     struct world *world; // what the lane knew of other CTAs
     struct clock *known;
@@ -284,9 +284,9 @@ void snapshot_drop(struct worker *worker, struct snapshot **snapshot);
 // looking up the depth of each of shown.of would cost a cache miss.
 struct snapshot *snapshot_new(struct worker *worker, struct snapshot shown);
 // For a lane that releases again at an address that has only the lane's own snapshot `own`: whether `shown` has all
-// that the lane released with `own`. If so, shown.of becomes own.of, and the new snapshot is to
-// replace `own`: were it added instead, a lane that takes and returns a lock again and again would
-// leave a chain of snapshots.
+// that the lane released with `own`. If so, shown->of becomes own->of, and the new snapshot is to
+// replace `own`. (Otherwise a lane that takes and returns a lock again and again would leave a
+// chain of snapshots.)
 bool snapshot_follows(struct snapshots *g, struct snapshot *shown, const struct snapshot *own);
 // Like snapshot_follows, but changes `own` itself, so that no new snapshot is needed; false also if `own` has other
 // than `holders` references.
@@ -297,8 +297,8 @@ void snapshots_forget(struct snapshots *g);
 // The world of all that a snapshot shows. It belongs to the snapshot: the caller does not release it.
 struct world *snapshot_world(struct worker *worker, struct snapshot *s);
 struct party;
-// Whether a snapshot shows that what a party did is ordered before it. Only that snapshot and the nearest of those that
-// it includes are searched: on false, one further away may still show it.
+// Whether a snapshot shows what a party did. Only the snapshot itself and the nearest ones that it
+// includes are searched: even if the result is false, one further away may show it.
 bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct party *p);
 
 // ---- Global memory (global.c) -------------------------------------------------------------------
@@ -306,7 +306,7 @@ bool snapshot_shows(struct worker *worker, struct snapshot *s, const struct part
 // An address of atomic operations and strong accesses. It fills one line of the cache, together with its lock.
 struct global_place {
     _Alignas(64) uint64_t at;  // 0: none yet
-    struct global_place *next; // the next with the same value of the hash
+    struct global_place *next; // the next place with the same value of the hash
     // In programs without narrow scopes (others use `more`): the snapshot released here, and what the lane that
     // released it last had done.
     struct snapshot *released;
@@ -315,7 +315,7 @@ struct global_place {
     // Only in the first place of a list: guards the list, and its atomic operations, which are done one after another.
     int lock;
     struct place_more {
-        struct world *gpu, *cta; // what was released here: with the scope of the GPU; of the CTA
+        struct world *gpu, *cta; // released here: for all CTAs; by each CTA, for its own threads
         struct world *narrow;    // the part of `cta` that comes from CTAs with fences of CTA scope
         struct completed completed; // CTAs whose reads are complete
     } * more;                       // NULL: nothing
@@ -386,9 +386,9 @@ void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, u
 // Reports that a thread wrote to shared memory while an operation that reads it was under way.
 void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                         uint32_t thread, uint32_t insn);
-// These report an access by the asynchronous proxy that no proxy fence separates from an earlier access by a thread:
-// report_proxy an access to the shared memory of `home`, report_proxy_global a read of global
-// memory.
+// These report an access by the asynchronous proxy that no proxy fence separates from an earlier
+// access by a thread. report_proxy: an access to the shared memory of `home`. report_proxy_global:
+// a read of global memory.
 void report_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home,
                   uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
                   bool wrote);

@@ -58,8 +58,8 @@ RULE bool knows(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
             stamp <= c->known[lane]->at[thread]);
 }
 
-// Whether what `thread` did up to `stamp` is ordered before what the lane does now. If `thread` is a source of loads
-// (cells.h): whether the arrival of these loads is.
+// Whether what `thread` did up to `stamp` is ordered before what the lane does now. `thread` may be
+// a source of loads (cells.h): then whether the arrival of these loads is ordered before that.
 RULE bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     if (source_of(thread) < LOADS)
@@ -113,8 +113,8 @@ RULE uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, u
     return lanes && product_read(w->cta->races, w, known, p, stamp, insn) ? 0 : lanes;
 }
 
-// Whether a read by another CTA is known to be complete: that CTA has since passed a barrier and set a flag, and this
-// CTA has seen the flag.
+// Whether a read by another CTA is known to be complete: that CTA has since passed a barrier and
+// set a flag, and this CTA has seen the flag before its own last barrier.
 RULE bool is_complete(const struct warp *w, const struct party *p)
 {
     const struct completed *c = &w->cta->races->completed;
@@ -219,10 +219,11 @@ RULE bool is_fenced_global(const struct warp *w, int lane, const struct party *p
 
 // ---- A race, although the lane knows of the other access --------------------------------------------
 
-// An asynchronous operation (wgmma, a bulk copy from shared memory) may read at any time from its issue until its
-// completion is seen. So a write in between is a race, even with a barrier between issue and write: PTX treats such an
-// operation as another thread's, and only its own completion mechanism orders it (PTX ISA, "Program Order –
-// Asynchronous Operations").
+// Whether a write at `stamp` is a race with an asynchronous operation (wgmma, a bulk copy from
+// shared memory) that was issued at `issued`. The operation may read at any time from its issue
+// until its completion is seen. So a write in between is a race, even with a barrier between issue
+// and write: PTX treats such an operation as another thread's, and only its own completion
+// mechanism orders it (PTX ISA, "Program Order – Asynchronous Operations").
 RULE bool is_overwritten(const struct warp *w, int lane, uint32_t thread, uint32_t stamp,
                          uint32_t issued)
 {
@@ -259,8 +260,9 @@ RULE bool includes(const struct warp *w, uint32_t insn, uint32_t cta)
            (scope == SCOPE_CLUSTER && cta_of(w, cta) != w->cta);
 }
 
-// Whether this access and another one, by a CTA, are morally strong: both are strong, they cover the same bytes, and
-// the scope of each includes the other's thread (PTX ISA, "Morally strong operations").
+// Whether this access and another one, by a thread of CTA `cta`, are morally strong: both are
+// strong, they cover the same bytes, and the scope of each includes the other's thread (PTX ISA,
+// "Morally strong operations").
 RULE bool are_morally_strong(const struct warp *w, const struct op *op, uint32_t cta, uint32_t kind,
                              uint32_t insn)
 {

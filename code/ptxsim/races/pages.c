@@ -15,7 +15,7 @@ size_t race_page_bytes(unsigned shift)
     return (bytes + 63) / 64 * 64;
 }
 
-// Adds a chunk of pages to the free ones.
+// Allocates a chunk, and adds its pages to the free ones.
 static void make_chunk(struct global_races *g)
 {
     struct page_chunk *chunk = need(malloc(CHUNK));

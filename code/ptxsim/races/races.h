@@ -58,10 +58,11 @@
 //     atom needs no fence after it unless launch->strict asks for one: CUDA's own samples have none.
 //   - The end of a kernel.
 //
-// Two writes of the same value are no race. One other pair is ordered without any of these: a barrier of the CTA
-// completes the reads before it, so a thread that then sees a flag (any strong store) set after that barrier may write
-// where these reads were, with or without a fence (CUB's look-back does so). For a thread of another CTA, this holds
-// from that CTA's next barrier on.
+// Two writes of the same value are no race. A read and a later write may be ordered without any of
+// these: a barrier of the CTA completes the reads before it. A thread that then sees a flag (any
+// strong store), set after the barrier, may write where these reads were, with or without a fence
+// (CUB's look-back does so). If the thread is of another CTA, its CTA must pass a barrier, too,
+// after it has seen the flag.
 //
 // Some pairs of strong accesses are races: volatile accesses of lanes that run together ("warp-synchronous" code),
 // where only their running in step decides which comes first.
@@ -123,7 +124,8 @@ struct proxy_fences {
         struct clock *shown; // the lanes' clock at the fence: what the fence shows to the proxy
     } of[PROXY_FENCES];
     uint32_t count; // how many fences there have been; the last: of[(count - 1) % PROXY_FENCES]
-    // The fence, numbered from 1, and its lane that is_shown_by found last; 0: it has found none.
+    // The number, from 1 on, and the lane of the fence that is_shown_by (order.h) found last; 0:
+    // none yet.
     uint32_t served, served_by;
     struct clock *old[PROXY_SPACES]; // what the older fences have shown, joined
 };
@@ -144,7 +146,8 @@ enum { SERIES_PLACES = 16 };
 struct series_place {
     // at: the index of the series in the host thread's log; round: the log's round when the series began.
     uint32_t insn, at, round;
-    // How many series ended after few reads; after MOST_BROKEN, no further series is begun.
+    // How many series in a row ended after few reads; after MOST_BROKEN (race_runs.h), no further
+    // series is begun.
     uint32_t broken;
 };
 
@@ -154,25 +157,27 @@ struct release { // what a thread has done up to `stamp`; stamp 0: nothing
 
 struct warp_clock { // the clocks of a warp's lanes: the time of each, and what it knows
     uint32_t now[WARP], base[WARP], wbase[WARP];
-    // For each source, the time up to which every lane of this warp knows of it: for a warp, of all its threads; at
-    // SEVERAL, of all threads of the CTA (the base); from LOADS on, of the source's loads that have arrived.
+    // The time up to which every lane of this warp knows of a source. For a source that is a warp:
+    // of all threads of that warp; at SEVERAL: of all threads of the CTA (the base); from LOADS on:
+    // of the source's loads that have arrived.
     uint32_t least[LOADS + LOAD_SOURCES];
     struct clock *known[WARP];
     // world: what each lane knows of other CTAs. seen: found by strong reads, known to the lane from its next fence
     // on.
     struct world *world[WARP], *seen[WARP];
-    struct world *narrow[WARP]; // what a lane had seen before a fence of CTA scope
+    struct world *narrow[WARP]; // what a lane learnt by fences of CTA scope: its own or a writer's
     // The address in global memory of a lane's last access that acquires, such as an atomic operation, and what the
     // lane found released there: to the GPU, and to its own CTA. A loop that waits around such an access finds the
-    // same in most rounds, and then has nothing to acquire. In programs without narrow scopes, instead: the snapshot
-    // that the lane found there last, and those that it had found before at other places. by: what the thread that
-    // released `last` had done by then, which is mostly all that a check asks for.
+    // same in most rounds, and then has nothing to acquire. In programs without narrow scopes
+    // (program->narrow) `last` and `before` are used instead of `gpu` and `cta`: the snapshot that
+    // the lane found there last, and those that it had found before at other places. by: what the
+    // thread that released `last` had done by then, which is mostly all that a check asks for.
     struct met {
         uint64_t at;
         struct world *gpu;
         struct clock *cta;
         struct snapshot *last, *before;
-        uint32_t depth; // of the deeper of these two
+        uint32_t depth; // of the deeper snapshot, `last` or `before`
         struct release by;
     } met[WARP];
     uint32_t deferred;       // lanes that have not yet acquired what they met (struct met)
@@ -224,8 +229,9 @@ struct races {      // what the checker remembers of one CTA
     unsigned shift; // log2 of a cell's bytes
     // start: the last time of the CTA that used this storage before
     uint32_t cells, threads, time, start;
-    // threads: entries of a clock: one for each thread of the CTA, then one for each warp, for its products (wgmma),
-    // then one for each source of loads.
+    // threads: entries of a clock: one for each thread of the CTA; then one for each warp, for its
+    // products (wgmma); then, if the program has loads that mbarriers count, one for each source of
+    // loads.
     int warps;
     bool bulk;             // whether the program has bulk copies
     uint32_t load_sources; // sources of loads (race_load_source) taken so far

@@ -271,7 +271,8 @@ void report_proxy(struct warp *w, const struct op *op, int lane, const struct ct
                 wrote ? "wrote" : "read", p.where);
 }
 
-// If the report names no block for the shared memory, or for the thread, these belong to the lane's own CTA.
+// The report does not name the block of the shared memory, or of the other thread, if it is the
+// lane's own.
 void report_cluster(struct warp *w, const struct op *op, int lane, const struct cta *home,
                     uint32_t at, uint32_t bytes, enum race_access access, const struct party *p,
                     const char *did)

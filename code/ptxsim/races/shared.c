@@ -47,8 +47,9 @@ static bool line_ordered(const struct warp *w, uint32_t line, uint32_t cells, bo
     return true;
 }
 
-// Notes an access before which every conflicting access is ordered by what all lanes of the warp know. Otherwise
-// returns false, with nothing noted: the access may still be ordered by what its own lanes know.
+// Notes an access if every conflicting access is ordered before it by what all lanes of the warp
+// know. Otherwise returns false, with nothing noted: the conflicting accesses may still be ordered
+// before it by what the access's own lanes know.
 static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes, uint32_t first,
                             uint32_t last, bool write)
 {
@@ -75,9 +76,9 @@ static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes,
     return true;
 }
 
-// Notes the issue of a copy, whose write is then under way, if every conflicting access is ordered before it by what
-// all lanes of the warp know. Otherwise returns false, with nothing noted: it may still be ordered by what its own lane
-// knows.
+// Notes the issue of a copy, whose write is then under way, if every conflicting access is ordered
+// before the copy by what all lanes of the warp know. Otherwise returns false, with nothing noted:
+// the conflicting accesses may still be ordered before it by what the copy's own lane knows.
 static bool plainly_issued(struct warp *w, const struct op *op, int lane, uint32_t first,
                            uint32_t last)
 {

@@ -22,8 +22,8 @@ struct snapshot_block {
     _Alignas(64) struct snapshot of[];
 };
 
-// Gives back a reference to a snapshot. If it was the last one, adds the snapshot to `list`, of snapshots to be freed.
-// Returns the list.
+// Gives back a reference to a snapshot. If it was the last one, adds the snapshot to `list`, a list
+// of snapshots to be freed. Returns that list.
 static struct snapshot *let_go(struct snapshot *s, struct snapshot *list)
 {
     if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL))
@@ -182,7 +182,8 @@ static void add_shown(struct world **world, const struct snapshot *s)
     world_join(world, s->world);
 }
 
-// Replaces what a snapshot shows by a world that includes all of it, and drops its references.
+// Replaces what a snapshot shows by a world that includes all of it, and drops its references to
+// other snapshots.
 static void make_flat(struct worker *worker, struct snapshot *s, struct world *all)
 {
     const struct snapshots *g = &worker->global_races->snapshots;
@@ -195,8 +196,8 @@ static void make_flat(struct worker *worker, struct snapshot *s, struct world *a
     __atomic_store_n(&s->depth, g->flat_depth, __ATOMIC_RELAXED);
 }
 
-// Works a snapshot out: makes it flat, with the joined world of all that it shows itself and all that the snapshots it
-// refers to show. Returns false, and leaves it as it is, if that takes too many steps.
+// Works a snapshot out: joins what it and all snapshots that it includes show into one world, and
+// makes it flat. Returns false, with nothing changed, if that takes too many steps.
 static bool work_out(struct worker *worker, struct snapshot *s)
 {
     struct snapshots *g = &worker->global_races->snapshots;
@@ -265,9 +266,10 @@ static struct snapshot *next_used(struct snapshot_block **block, uint32_t *at)
     return NULL;
 }
 
-// Makes one world of all that the snapshots of the launch show. Each of them shows all of it from now on: so it may show
-// more than was released, and races with what was done before may be missed. Snapshots that only others referred to are
-// free afterwards, for all host threads.
+// Makes one world of all that the snapshots of the launch show; from now on each of them shows this
+// world. So a snapshot may show more than was released, and races with what was done before may be
+// missed. Snapshots to which only other snapshots referred are free afterwards, for all host
+// threads.
 static void merge(struct worker *worker)
 {
     struct snapshots *g = &worker->global_races->snapshots;

@@ -117,7 +117,7 @@ void races_destroy(struct cta *cta)
     free(s);
 }
 
-// Clears, of the stamps that the previous CTA has left, only RACE_PENDING and RACE_FOREIGN: all
+// Of the stamps that the previous CTA has left, clears only RACE_PENDING and RACE_FOREIGN: all
 // others are earlier than the start of this CTA. If the time has become large, clears all stamps
 // and starts the time again.
 void races_start(struct cta *cta)

@@ -1,6 +1,6 @@
 // banks.cu: the accesses that "An SM in six pages" counts. One warp makes each
 // access once, on a line of its own: `make banks` shows the simulator's counts
-// for each line, and test_banks.bats compares the pages' answers with them.
+// for each line, and code/test/test_sm.bats compares the pages' answers with them.
 #include <stdio.h>
 
 enum { WORDS = 2048 };

@@ -21,8 +21,9 @@ static int run_case(const Case &c, bool wrong, const Launch &launch)
 
 // `cases`: each has a name and two kernels, a right one and a wrong one; launch(c, kernel) launches
 // one of the two. With SCHEDULES, the launch is repeated under SCHEDULES schedules, each in its own
-// process, since after a failed launch a process can launch no more. Exit status: 0 no launch failed, 1 all
-// failed, 2 some failed, bad usage, or a process that ended otherwise.
+// process, since after a failed launch a process can launch no more. Exit status: 0: no launch
+// failed; 1: all failed; 2: some failed, or the usage is wrong, or a process could not be made or
+// was ended by a signal.
 template <typename Case, int COUNT, typename Launch>
 static int cases_main(int argc, char **argv, const Case (&cases)[COUNT], const Launch &launch)
 {

@@ -1,6 +1,6 @@
-// cluster_cases.cu: small programs with clusters of two blocks, each right and with one planted
-// bug. test_cluster.bats runs them: `cases NAME right|wrong [SCHEDULES]`. The line that a report
-// must name is marked "<- NAME".
+// cluster_cases.cu: small programs with clusters of two blocks, each in a right version and in one
+// with a planted bug. test_cluster.bats runs them: `cases NAME right|wrong [SCHEDULES]`. The line
+// that a report must name is marked "<- NAME".
 #include <cooperative_groups.h>
 
 #include <cstdint>
@@ -121,8 +121,8 @@ template <bool WRONG> __global__ void relaxed(int *out)
     out[blockIdx.x * N + threadIdx.x] = value;
 }
 
-// fence.mbarrier_init has this use: the cluster's barrier then makes mbarriers visible without a
-// release.
+// After fence.mbarrier_init the cluster's barrier makes new mbarriers visible to other blocks, even
+// if the arrival there is relaxed.
 template <bool WRONG> __global__ void initialised(int *out)
 {
     __shared__ uint64_t barrier;
@@ -495,7 +495,7 @@ template <bool WRONG> __global__ void astray(int *out)
 
 // ---- Strong accesses, and many readers ------------------------------------------------------------
 
-// A block stores half of a word that the other one reads as a whole, both by strong accesses.
+// A block stores half of a word, and the other block reads the whole word, both by strong accesses.
 template <bool WRONG> __global__ void partly(int *out)
 {
     __shared__ int word;

@@ -1,5 +1,6 @@
-// hopper_cases.cu: small programs for sm_90a, each right and with one planted bug. test_hopper.bats
-// runs them: `cases NAME right|wrong [SCHEDULES]`. The line that a report must name is marked "<- NAME".
+// hopper_cases.cu: small programs for sm_90a, each in a right version and in one with a planted
+// bug. test_hopper.bats runs them: `cases NAME right|wrong [SCHEDULES]`. The line that a report
+// must name is marked "<- NAME".
 #include <cuda.h> // types only
 
 #include <cstdint>
@@ -561,7 +562,8 @@ template <bool WRONG> __global__ void store_reused(int *out, const CUtensorMap *
         asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-// A store's source is overwritten before its wait: by all threads, between two barriers, or by the storing thread.
+// A store's source is overwritten before the store is waited for: by all threads, between two
+// barriers, or (store_own) by the storing thread.
 template <bool WRONG> __global__ void store_between(int *out, const CUtensorMap *)
 {
     __shared__ __align__(16) int row[N];
@@ -848,8 +850,8 @@ template <bool WRONG> __global__ void two_paths(int *out, const CUtensorMap *)
     out[threadIdx.x] = sum;
 }
 
-// One warp stores an address, and another reads it at the end; the barriers between them stand in a loop over
-// tiles, of which there may be none. NVIDIA/cutlass#2835.
+// One warp stores an address, and another reads it at the end; the barriers in between stand in a
+// loop over tiles, and there may be no tile. NVIDIA/cutlass#2835.
 template <bool WRONG> __global__ void address_of_none(int *out, const CUtensorMap *)
 {
     __shared__ int address;
@@ -861,7 +863,7 @@ template <bool WRONG> __global__ void address_of_none(int *out, const CUtensorMa
         out[0] = address; // <- address_of_none
 }
 
-// The fence stands in a loop over tiles, of which there may be none. MoonshotAI/FlashKDA#24.
+// The fence stands in a loop over tiles, and there may be no tile. MoonshotAI/FlashKDA#24.
 template <bool WRONG> __global__ void no_tiles(int *out, const CUtensorMap *)
 {
     __shared__ __align__(16) int row[N];

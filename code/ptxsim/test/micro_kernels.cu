@@ -1,14 +1,14 @@
 // micro_kernels.cu: small access patterns, a kernel each, counted by the simulator here and by
-// Nsight Compute on a GPU (plots/runs/h200/micro_kernels.json; test_counts.bats compares them).
+// Nsight Compute on a GPU (plots/runs/h200/micro_kernels.json; test_counts.c compares them).
 //
 //   micro_kernels                 launches every kernel
-//   micro_kernels NAME...         launches these
-//   micro_kernels --list          names them
+//   micro_kernels NAME...         launches the kernels named
+//   micro_kernels --list          prints the names of all kernels
 //
 // A kernel is named by what it does: shared loads of 8 bytes at a stride of 3 are load8_stride_3.
-// It has 264 CTAs of one warp: two for each SM of an H200, so that all SMs are equally busy whichever
-// of them a counter is read on. Each CTA makes one access with the pattern. The access is the only
-// one, in volatile assembly: ptxas has nothing to merge it with.
+// It has 264 CTAs of one warp: two for each SM of an H200. All SMs are then equally busy, and a
+// counter may be read on any of them. Each CTA makes one access with the pattern, in volatile
+// assembly: there is no other access that ptxas could merge with it.
 #include <cuda_fp16.h>
 #include <mma.h>
 #include <stdio.h>
@@ -161,14 +161,15 @@ LOAD_4(matrix4t, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", AT_SHARED)
     X(kind, random_6, mix(lane, 6) % 8 * bytes, true)                                              \
     X(kind, random_7, mix(lane / 2, 7) % (SHARED_BYTES / bytes) * bytes, true)                     \
     X(kind, random_8, mix(lane, 8) % 256 * bytes, mix(lane, 98) & 1)
-// Neighbouring lanes with one address: in one half of the warp only, or differently in each half.
+// Neighbouring lanes with one address: in a part of the warp, differently in each half, at random
+// addresses, or with lanes left out.
 #define MIXES(X, kind, bytes)                                                                      \
     X(kind, mix_pairs_low, (lane < 16 ? lane / 2 : lane) * bytes, true)                            \
     X(kind, mix_pairs_both_ways, (lane < 16 ? lane / 2 : lane / 4 * 2 + lane % 2) * bytes, true)   \
     X(kind, mix_pairs_random, mix(lane / 2, 11) % 64 * bytes, true)                                \
     X(kind, mix_pairs_masked, lane / 2 * bytes, mix(lane, 97) & 1)                                 \
     X(kind, mix_pairs_quarter, (lane < 8 ? lane : lane / 2) * bytes, true)
-// An address that is the same in all lanes, which the compiler cannot see.
+// One address in all lanes, computed from loaded zeros, so that the compiler cannot know it.
 #define LOADED_SAME(X, kind, bytes)                                                                \
     X(kind, same_loaded, ((volatile u32 *)words)[lane] * bytes, true)
 #define WIDE(X, kind, bytes)                                                                       \
@@ -196,7 +197,7 @@ LOAD_4(matrix4t, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", AT_SHARED)
     X(kind, mask_even, lane *bytes, lane % 2 == 0)                                                 \
     X(kind, random_1, mix(lane, 1) % (SHARED_BYTES / bytes) * bytes, true)                         \
     X(kind, random_3, mix(lane, 3) % 64 * bytes, true)
-// rows_N: rows of 16 bytes, N bytes apart; lanes 8 to 31 point to the tiles that follow.
+// rows_N: rows of 16 bytes, N bytes apart; lanes 8 to 31 point to the rows of further 8 x 8 tiles.
 #define MATRICES(X, kind)                                                                          \
     X(kind, rows_16, lane * 16, true)                                                              \
     X(kind, rows_32, lane * 32, true)                                                              \
@@ -350,7 +351,7 @@ static __device__ void multiply(char *memory, u32 never)
     wmma::fragment<wmma::matrix_a, M, N, K, __half, wmma::row_major> a;
     wmma::fragment<wmma::matrix_b, M, N, K, __half, wmma::col_major> b;
     wmma::fragment<wmma::accumulator, M, N, K, Sum> d;
-    for (int i = 0; i < a.num_elements; ++i) // all different, so that no two products are the same
+    for (int i = 0; i < a.num_elements; ++i) // all different, so that no two products are equal
         a.x[i] = __ushort_as_half((unsigned short)(threadIdx.x + 3 * i));
     for (int i = 0; i < b.num_elements; ++i)
         b.x[i] = __ushort_as_half((unsigned short)(threadIdx.x + 5 * i));
@@ -382,7 +383,7 @@ static __device__ u32 loop(u32 trips)
     u32 clock = 0, sum = 0;
     for (u32 i = 0; i < trips; ++i) {
         asm volatile("mov.u32 %0, %%clock;" : "=r"(clock)::"memory");
-        sum |= clock >> 31 & i >> 31; // 0
+        sum |= clock >> 31 & i >> 31; // always 0: i is small
     }
     return sum;
 }
@@ -439,7 +440,7 @@ int main(int argc, char **argv)
             continue;
         kernels[i].run<<<CTAS, 32>>>(memory, 0x12345677u);
         cudaError_t refused = cudaGetLastError();
-        if (refused != cudaSuccess) { // the other kernels are launched all the same
+        if (refused != cudaSuccess) { // the other kernels are launched nevertheless
             fprintf(stderr, "%s: %s\n", kernels[i].name, cudaGetErrorString(refused));
             failed++;
         }

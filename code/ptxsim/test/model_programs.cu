@@ -4,7 +4,8 @@
 // other. The graph shares no code with the simulator. test_races.bats runs this; so does `mutants`, with the
 // simulator's rules weakened one by one:
 //   model_programs COUNT SEED
-// prints each program about which the two judges differ, and how many programs have a race.
+// prints each program about which the two judges differ, how many programs have a race, and about
+// how many the judges differ.
 #include <cuda_runtime.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,7 +71,7 @@ struct program {
     step steps[STEPS];
 };
 
-// Whether an mbarrier is signalled when the copy completes.
+// Whether a step of this kind is a copy that signals an mbarrier when it completes.
 __host__ __device__ bool tells(int kind)
 {
     return kind == COPY_TOLD || kind == TELL || kind == PULL;
@@ -121,7 +122,8 @@ __device__ void pull(void *to, const void *from, uint64_t *barrier)
         : "memory");
 }
 
-// NARROW: some scope in the program is one block. Then the simulator stores releases in another way.
+// NARROW: some fence or addition has block scope. Then the simulator stores releases in another
+// way.
 template <bool NARROW>
 __device__ void act(const step &s, int i, char *at, uint64_t *barriers, int *flags,
                     char *private_places)
@@ -263,7 +265,7 @@ static bool takes_part(const step &s, int actor)
     return s.kind < KINDS && s.actor == actor;
 }
 
-static bool reaches(const step &fence, int a, int b) // whether its scope has both actors
+static bool reaches(const step &fence, int a, int b) // whether the fence's scope has both actors
 {
     return !fence.cta || block_of(a) == block_of(b);
 }
@@ -289,7 +291,8 @@ static bool is_awaited_twice(const program &p, int i)
     return own && seen;
 }
 
-// Adds program order, and the order of copies: after their issue, and before a wait of the right kind.
+// Adds program order, and the order of copies: each comes after its issue, and before a wait of the
+// right kind. lenient: adds orders that the simulator may see, too.
 static void order_threads(graph &g, const program &p, bool lenient)
 {
     for (int actor = 0; actor < ACTORS; ++actor)
@@ -332,9 +335,10 @@ static void order_barriers(graph &g, const program &p)
                     g.edge(g.node(i, a), g.node(i, b));
 }
 
-// Where a fence, a flag, a wait for the flag and a fence follow one another, the first fence comes before the second.
-// lenient: an earlier fence by any thread of the sender's block counts, too, and atomic operations on one place are
-// ordered both ways, but none before operation `but`. raw: the flag comes before the wait even without fences.
+// Where a fence, a flag, a wait for the flag and a fence follow one another, the first fence comes
+// before the second. lenient: an earlier fence by any thread of the sender's block counts, too, and
+// atomic operations on one place are ordered both ways, except that nothing comes before step `but`
+// (-1: no exception). raw: the flag comes before the wait even without fences.
 static void order_messages(graph &g, const program &p, bool lenient, bool raw, int but)
 {
     graph before = g; // the order without messages
@@ -355,7 +359,7 @@ static void order_messages(graph &g, const program &p, bool lenient, bool raw, i
                     g.edge(g.node(f, left.actor), g.node(a, to));
             }
     }
-    // Atomic operations on one place may order each other either way.
+    // Two atomic operations on one place may be ordered in either way.
     for (int i = 0; lenient && i < STEPS; ++i)
         for (int j = 0; j < STEPS; ++j)
             if (i != j && j != but && p.steps[i].kind == ADD && p.steps[j].kind == ADD &&
@@ -394,7 +398,8 @@ static bool morally_strong(const step &a, const step &b)
            ((!a.cta && !b.cta) || block_of(a.actor) == block_of(b.actor));
 }
 
-// Whether access i comes before access j; if only j is of the asynchronous proxy, the path must have a proxy fence.
+// Whether access i comes before access j; if j is of the asynchronous proxy and i is not, the path
+// from i to j must have a proxy fence.
 static bool comes_before(const graph &g, const program &p, int i, int j)
 {
     const step &a = p.steps[i], &b = p.steps[j];
@@ -432,7 +437,7 @@ static verdict judge(const program &p)
             bool sure = adds ? !comes_before(without, p, i, j)
                              : !comes_before(lenient, p, i, j) &&
                                    (writes(a) || !comes_before(told, p, i, j));
-            for (int k = 0; k < STEPS; ++k) // a shadow cell keeps one of several strong writes
+            for (int k = 0; k < STEPS; ++k) // a shadow cell keeps only one strong write
                 sure &= !(p.steps[k].kind == ADD && k != i && k != j &&
                           (a.kind == ADD || b.kind == ADD) && same_place(p.steps[k], a));
             is = sure ? TOLD : is == NONE ? PERHAPS : is;
@@ -440,7 +445,8 @@ static verdict judge(const program &p)
     return is;
 }
 
-// ---- Drawing them, and running them ---------------------------------------------------------------
+// ---- Drawing programs, and running them
+// ----------------------------------------------------------
 
 static uint64_t state;
 
@@ -450,8 +456,7 @@ static int below(int n)
     return (int)((state >> 33) % (uint64_t)n);
 }
 
-// Draws a step for the end of the program; a step that is not allowed there becomes
-// NOTHING.
+// Draws step i, the last of the program so far; a step that is not allowed there becomes NOTHING.
 static step draw_step(const program &p, int i)
 {
     static const int8_t often[] = {
@@ -482,8 +487,10 @@ static step draw_step(const program &p, int i)
 
 // ---- Beginnings ---------------------------------------------------------------------------------
 
-// Sequences of accesses that hardly ever arise if each step is drawn by itself. Here only the threads and
-// the fences' scopes are drawn.
+// Sequences of steps that hardly ever arise if each step is drawn by itself. Here the sequence is
+// given; threads, scopes and whether an optional step is there are drawn. Each draw_... writes its
+// steps to `s` and returns their number; 0: no beginning.
+
 static step access_of(int8_t kind, int actor, int place)
 {
     step s = {kind, (int8_t)actor, (int8_t)place};
@@ -556,8 +563,8 @@ static int draw_readers(step *s)
     return n;
 }
 
-// A place is read, then a bulk copy writes it; or a bulk copy reads a place, which is then written: with the fence and
-// barrier that are needed in between, or without.
+// A place is read, then a bulk copy writes it (pull); or a bulk copy reads a place, which is then
+// written. In between is a barrier; the fence or wait that is needed as well may be left out.
 static int draw_copied(step *s, bool pull)
 {
     int block = below(BLOCKS), n = 0;
@@ -575,7 +582,7 @@ static int draw_copied(step *s, bool pull)
 }
 
 // A copy, a barrier, a wait for the copy by one thread (mostly at the copy's mbarrier), and an access by another
-// thread, with a barrier after the wait or without.
+// thread; a barrier between wait and access may be left out.
 static int draw_awaited(step *s)
 {
     int block = below(BLOCKS), n = 0;
@@ -624,7 +631,8 @@ static int draw_beginning(step *s)
     return 0;
 }
 
-// A program ends with its first race; most steps that would be a race are drawn again.
+// Draws a program, which ends with its first race; most steps that would be a race are drawn again.
+// Returns whether the program has a race that must be reported.
 static bool draw(program *p)
 {
     verdict is = PERHAPS;
@@ -668,7 +676,7 @@ static void print(const program &p)
     }
 }
 
-// Returns 0 if no race is reported, 1 if one is.
+// Returns 1 if the simulator reports a race (the launch fails), otherwise 0.
 static int launch(const program &p)
 {
     char *global, *private_places;

@@ -20,7 +20,7 @@ static const char *ptx_kernel(const char *name)
     return strchr(name, '.') + 1;
 }
 
-// The file's text; the tests run at the root of the tree.
+// Reads the text of the file in which the kernel is; the tests run at the root of the tree.
 static void ptx_read(const char *name, char text[PTX_BYTES])
 {
     char path[128];
@@ -32,7 +32,7 @@ static void ptx_read(const char *name, char text[PTX_BYTES])
     fclose(file);
 }
 
-// The kernel's part of the text: it ends at the first "}" alone on its line after an .entry.
+// Reads the kernel's part of its file: a part ends at the first line after an .entry that is "}".
 static void ptx_section(const char *name, char text[PTX_BYTES])
 {
     char entry[64], *start = text, *next, *end;
@@ -65,8 +65,8 @@ static void ptx_fill(char to[PTX_BYTES], const char *from, const char *end,
     to[at] = 0;
 }
 
-// A whole text: the frame's head, the kernel's part, and in a kernel whose parameter is `out` the frame's body.
-// The text is valid until the next call.
+// Makes a whole text: the frame's head, then the kernel's part. If the kernel's parameter is `out`,
+// the frame's body stands before the kernel's own. The text is valid until the next call.
 static char *ptx_text(const char *frame, const char *name, const char *const with[PTX_HOLES])
 {
     static const char framed[] = "(.param .u64 out)\n{\n";

@@ -1,7 +1,7 @@
 // race_programs.cu: programs drawn at random: accesses of one block to shared memory, or of four
-// blocks to global memory, plain and strong ones of several sizes; barriers between them; and flags
-// that one block sets and another waits for. Which accesses have no order follows from the barriers
-// and flags alone: `past` finds them in a simple way, and the simulator must agree.
+// blocks to global memory, plain and strong ones of several sizes; barriers between accesses; and
+// flags that one block sets and another waits for. Which accesses have no order follows from the
+// barriers and flags alone: `past` finds them in a simple way, and the simulator must agree.
 // test_races.bats runs them:
 //   race_programs shared|global words|bytes COUNT SEED
 // prints each program about which the two disagree, and how many programs have a race.
@@ -26,8 +26,8 @@ struct step {
     uint8_t kind, shape, size; // size: bytes that a lane accesses
     uint8_t blocks, warps;     // bit masks of the blocks, and of each block's warps, that take part
     uint8_t lanes;             // lanes 0 to lanes - 1 take part
-    uint8_t from, to; // HAND_OVER: the block that sets a flag, and the one that waits for it
-    bool apart, own;  // apart: each warp accesses other bytes; own: each block accesses its own
+    uint8_t from, to;          // HAND_OVER: the block that sets a flag, the block that waits for it
+    bool apart, own;           // apart: each warp has bytes of its own; own: so has each block
     bool strong;
     uint16_t offset;
 };
@@ -36,7 +36,7 @@ struct program {
     step steps[STEPS];
 };
 
-// Threads are numbered through all blocks.
+// Whether thread t takes part in a step; threads are numbered through all blocks.
 __host__ __device__ bool takes_part(const step &s, int t)
 {
     return s.blocks >> t / THREADS & 1 && s.warps >> t % THREADS / 32 & 1 && t % 32 < s.lanes;
@@ -59,7 +59,7 @@ __device__ int value(int i, int t)
     return (WARPS * BLOCKS * i + t / 32 + 1) * 0x01010101;
 }
 
-// A strong access: a load, an exchange, or, of one or two bytes, a store.
+// Makes a strong access: a load, or an exchange; a store of one or two bytes is a strong store.
 template <bool WORDS> __device__ int access_strongly(const step &s, int v, char *at)
 {
     unsigned long long word = (unsigned)v | (unsigned long long)v << 32, now = 0;
@@ -117,8 +117,8 @@ template <bool WORDS> __device__ int access(const step &s, int i, int t, char *m
     return 0;
 }
 
-// When the threads of block s.to go on past the flag, all threads of block s.from have done what
-// comes before it.
+// When the threads of block s.to go on past this step, all threads of block s.from have done their
+// steps before it.
 __device__ void hand_over(const step &s, int *flag)
 {
     if (blockIdx.x != s.from && blockIdx.x != s.to)
@@ -228,9 +228,9 @@ struct past {
         });
     }
 
-    // Whether a step would be a race, among its own warps or with earlier steps. A shadow cell
-    // keeps one of several strong stores that nothing orders: a race with another may go
-    // unreported.
+    // Whether a step would be a race, among its own warps or with earlier steps. PERHAPS: a shadow
+    // cell keeps only one of several strong stores that nothing orders, so that a race with another
+    // of these stores may go unreported.
     verdict races(const step &s)
     {
         verdict is = NONE;
@@ -280,7 +280,8 @@ struct past {
     }
 };
 
-// ---- Drawing them, and running them ---------------------------------------------------------------
+// ---- Drawing programs, and running them
+// ----------------------------------------------------------
 
 static uint64_t state;
 
@@ -314,8 +315,8 @@ static step draw_step(bool words, int blocks, const int place[], int places)
     return s;
 }
 
-// A program ends with its first race. Most steps with a race are drawn again, since programs would
-// otherwise end after a few steps. Returns whether it has a race.
+// Draws a program, which ends with its first race. Most steps with a race are drawn again, since
+// programs would otherwise end after a few steps. Returns whether the program has a race.
 static bool draw(program *p, bool words, int blocks)
 {
     past before(blocks);
@@ -358,7 +359,7 @@ static void print(const program &p)
             printf("  %s\n", kinds[s.kind]);
 }
 
-// Returns 0 if no race is reported, 1 if one is.
+// Returns 1 if the simulator reports a race (the launch fails), otherwise 0.
 static int launch(const program &p, bool shared, bool words)
 {
     void (*const kernels[2][2])(program, char *, int *, int *) = {

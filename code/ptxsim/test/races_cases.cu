@@ -1,5 +1,6 @@
-// races_cases.cu: small programs, each right and with one planted bug. test_races.bats runs
-// them: `cases NAME right|wrong [SCHEDULES]`. The line that a report must name is marked "<- NAME".
+// races_cases.cu: small programs, each in a right version and in one with a planted bug.
+// test_races.bats runs them: `cases NAME right|wrong [SCHEDULES]`. The line that a report must name
+// is marked "<- NAME".
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <mma.h>
@@ -183,7 +184,7 @@ template <bool WRONG> __global__ void divergent(int *out, const int *in)
         __syncthreads();
 }
 
-// One half of the block comes to a barrier, the other to another.
+// The two halves of the block come to two different barriers.
 template <bool WRONG> __global__ void two_barriers(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -401,7 +402,7 @@ template <bool WRONG> __global__ void wmma_in_place(int *out, const int *in)
     out[t] = (int)tiles[warp][t];
 }
 
-// Lockstep and volatile accesses together do not order lanes, either.
+// Lanes are not ordered by volatile accesses, even in lockstep.
 template <bool WRONG> __global__ void in_step(int *out, const int *in)
 {
     __shared__ volatile int sums[N];
@@ -418,7 +419,7 @@ template <bool WRONG> __global__ void in_step(int *out, const int *in)
     out[t] = sums[t];
 }
 
-// Lanes in lockstep, in global memory.
+// As in_step, in global memory.
 __device__ volatile int sums[N];
 
 template <bool WRONG> __global__ void in_step_global(int *out, const int *in)
@@ -559,7 +560,7 @@ template <bool WRONG> __global__ void endless_stores(int *out, const int *in)
     out[t] = in[t];
 }
 
-// Each block waits for the one before it; in the wrong version the first waits for the last.
+// Each block waits for the block before it; in the wrong version the first waits for the last.
 __device__ int turn[4];
 
 template <bool WRONG> __global__ void chain(int *out, const int *in)
@@ -581,7 +582,7 @@ template <bool WRONG> __global__ void chain(int *out, const int *in)
     __syncthreads();
 }
 
-// A lock whose owner waits for it again.
+// A lock that its owner takes again, without giving it back.
 __device__ int lock;
 
 template <bool WRONG> __global__ void twice_locked(int *out, const int *in)
@@ -700,8 +701,8 @@ template <bool WRONG> __global__ void uninitialised(int *out, const int *in)
     out[t] = tile[t + 1]; // <- uninitialised
 }
 
-// A read of a word never written, in a kernel with the name of a library's; borrowed_line, at the
-// end of this file, has one in a line of a library's.
+// A kernel with a library's name (cub::) reads a word that nothing has written; so does
+// borrowed_line, at the end of this file, in a line that seems to be a library's.
 namespace cub
 {
 template <bool WRONG> __global__ void borrowed(int *out, const int *in)
@@ -1098,7 +1099,8 @@ template <bool WRONG> __global__ void crowded(int *, const int *)
     }
 }
 
-// A block stores a vector, and the block before stores a word: the vector's last, or the one after it.
+// A block stores a vector, and the block before stores a word: the vector's last, or the word after
+// it.
 template <bool WRONG> __global__ void vector_stored(int *out, const int *in)
 {
     int t = threadIdx.x, block = blockIdx.x, next = (block + 1) % gridDim.x;
@@ -1209,7 +1211,8 @@ template <bool WRONG> __global__ void partly_global(int *out, const int *)
     }
 }
 
-// One lane reads a whole word, then another lane reads half of it: the checks must not forget the first.
+// One lane reads a whole word, then another lane reads half of it: the checks must not forget the
+// first read.
 template <bool WRONG> __global__ void partly_read(int *out, const int *)
 {
     __shared__ int word;
@@ -1502,7 +1505,7 @@ int main(int argc, char **argv)
     });
 }
 
-// A kernel as if from a header of the toolkit.
+// A kernel whose lines seem to be in a header of the toolkit.
 #line 1 "/opt/cuda/include/racing.h"
 template <bool WRONG> __global__ void header(int *out, const int *in)
 {

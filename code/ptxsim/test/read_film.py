@@ -1,10 +1,10 @@
-"""What a film's page holds, for the tests:
+"""What a film's page has, for the tests:
   read_film.py counts REPORT.json FILM.html...  whether the films' counts add up to the report's, by line
   read_film.py faults FILM.html                 each fault: kind, line, the other's line, the sentence
   read_film.py values FILM.html                 whether chapter 3's stored scores are those that are loaded
   read_film.py culprit FILM.html                kind, what is missing, and the lines of the fault that it opens at
   read_film.py said FILM.html KEY               a value of the recording, or of the page (tiles, title)
-  read_film.py watched SAID CHECK [FILE]        whether a check holds of all pages that watch_films.py has watched
+  read_film.py watched SAID CHECK [FILE]        whether all pages that watch_films.py has watched pass a check
 """
 import base64
 import collections
@@ -73,7 +73,7 @@ def compare(report, pages):
 
 
 def bits_of(event, kind, per=1):
-    """Lane -> the numbers of a value's row; `per` of them in a register."""
+    """Lane -> the numbers in its register, `per` of them, from an event with values."""
     lanes = [lane for lane in range(32) if event[4] >> lane & 1]
     words = [struct.pack("<I", bits) for bits in event[5:]]
     return {lane: struct.unpack(f"<{per}{kind}", word) for lane, word in zip(lanes, words)}
@@ -113,7 +113,7 @@ def values(page):
 
 
 def held(said, _):
-    """The page's text about what lane 0 holds of the first fragment with values: chapter 3's scores."""
+    """The page's text about lane 0's elements of the first fragment with values: chapter 3's scores."""
     if "held" not in said["said"]:
         return []
     stored, _ = scores(film(said["page"]))
@@ -180,7 +180,7 @@ def lessons(said, table):
 
 
 def buffers(said, _):
-    """The rings whose buffers a page lists: those of chapters 4, 13 and 18."""
+    """The pages of chapters 4, 13 and 18 list the buffers of their rings."""
     want = {"chapter4.html": ["t.codes[0]", "t.codes[1]"], "chapter13.html": ["t.ring[0]", "t.ring[1]"],
             "chapter18.html": [f"{name}[{i}]" for name in ("k", "v", "vt") for i in range(4)]}
     page = said["page"].split("/")[-1]
@@ -230,7 +230,7 @@ def chunks(said, _):
 
 
 def quick(pages):
-    """For all pages together: a single one might be slow because the machine was busy."""
+    """Medians of all pages: a single page might be slow because the machine was busy."""
     paint, step = (statistics.median(times) for times in ([p["paint"] for p in pages], [p["said"]["ms"] for p in pages]))
     print(f"first paint {paint:.0f} ms, a step with its layout {step:.1f} ms")
     return paint < 2000 and step < 1000 / 60

@@ -9,7 +9,7 @@
 
 #include <cuda_runtime.h>
 
-static bool wrong; // the wrong version runs
+static bool wrong; // whether the wrong version runs
 static cudaStream_t a, b;
 static cudaEvent_t event;
 static int *data, *other; // in device memory
@@ -58,7 +58,7 @@ __global__ void race(int *to)
     to[threadIdx.x] = value[COUNT - 1 - threadIdx.x]; // <- race
 }
 
-// Whether both clocks rise, for every thread.
+// Stores for every thread whether both of its clocks rise.
 __global__ void clocks_rise(int *to)
 {
     long long before = clock64(), now;
@@ -107,7 +107,7 @@ static void apart()
     read<<<1, COUNT, 0, a>>>(data, other);
 }
 
-// cudaMemset of device memory does not wait, either. After alpaka-group/alpaka#851.
+// cudaMemset of device memory may return before the memory is set. After alpaka-group/alpaka#851.
 static void cleared()
 {
     cudaMemset(data, 0, COUNT * sizeof *data); // <- cleared
@@ -116,8 +116,8 @@ static void cleared()
     read<<<1, COUNT, 0, a>>>(data, other);
 }
 
-// cudaMemcpy from ordinary memory does not wait either, by the manual: reported when
-// PTXSIM_CHECK=strict. After Rust-GPU/rust-cuda#15.
+// By the manual, cudaMemcpy from ordinary memory may return before the data have arrived: reported
+// when PTXSIM_CHECK=strict. After Rust-GPU/rust-cuda#15.
 static void staged()
 {
     int values[COUNT] = {};
@@ -137,8 +137,8 @@ static void copy_back()
     cudaMemcpy(got, data, sizeof got, cudaMemcpyDefault); // <- copy_back
 }
 
-// Two kernels write the two halves of an allocation; in the wrong version the second one begins an
-// element earlier, in the first one's half.
+// Two kernels write the two halves of an allocation; in the wrong version the second kernel begins
+// an element earlier, in the half of the first kernel.
 static void overlap()
 {
     fill<<<1, COUNT / 2, 0, a>>>(data, 1);
@@ -179,7 +179,7 @@ static void managed()
     int *both;
     cudaMallocManaged(&both, COUNT * sizeof *both);
     read<<<1, COUNT / 2, 0, a>>>(both, other);
-    ((volatile int *)both)[COUNT - 1] = 1; // the other half
+    ((volatile int *)both)[COUNT - 1] = 1; // in the half that the kernel does not read
     if (!wrong)
         cudaStreamSynchronize(a);
     ((volatile int *)both)[0] = 1; // <- managed
@@ -297,7 +297,7 @@ static void arguments_reused()
     cudaMemcpyAsync(data, pinned, 4096, cudaMemcpyDefault, wrong ? b : a); // <- arguments
 }
 
-// The arguments lie in constant memory. kokkos/kokkos#4525.
+// As arguments_reused, but the arguments lie in constant memory. kokkos/kokkos#4525.
 static void constants()
 {
     scale<<<1, COUNT, 0, a>>>(data);
@@ -338,7 +338,7 @@ static void side_stream()
     cudaFreeAsync(block, a); // <- side_stream
 }
 
-// cudaMemcpy within the device does not wait, either. ROCm/MIOpen#3299.
+// cudaMemcpy within the device may return before the copy is done. ROCm/MIOpen#3299.
 static void device_copy()
 {
     cudaMemcpy(data, other, 4096, cudaMemcpyDefault); // <- device_copy

@@ -1,11 +1,12 @@
-// test_addresses.c: every opcode that takes an address, at invalid addresses. The forms are
-// generated from the simulator's own tables, opcodes.def and modifiers.def: a row there without an
-// address test here is a failure that names it.
+// test_addresses.c: every opcode that takes an address, at invalid addresses. A form is an
+// instruction with an address to be filled in. Loads, stores and atomic operations are generated
+// from the simulator's tables, opcodes.def and modifiers.def; the other forms are listed below. A
+// row of opcodes.def without an address test here is a failure that names it.
 //
 // Each form runs at 0, at -1 to -16, around 2^32 and 2^56, and at both ends of each window of
 // memory that it may reach, with addresses of 32 and 64 bits, by one lane, by all lanes at one
 // place, and by lanes at consecutive places. It runs under the sanitizers; an access out of bounds
-// must be reported as a fault, one in bounds must succeed.
+// must be reported as a fault, an access in bounds must succeed.
 #include "ptxsim/exec/exec.h"
 #include "ptxsim/ops/extra/texture.h"
 #include "ptxsim/ops/tensor_map.h"
@@ -47,7 +48,7 @@ static const struct type {
 };
 enum { TYPES = sizeof types / sizeof types[0] };
 
-// Decoders of opcodes that access no memory by an address of the program's.
+// Decoders of opcodes that access no memory by an address which the program gives.
 // clang-format off
 static const char *const without[] = {
     "activemask",     "add_carry",        "alloca",       "arithmetic",  "await_dependency", "bar",
@@ -78,26 +79,29 @@ static bool has_name(const char *const *names, size_t count, const char *name)
 
 enum need {
     EXACT,   // succeeds if in bounds and aligned; else a fault
-    BOUNDS,  // out of bounds: a fault; in bounds its own rules apply
+    BOUNDS,  // out of bounds: a fault; in bounds any result is right
     NOTHING, // accesses nothing: always succeeds
     REFUSED, // never succeeds
     CLEAN,   // any result is right; only the sanitizers look
 };
 
-// Windows: s shared, l local, p parameters, g the buffer, b the mbarrier, each by an address of its
-// own space; S L P B by a generic address; r R likewise the shared memory of the cluster's two
-// CTAs; m a tensor's map; x a surface's row.
+// Letters of `windows`: s shared, l local, p parameters, g the buffer, b the mbarrier, each by an
+// address of its own space; S L P B the same by a generic address; r (by an address of its space)
+// and R (generic) the shared memory of both CTAs of the cluster; m a tensor's map; x a surface's
+// row.
 //
-// In a body, ^ is the opcode, ~ the address; a ? stands before an instruction that only some lanes execute.
-// %b is the mbarrier's address, %s and %g valid addresses in shared and global memory, %m that of a tensor's map.
+// In a body, ^ is the opcode, ~ the address; a ? stands before an instruction that only some lanes
+// execute. %b is the mbarrier's address, %s and %g valid addresses in shared and global memory, %m
+// that of a tensor's map, %t and %u handles of a texture and a surface. %at is the tried address as
+// 64 bits, %size its lower 32 bits as a number.
 struct form {
     const char *decoder, *body, *windows;
     int bytes;
     enum need need;
     bool alone;   // executed by one lane only
-    int threads;  // 0: 32
-    bool whole;   // a warp executes it without a guard: tried only with one address for all lanes
-    int row_step; // for a warp: bytes between the addresses of neighbouring lanes
+    int threads;  // of the CTA; 0: 32
+    bool whole;   // executed by whole warps: all lanes at one address, or `row_step` bytes apart
+    int row_step; // if whole: bytes between the addresses of neighbouring lanes; 0: one address
 };
 
 // A table of forms; most rows are one line.
@@ -248,8 +252,9 @@ struct params {
     uint64_t good, map, texture, surface;
 };
 
-// A module with a kernel of one form; a launch shows whether the simulator has the instruction.
-// wide: the address register has 64 bits; offset: added to the register by the instruction.
+// Makes a module with a kernel of one form; a launch shows whether the simulator has the
+// instruction. wide: the address register has 64 bits, not 32; offset: bytes that the instruction
+// adds to it.
 static struct module *kernel_of(const struct form *form, const char *opcode, bool wide, int offset)
 {
     static char text[16384];
@@ -301,7 +306,7 @@ static struct module *kernel_of(const struct form *form, const char *opcode, boo
 
 enum { MOST_TOLD = 20 };
 static size_t runs, wrong;
-static bool checked; // with all checks, as in the grader's first run; its second run only counts
+static bool checked; // whether with all checks, like the grader's first run; its second only counts
 
 static struct fault run(struct module *module, const struct form *form, uint64_t at, uint32_t step,
                         uint32_t lanes)
@@ -365,7 +370,8 @@ static bool in_bounds(const struct window *w, int count, uint64_t at, uint64_t b
     return good;
 }
 
-// The form that runs now, to be printed if it does not end.
+// The form that runs now, to be printed if it ends the test (a finding of the sanitizers, a
+// signal).
 static struct {
     const char *opcode, *body;
     uint64_t at;
@@ -406,9 +412,9 @@ static void check(const struct form *form, const char *name, struct module *modu
 
 // ---- The addresses ------------------------------------------------------------------------------
 
-// Makes the addresses of a sweep; returns their number. Around 0 and 2^32 and at both ends of each
-// window it tries every address within the width of an access; few: only where an access just fits,
-// and just does not.
+// Puts the addresses of a sweep into `at`; returns their number. These are 0, 2^32, both ends of
+// each window and the 16 addresses before each of them, and a few others; few: near the ends only
+// those at which an access just fits, and just does not.
 static size_t addresses_of(const struct form *form, bool few, uint64_t at[])
 {
     static const uint64_t round[] = {0,
@@ -437,7 +443,7 @@ static size_t addresses_of(const struct form *form, bool few, uint64_t at[])
             at[n++] = near[k];
         for (uint64_t k = 1; k <= 16 && !few; ++k)
             at[n++] = w[i].base - k, at[n++] = end - k;
-        // Where lanes at consecutive addresses just fit into the window, and just do not.
+        // From there, a warp's consecutive accesses just fit into the window, or just do not.
         for (uint64_t k = 31; k <= 33 && !form->alone && !few; ++k)
             at[n++] = end - k * bytes;
     }
@@ -507,7 +513,9 @@ static const char *value_of(int bytes, int count)
     return (count == 1 ? one : count == 2 ? two : four)[log];
 }
 
-// One type of each size is tested thoroughly, the others at a few addresses.
+// Tries loads or stores in each space and of each type; returns how many the simulator has. One
+// type of each size is tested thoroughly, the others at a few addresses. other: a load by another
+// opcode than ld, tested at a few addresses only.
 static int accesses(const struct row *row, bool store, bool other)
 {
     static const char *const vectors[] = {"", ".v2", ".v4"};

@@ -1,5 +1,5 @@
-# Programs with planted bugs, one kernel for each case: each bug is reported at its line under every
-# schedule, and the right version has no report. A line with a bug is marked: "// <- NAME".
+# Programs with planted bugs, two versions of a kernel for each case: under every schedule the wrong version's
+# bug is reported at its line, and the right version has no report. A line with a bug is marked: "// <- NAME".
 
 # compile SOURCE ARCHITECTURE OUT [FLAG...]: compiles a program for the simulator.
 compile() {

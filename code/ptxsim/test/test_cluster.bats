@@ -1,5 +1,5 @@
-# Planted bugs in clusters of two blocks, each reported at its line, and a right version of each
-# without a report. The programs are in cluster_cases.cu; test_hopper.cu and world/cluster_shared.cu
+# Planted bugs in clusters of two blocks: each is reported at its line, and its right version has no
+# report. The programs are in cluster_cases.cu; test_hopper.cu and world/cluster_shared.cu
 # test results.
 
 load test_cases

@@ -33,7 +33,7 @@ static const struct {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-// Kernels whose machine code is known to make other accesses than their PTX.
+// Kernels whose machine code is known to make accesses that differ from those of their PTX.
 static const struct {
     const char *kernel;
     const char *why;
@@ -56,7 +56,7 @@ static json_t *load(const char *path)
     return json;
 }
 
-// The kind of a kernel: "load8" of "load8_stride_3". Kernels of a kind run together.
+// The length of a kernel's kind: "load8" of "load8_stride_3". Kernels of a kind run together.
 static size_t kind_length(const char *name)
 {
     return strcspn(name, "_");
@@ -110,8 +110,8 @@ static const json_t *counts_of(const json_t *report, const char *name)
     return NULL;
 }
 
-// Whether a kernel is among the exceptions: by its whole name or, unless the exception ends in
-// _same, by its kind, the name before the pattern's.
+// Whether a kernel is an exception: its whole name is in the list; or its name begins with a name
+// in the list, followed by "_", which has no "_same".
 static bool is_exception(const char *name)
 {
     for (int i = 0; i < EXCEPTIONS; ++i) {
@@ -124,7 +124,7 @@ static bool is_exception(const char *name)
     return false;
 }
 
-// The number of a kernel's counters that differ.
+// Returns how many of a kernel's counters differ from the GPU's; 0 for an exception.
 static int compare(const char *name, const json_t *counts, const json_t *measured)
 {
     int differ = 0;
@@ -193,7 +193,7 @@ static double evidence(const json_t *lab, const char *by, const char *chapter, c
     return json_number_value(value);
 }
 
-// One launch at the shape mission: 16384 pairs of a warp and a key tile, 1024 warps.
+// One launch at the shape "mission": 16384 pairs of a warp and a key tile, 1024 warps.
 static void chapters(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-# The table of opcodes, every opcode, random programs and every matrix product in the simulator,
-# against the record of an H200. `make tests` builds what runs here.
+# The table of opcodes; and the simulator's results for every opcode, random programs and every matrix
+# product, against the record of an H200. `make tests` builds what runs here.
 
 # All cases are run once; the tests compare their results.
 setup_file() {
@@ -23,8 +23,7 @@ setup() {
     cmp "$HERE" "$BATS_TEST_TMPDIR/base"
 }
 
-# The exceptions are 13 random programs, no more and no fewer; compare.c names them and says what
-# ptxas does to them.
+# The exceptions are 13 random programs, no more and no fewer; compare.c says what ptxas does to each.
 @test "each result equals the H200's, bit for bit or within its bound, but for 13 programs that ptxas changes" {
     record=plots/runs/h200/coverage.base64
     [ -f $record ] || skip "no record"

@@ -68,7 +68,7 @@ static void the_longest_row_holds(void **state)
         {"tex.level.2d.v4.f32.f32", "tex"},
         {"tld4.a.a2d.v4.u32.f32", "tld4"},
         {"sust.b.2d.v2.b32.trap", "sust"},
-        // These are no instructions that the simulator has.
+        // The simulator has no row for these.
         {"txq.width.b32", ""},
         {"ba", ""},
         {"barr.sync", ""},
@@ -156,7 +156,7 @@ static struct program *decode(struct module **module, const char *body, char *wh
     return program_decode(module_kernel(*module, "k"), why, size);
 }
 
-// The last of a body's instructions, and its block.
+// Decodes a body; `insn` gets its last instruction, `block` the basic block of that instruction.
 static struct program *decode_one(struct module **module, const char *body, struct insn_info *insn,
                                   struct basic_block *block)
 {
@@ -279,8 +279,8 @@ static void what_may_stand_in_is_known(void **state)
     }
 }
 
-// `further` counts products of two integers, unless one is an immediate, and packed pairs;
-// `selects` marks byte permutations whose selector is in a register.
+// `further` counts the integer products in an instruction (0 if a factor is an immediate), and
+// operations on packed pairs; `selects` marks byte permutations whose selector is in a register.
 static void products_and_choices_are_known(void **state)
 {
     (void)state;
@@ -317,7 +317,8 @@ static void products_and_choices_are_known(void **state)
     }
 }
 
-// Where a basic block finds the mask of the lanes that it waits for, however many operations its instruction has.
+// Whether a basic block waits for lanes, and whether it knows the register of their mask, however
+// many operations its instruction has.
 static void blocks_know_whom_they_wait_for(void **state)
 {
     (void)state;
@@ -352,8 +353,8 @@ static void blocks_know_whom_they_wait_for(void **state)
     }
 }
 
-// The block after a call begins with operations that fetch the result: a barrier that follows them
-// is found all the same.
+// The block after a call begins with operations that fetch the call's result: a barrier that
+// follows these operations is found, too.
 static void a_barrier_after_a_call(void **state)
 {
     (void)state;

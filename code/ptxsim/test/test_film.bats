@@ -15,7 +15,7 @@ setup() {
     page=$BATS_TEST_TMPDIR/film.html
 }
 
-# A page of a chapter's program: PROGRAM SHAPE [OPTION...]
+# film PROGRAM SHAPE [OPTION...]: makes a page of a chapter's program.
 film() {
     local program=$1 shape=$2
     shift 2
@@ -24,7 +24,7 @@ film() {
     [ "$status" -eq 0 ]
 }
 
-# A page of one of the planted bugs of races_cases.cu; its fault in `fault`.
+# Makes a page of one of the planted bugs of races_cases.cu; `fault` gets the page's first fault.
 film_case() { # NAME
     run --separate-stderr build/ptxsim/ptxsim profile --film "$page" "$BATS_FILE_TMPDIR/cases" "$1" wrong
     echo "$output$stderr"
@@ -53,8 +53,8 @@ report() { # PROGRAM SHAPE
     done
 }
 
-# How often a warp tests an mbarrier depends on the order in which warps run: for such a program,
-# counts and film of the same run are compared.
+# How often a warp tests an mbarrier depends on the order in which warps run, which may differ from run to run:
+# so counts and film of one run are compared.
 @test "the film of every chapter's only CTA has the counts of its own run" {
     local program shape programs=0
     for program in $(code/tools/stages program); do
@@ -94,7 +94,7 @@ report() { # PROGRAM SHAPE
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = false ]
 }
 
-# A line of chapter 3: the first one that has these words.
+# The number of the first line of chapter 3 that has these words.
 line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d: -f1; }
 
 @test "values on request: a fragment's registers are the elements that are read from shared memory" {
@@ -102,7 +102,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     scale=$(grep -nF 'float s = t.scores[row][lane]' chapters/02-scalar-baseline.md | head -1 | cut -d: -f1)
     film ch03_wmma_qk 1x1x96 --values "$(line_of_chapter3 'wmma::store_matrix_sync(&t.scores'),02-scalar-baseline.md:$scale"
     python3 code/ptxsim/test/read_film.py values "$page"
-    # There are no values for other lines, and none without the option.
+    # The page has no values of lines that were not asked for.
     film ch03_wmma_qk 1x1x96 --values "my.cu:$scale"
     run python3 code/ptxsim/test/read_film.py values "$page"
     [ "$status" -eq 1 ]
@@ -261,8 +261,8 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     python3 code/ptxsim/test/read_film.py watched "$BATS_TEST_TMPDIR/said" counts
 }
 
-# The recorder has a limit of its own. These recordings are below that limit, but their page would
-# be above 8 MB.
+# The recorder has a limit of its own. These recordings are below that limit, but their pages would
+# be larger than 8 MB.
 @test "a page that its values, its patterns or a second CTA make too large is cut to fit, and opens" {
     local recording=$BATS_TEST_TMPDIR/recording.json values kind
     values=$(seq -s, 1 1200)
@@ -307,7 +307,8 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
 
 # ---- In a browser -------------------------------------------------------------------------------
 
-# Tests that need Chromium share one session; the file "said" has a line for each page.
+# watched CHECK [ARGUMENT...]: whether all pages pass a check of read_film.py. Chromium has watched all pages in one
+# session; the file "said" has a line for each page.
 watched() { # CHECK [ARGUMENT...]
     command -v chromium >/dev/null || skip "no chromium"
     python3 code/ptxsim/test/read_film.py watched "$BATS_FILE_TMPDIR/said" "$@"

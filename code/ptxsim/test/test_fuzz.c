@@ -19,7 +19,8 @@ static uint32_t random_word(void)
     return state ^= state << 5;
 }
 
-// Changes some bytes, cuts the end off, or repeats a part.
+// Changes some bytes, copies a part over another, and in one of four cases cuts the end off;
+// returns the new size.
 static size_t damage(uint8_t *data, size_t size)
 {
     for (unsigned left = random_word() % 6 + 1; left; --left)
@@ -66,7 +67,7 @@ static void test_corpus_and_damaged_copies(void **state)
     assert_true(files >= 4);
 }
 
-// The undamaged texts of the corpus are parsed and decoded completely.
+// An undamaged text is parsed and decoded completely.
 static void test_whole_texts_are_taken(void **state)
 {
     (void)state;

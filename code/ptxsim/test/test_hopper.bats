@@ -1,5 +1,5 @@
-# Planted bugs in programs for sm_90a, each reported at its line, and a right version of each
-# without a report. The programs are in hopper_cases.cu; test_hopper.cu tests results.
+# Planted bugs in programs for sm_90a: each is reported at its line, and its right version has no
+# report. The programs are in hopper_cases.cu; test_hopper.cu tests results.
 
 bats_require_minimum_version 1.5.0
 load test_cases

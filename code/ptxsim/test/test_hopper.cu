@@ -1,6 +1,6 @@
-// What sm_90a adds, against references that know nothing of the simulator: where every element of wgmma's
-// operands lies, for every swizzle; its sums, in the bits that an H200 gave; TMA's boxes; stmatrix.
-// The same executable passes on an H200.
+// Tests what sm_90a adds, against references that share no code with the simulator: where every
+// element of wgmma's operands lies, for every swizzle; wgmma's sums, bit for bit; TMA's boxes;
+// stmatrix; clusters. The same executable passes on an H200.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ template <typename T> struct buffer {
 #define OUT128 D32(0), D32(32), D32(64), D32(96)
 // clang-format on
 
-// A product with `count` accumulators, A in registers or not; p, a0 to a3, b: the
+// A product with `count` accumulators, A in registers or in shared memory; p, a0 to a3, b: the
 // numbers of the assembly's further operands.
 #define WITH_REGISTERS(count, p, a0, a1, a2, a3, b, what, tail)                                    \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #p                                           \
@@ -102,11 +102,12 @@ template <typename T> struct buffer {
                  : "l"(a_desc), "l"(b_desc), "r"(add))
 
 struct job {                 // what one warpgroup multiplies
-    uint64_t a_desc, b_desc; // descriptors, with addresses from the start of the image
+    uint64_t a_desc, b_desc; // descriptors, with addresses from the start of shared memory
     int add;
 };
 
-// The image is written to shared memory by threads; d: the accumulators of each thread.
+// Threads write `image` to shared memory, and execute the product. d_at: the accumulators, [N / 2]
+// for each thread; the results replace them.
 template <int N, class Multiply>
 __device__ void run_product(const uint8_t *image, const uint32_t *a_from, float *d_at, job j,
                             Multiply multiply)
@@ -240,7 +241,8 @@ static uint32_t small_number(enum type type)
     return codes[type][v & 3] | (v >> 2 & 1) << (8 * bytes_of(type) - 1);
 }
 
-// The descriptor of an operand in shared memory. span: the swizzle's, 0, 32, 64 or 128 bytes.
+// What the descriptor of an operand in shared memory says. span: of the swizzle, 0, 32, 64 or 128
+// bytes.
 struct place {
     uint32_t start, leading, stride;
     int span;
@@ -254,9 +256,9 @@ static uint64_t descriptor(const struct place *p)
            (uint64_t)(p->stride >> 4) << 32 | mode << 62;
 }
 
-// Groups of eight rows of 16 bytes, "core matrices", or of eight rows of the swizzle's span. The
-// leading and the stride offset lead from one group to the next; which of them runs along k is as in
-// the tables of the PTX manual.
+// Where an element begins in shared memory. An operand lies in groups of eight rows: of 16 bytes
+// ("core matrices"), or of the swizzle's span. The leading and the stride offset lead from one
+// group to the next; the tables of the PTX manual say which of the two runs along k.
 static uint32_t byte_at(const struct place *p, int size, int row, int k)
 {
     int width = (p->span ? p->span : 16) / size; // elements in a group's row
@@ -304,7 +306,8 @@ static void multiply(const struct product *p, const struct place *a, const struc
         for (int k = 0; k < depth; ++k) {
             if (p->shared)
                 memcpy(image + byte_at(a, size, row, k), &o->a[row * depth + k], (size_t)size);
-            // A register has four bytes of k; registers go down the rows first.
+            // A register has four bytes along k. A thread's next register is eight rows further
+            // down; the register after that is further along k.
             int byte = k * size;
             int thread = row / 16 * 32 + row % 8 * 4 + byte % 16 / 4;
             int i = row % 16 / 8 + byte / 16 * 2;
@@ -352,7 +355,7 @@ static struct place place_of(const struct product *p, bool is_a, int span, int s
         at.stride = (uint32_t)(8 * (span ? span : 16));
         at.leading = at.stride * (uint32_t)(rows / 8) + 16;
         at.leading = span ? 16 : (at.leading + 127) / 128 * 128;
-        at.start += (uint32_t)(span ? shift * ROW % span : shift * 16); // k steps inside the span
+        at.start += (uint32_t)(span ? shift * ROW % span : shift * 16); // starts inside a span
     } else {
         uint32_t group = (uint32_t)(8 * (span ? span : 16));
         int across = rows * size / (span ? span : 16);
@@ -400,7 +403,8 @@ static void every_element(void **)
 
 // ---- Sums ---------------------------------------------------------------------------------------
 
-// The exponent of a factor; for a subnormal number, that of the format's least normal number.
+// The exponent of a factor; for a subnormal number, the exponent of the format's least normal
+// number; for 0, one below all others.
 static int exponent_of(double x, int least)
 {
     int exponent;
@@ -415,8 +419,8 @@ static double cut(double x, int unit) // towards zero, to a multiple of 2^unit
     return ldexp(trunc(ldexp(x, -unit)), unit);
 }
 
-// Adds all terms in one step, each cut off `kept` bits below the largest; cuts the sum to
-// `fraction` bits.
+// Adds c and all products in one step: each term is cut `kept` bits below the largest exponent; the
+// sum is cut to `fraction` bits.
 static float one_step(const double *a, const double *b, int depth, int least, double c, int kept,
                       int fraction)
 {
@@ -588,7 +592,7 @@ static void sums_in_halves(void **)
 
 // ---- Groups -------------------------------------------------------------------------------------
 
-// Two groups under way: the older group's results can be read while the newer group's cannot.
+// Two groups under way: the older group's results can be read while the newer group's cannot yet.
 __global__ void __launch_bounds__(WARPGROUP) groups(float *out)
 {
     for (int i = threadIdx.x; i < 2048; i += WARPGROUP)
@@ -767,7 +771,7 @@ static const struct tensor_case loads[] = {
      {{8, 7, 4, 3, 1}},
      0},
     {3, U16, 0, {64, 20, 7}, {128, 2560}, {32, 7, 3}, {1, 3, 2, 1, 1}, {{8, 5, 1}}, 0},
-    {2, U8, 128, {64, 50}, {64}, {64, 16}, ONES, {{0, 3}}, 0}, // rows as wide as the swizzle
+    {2, U8, 128, {64, 50}, {64}, {64, 16}, ONES, {{0, 3}}, 0}, // a box's row: 64 of 128 bytes
     {2, F16S, 128, {64, 20}, {128}, {64, 8}, ONES, {{16, 15}}, 0, true},
     {2, F32S, 64, {52, 20}, {208}, {16, 8}, ONES, {{44, 16}}, 0, true},
 };
@@ -792,7 +796,8 @@ static CUtensorMap encode(const struct tensor_case *t, void *tensor)
     return map;
 }
 
-// Calls visit(byte in the tensor, or -1, byte in shared memory) for each byte of the box.
+// Calls visit(byte in the tensor, byte in shared memory) for each byte of the box; the former is -1
+// outside of the tensor. Returns the box's bytes.
 template <class Visit> static uint32_t each_byte(const struct tensor_case *t, Visit visit)
 {
     uint32_t elements = 1, copied[5];
@@ -1173,8 +1178,9 @@ static void refused_clusters(void **)
     cudaGetLastError();
 }
 
-// Every block sends its row to all others, in another way in each round: stores, copies of bytes,
-// atomics, and loads by the receiver. Each block then has the sums of all blocks.
+// In each round every block sends its row to all blocks of its cluster, by bulk copies and by
+// atomics, which must give equal sums, and loads the next block's row. out: the sums and the loaded
+// words, added.
 __global__ void exchange(uint32_t *out)
 {
     __shared__ alignas(16) uint32_t mine[WARPGROUP], got[8][WARPGROUP], sum[WARPGROUP];
@@ -1388,7 +1394,7 @@ __global__ void reduce(uint32_t *out)
     __shared__ alignas(16) uint32_t tile[REDUCTIONS][4];
     uint32_t b = blockIdx.x, t = threadIdx.x; // t: 0 to 3
     tile[ADD_F32][t] = __float_as_uint((float)(b + t));
-    tile[ADD_F16][t] = 0x3c004000; // 1, 2
+    tile[ADD_F16][t] = 0x3c004000; // the halves 1 and 2
     tile[MAX_S32][t] = (uint32_t)((int)b - 10);
     ((uint64_t *)tile[MIN_U64])[t / 2] = ((uint64_t)b << 32) + t / 2;
     tile[OR_B32][t] = 1u << b;
@@ -1442,7 +1448,7 @@ static void reduced_to_global_memory(void **)
         float sum;
         memcpy(&sum, &host[4 * ADD_F32 + t], 4);
         assert_true(sum == 36.0f + 9 * t);
-        assert_int_equal(host[4 * ADD_F16 + t], 0x48804c80); // 9, 18
+        assert_int_equal(host[4 * ADD_F16 + t], 0x48804c80); // the halves 9 and 18
         assert_int_equal((int)host[4 * MAX_S32 + t], -2);
         assert_int_equal(host[4 * MIN_U64 + t], t % 2 ? 0 : t / 2);
         assert_int_equal(host[4 * OR_B32 + t], 0x1ff);

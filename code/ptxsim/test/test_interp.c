@@ -84,7 +84,8 @@ static struct counts run_well(const char *name, struct setup s, void *out)
     return o.counts;
 }
 
-// What a kernel leaves in fresh memory of `count` words; the caller frees it.
+// Returns what a kernel leaves in fresh memory of `count` words, each 0xeeeeeeee; the caller frees
+// it.
 #define words(name, count, ...) words_of(name, count, (struct setup){__VA_ARGS__})
 static uint32_t *words_of(const char *name, size_t count, struct setup s)
 {
@@ -176,8 +177,9 @@ static float half(uint64_t bits)
     return bits & 0x8000 ? -value : value;
 }
 
-// The code nearest to a value among all codes of a format, ties to the even code; `finite` counts
-// the codes of one sign below infinity.
+// The code nearest to a value among all codes of a format, ties to the even code. finite: number of
+// the codes of one sign below infinity; from magnitude `overflow` on, the code is `beyond`; nan:
+// the code of any NaN; sign: the sign's bit.
 static uint64_t nearest(double value, double (*decode)(unsigned), unsigned finite, double overflow,
                         unsigned beyond, unsigned nan, unsigned sign)
 {
@@ -606,7 +608,7 @@ static double most(double a, double b)
     X("cvt.rn.satfinite.e4m3x2.f16x2", "hw", e4(half(a & 0xffff)) | e4(half(a >> 16)) << 8)
 // clang-format on
 
-// What a case expects, by its number.
+// Returns the result that case number `which` expects of the sources a, b and c.
 static uint64_t reference_of(int which, uint64_t a, uint64_t b, uint64_t c)
 {
     (void)b, (void)c;
@@ -794,7 +796,7 @@ static void arithmetic(void **state)
     memory_free(rows);
 }
 
-// All codes of both FP8 formats, and all halves, through their conversions.
+// Converts all codes of both FP8 formats to halves, and all halves to f32.
 static void narrow_floats(void **state)
 {
     (void)state;
@@ -919,7 +921,7 @@ static void predication(void **state)
     struct counts counts = run_well("control.predication", (struct setup){0}, out);
     for (uint32_t i = 0; i < 32; ++i)
         assert_int_equal(out[i], i & 1 ? 5 + i : 6);
-    // Two guarded instructions, executed by half of the lanes each.
+    // Each of two guarded instructions is executed by half of the lanes.
     assert_int_equal(counts.thread_instructions, 32 * counts.warp_instructions - 32);
     memory_free(out);
 }
@@ -1115,8 +1117,8 @@ static void dynamic_shared(void **state)
                  .dynamic_shared = 60);
 }
 
-// Sizes as on an H200: 400 and 1000 bytes of the CTA's own, and 288 bytes that the system uses of the
-// 1024 that it keeps.
+// Sizes as on an H200: the CTA has 400 static and 1000 dynamic bytes; of the 1024 bytes that the
+// system keeps for itself, it uses 288.
 static void reserved_shared_memory(void **state)
 {
     (void)state;
@@ -1284,8 +1286,8 @@ static int elements_in_fullest_bank(const uint32_t at[WARP], uint32_t bytes, uin
     return most;
 }
 
-// The simulator reuses the last access's count for an access of the same shape: here are accesses
-// with the same shape as the last, nearly the same, and another.
+// For an access of the last access's shape, the simulator reuses the last count: here accesses have
+// the last one's shape, nearly that shape, or another.
 static void wavefronts_in_turn(void **state)
 {
     (void)state;
@@ -1406,7 +1408,7 @@ static void floors(void **state)
 
 // ---- Sparse products ----------------------------------------------------------------------------
 
-// The code of a small whole number in a type of `bits` bits.
+// The code of a whole number from -4 to 8 (in floating-point formats of 8 bits: to 4) in a type.
 static uint32_t sparse_code(const char *type, int value)
 {
     static const uint8_t e4m3[] = {0, 0x38, 0x40, 0x44, 0x48}, e5m2[] = {0, 0x3c, 0x40, 0x42, 0x44};
@@ -1426,7 +1428,7 @@ struct sparse {
 };
 
 // A with 16 rows and nonzero places chosen at random, packed as the manual's fragments are; D = A B
-// + C in whole numbers. Lanes whose metadata is not used hold invalid metadata.
+// + C in whole numbers. Lanes whose metadata is not used have invalid metadata.
 static void sparse_case(const struct sparse *t)
 {
     enum { A = 0, B = 4, C = 8, META = 12, D = 13 };
@@ -1658,7 +1660,7 @@ static void clocks(void **state)
     EACH("threads.clock_and_barrier", 64, 1, .block = 64);
 }
 
-// What ptxas refuses for sm_89 is refused here, with the architecture that it needs.
+// What ptxas refuses for sm_89 is refused here; the message names the architecture that is needed.
 static void newer_machines(void **state)
 {
     (void)state;
@@ -1900,8 +1902,9 @@ static void keep_printed(const char *text, size_t bytes)
     printed[printed_bytes += bytes] = '\0';
 }
 
-// Three CTAs print a line for each of two threads: the lines arrive in order at the function that
-// the launch names. The text of the warp that passes the limit is the last, and is complete.
+// Three CTAs print a line of 4 bytes for each of two threads: the lines arrive in order at the
+// function that the launch names. `most` limits the bytes (0: no limit). The line that reaches the
+// limit is complete; its warp then prints no other line, and no later CTA's lines are kept.
 static void prints_are_handed_on(void **state)
 {
     static const struct {
@@ -2126,7 +2129,7 @@ static void bad_texts(void **state)
         if (!strstr(why, list[i].why))
             fail_msg("\"%s\" where \"%s\" was expected", why, list[i].why);
     }
-    // An error in a kernel is reported when it is launched, and does no harm before.
+    // An error in a kernel is reported when the kernel is launched, and does no harm before.
     struct module *m = ptx_parse(HEADER ".visible .entry k() { .reg .b32 %r<4>; add.s32 %r1, %r2, "
                                         "nowhere; ret; }\n.visible .entry good() { ret; }");
     struct outcome o = run_module(m, "k", (struct setup){0}, NULL);

@@ -1,5 +1,5 @@
 // Libraries that CUDA programs use in device code: CUB's block and warp primitives, libcu++ and
-// cooperative groups, each against a plain loop on the host. Passes on a GPU too.
+// cooperative groups, each against a plain loop on the host. The program passes on a GPU, too.
 #include <algorithm>
 #include <complex>
 #include <setjmp.h>
@@ -54,7 +54,7 @@ static uint32_t random_word()
     return state = state * 1664525 + 1013904223;
 }
 
-// Values in [0, limit) on the host and the device.
+// Random whole numbers in [0, limit), on the host and on the device.
 template <typename T> struct input {
     std::vector<T> host;
     T *device;
@@ -417,7 +417,7 @@ static void test_barrier(void **)
         assert_int_equal(got[i], in.host[THREADS - 1 - i % THREADS] + i / THREADS);
 }
 
-// A producer warp and three consumer warps, with barriers that expect different numbers of arrivals.
+// A producer warp and three consumer warps, with two barriers at which all 128 threads arrive.
 __global__ void use_barrier_with_copies(const int *in, int *out, int rounds)
 {
     __shared__ cuda::barrier<cuda::thread_scope_block> full, empty;
@@ -756,7 +756,8 @@ static void test_grid(void **)
         assert_int_equal(got[i], data.host[(i + 6) % n] + 6);
 }
 
-// Merges load past the end of a tile, and use nothing of it. No other test here needs that.
+// For the tests of merges only, which load past the end of a tile and use nothing of it: unwritten
+// reads by libraries are not reported.
 static int libraries_may(void **)
 {
     return setenv("PTXSIM_UNWRITTEN", "libraries", 1);

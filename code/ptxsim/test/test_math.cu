@@ -1,9 +1,10 @@
 // The device's math library, as nvcc compiles it, against the host's in long double. The bounds are
 // those of the CUDA C++ Programming Guide, 17.1 "Standard Functions", tables 17 (float) and 18
-// (double): the greatest distance, in units of the last place, from the result rounded to nearest
-// even, row by row; lgamma's bound holds right of its poles, where we test it. Functions that the
-// tables do not list are exact by definition (fmax, fmin, copysign), or of a half format: for these
-// we chose the bound of one unit. The same executable passes on a GPU.
+// (double): for each function the greatest distance, in units of the last place, from the result
+// rounded to nearest even. lgamma is tested only to the right of its poles, where its bound is
+// valid. Functions that the tables do not list are exact by definition (fmax, fmin, copysign), or
+// of a half format: for half formats we chose a bound of one unit. The same executable passes on a
+// GPU.
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -145,7 +146,7 @@ template <typename T> static void fill(T *x, double low, double high, bool any)
 
 // ---- Comparison ---------------------------------------------------------------------------------
 
-// Counts results that differ from the expected ones by more than `bound`; shows the worst.
+// Counts results that are more than `bound` units in the last place off; prints the worst.
 template <typename T>
 static int far_off(const char *name, const T *got, const T *expected, const T *x, const T *y,
                    int count, int64_t bound)
@@ -172,7 +173,8 @@ static int far_off(const char *name, const T *got, const T *expected, const T *x
 
 template <typename T> using unary = void (*)(const T *, const T *, T *, int);
 
-// Compares the kernel's results for these arguments with the reference's.
+// Compares the kernel's results with the reference's; returns how many are too far off. y: NULL for
+// a function of one argument.
 template <typename T, typename F>
 static int compare(const char *name, unary<T> kernel, F reference, const T *x, const T *y,
                    int count, int64_t bound)
@@ -240,7 +242,7 @@ static long double inverse_erf(long double p)
         return NAN;
     if (fabsl(p) == 1)
         return p * INFINITY;
-    // Near 1 through erfc, which is exact there.
+    // Near 1 by erfc, which is accurate there.
     long double z = fabsl(p) < 0.5L ? invert(erfl, fabsl(p), 0.0L, 1.0L)
                                     : invert([](long double v) { return -erfcl(v); }, fabsl(p) - 1,
                                              0.2L, 30.0L);
@@ -264,7 +266,8 @@ static long double scaled_erfc(long double x)
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
-// name, reference, least and greatest argument, whether any argument is allowed, ulps: float
+// A row: the call, its reference, least and greatest argument, whether arguments outside of these
+// are tested, too, and the bound in units of the last place.
 #define ONE_FLOAT(F)                                                                               \
     F(sinf(x), sinl(x), -100, 100, true, 2)                                                        \
     F(cosf(x), cosl(x), -100, 100, true, 2)                                                        \
@@ -373,7 +376,8 @@ static long double scaled_erfc(long double x)
     F(fdim(x, y), fdiml(x, y), -10, 10, true, 0)                                                   \
     F(x / y, (double)x / (double)y, -10, 10, true, 0)
 
-// Every value of the format: the result is the correctly rounded one, or its neighbour.
+// Tested at every value of the format. The bound: 0 for the correctly rounded result, 1 for its
+// neighbours, too.
 #define ONE_HALF(F)                                                                                \
     F(hexp(x), expl(x), 1)                                                                         \
     F(hexp2(x), exp2l(x), 1)                                                                       \
@@ -474,7 +478,7 @@ ROWS(two_doubles, double, TWO_DOUBLES, ROW_DOUBLES, true)
 VALUES_16(one_half, __half, ROW_HALF)
 VALUES_16(one_bf16, __nv_bfloat16, ROW_BF16)
 
-// frexp, modf, remquo, sincos, and the integers that come from floats.
+// Calls frexp, modf, remquo, sincos, and functions from floats to integers.
 __global__ void parts(const float *xs, float *out, int *numbers, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

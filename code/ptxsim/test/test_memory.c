@@ -89,7 +89,7 @@ static void test_fresh_memory_is_poisoned(void **state)
     for (int i = 0; i < 5000; ++i)
         assert_int_equal(block[i], 0xff);
     assert_true(memory_free(block));
-    // These kinds are pages of the operating system, which are zeros.
+    // Memory of these kinds is made of pages of the operating system, which are zeros.
     for (enum memory_kind kind = MEMORY_HOST; kind <= MEMORY_MANAGED; ++kind) {
         block = memory_alloc_kind(5000, kind);
         for (int i = 0; i < 5000; ++i)
@@ -121,7 +121,7 @@ static void test_untouched_memory_costs_nothing(void **state)
     for (size_t at = 0; at < bytes; at += (size_t)37 << 20)
         assert_int_equal(block[at], 0xff);
     assert_int_equal(block[bytes - 1], 0xff);
-    block[100 << 20] = 7; // no other piece may change
+    block[100 << 20] = 7; // no other byte may change
     for (size_t at = 4 << 20; at < bytes; at += (size_t)16 << 20)
         assert_int_equal(block[at], at == 100 << 20 ? 7 : 0xff);
     struct allocation *a = (struct allocation *)memory_find(address_of(block), bytes, NULL);
@@ -354,9 +354,8 @@ static void test_shut_pages_hand_accesses_on(void **state)
     assert_true(memory_free((char *)pinned));
 }
 
-// The host cannot access guarded memory while it is closed, and can access other memory; after 256
-// times nothing is closed any more. The system tells without a page fault whether an address can be
-// accessed: write() gives EFAULT.
+// Whether the host can read at an address. The system tells so without a page fault: write() fails
+// with EFAULT.
 static bool can_read(const void *address)
 {
     int ends[2];
@@ -367,6 +366,8 @@ static bool can_read(const void *address)
     return can;
 }
 
+// The host cannot access guarded memory while it is closed, and can access other memory. Once
+// memory has been closed about 256 times, it is not closed any more.
 static void test_guarded_memory_is_closed_to_the_host(void **state)
 {
     (void)state;
@@ -379,7 +380,7 @@ static void test_guarded_memory_is_closed_to_the_host(void **state)
     assert_false(can_read(guarded + 4999));
     assert_true(can_read(other));
     char *late = memory_alloc(100);
-    memory_guard(late); // while the others are closed
+    memory_guard(late); // while guarded memory is closed
     assert_false(can_read(late));
     assert_true(memory_free(late));
     memory_open();

@@ -77,7 +77,7 @@ setup() {
     run build/ptxsim/ptxsim profile --banks "03:$line" "${small[@]}"
     echo "$output" | head -5
     [ "$status" -eq 0 ]
-    # 4 tiles x 8 rows x 4 words, each of which shares its bank with seven others
+    # 4 tiles x 8 rows x 4 words; each word shares its bank with seven others
     [ "$(grep -cE '^[0-9]+'$'\t''[0-9]+'$'\t''8'$'\t' <<<"$output")" -eq 128 ]
     grep -q $'\t32\t4\t' <<<"$output"
 }
@@ -101,7 +101,7 @@ setup() {
         end=$(awk -v w=$warp -v b="$begins" '$1 == w && $4 == 0 && $3 > b { print $3; exit }' <<<"$rows")
         [ "$end" -gt "$((begins + 50))" ]
     done
-    # And producers wait for an empty stage, while the consumers work.
+    # Producers, in turn, wait for an empty stage while the consumers work.
     [ "$(awk '$1 == 4 && $4 == 0 && $2 > 300' <<<"$rows" | wc -l)" -ge 1 ]
 }
 

@@ -1,6 +1,7 @@
 // Programs of a CUDA course, unchanged, each compared with a plain loop on the host; and other
 // abilities of device code: recursion, calls through pointers and virtual functions, memory on the
-// stack, printf, assert. test_debug.cu is the same compiled with -G. Passes on a GPU, too.
+// stack, printf, assert. test_debug.cu is this file compiled with -G. Both programs pass on a GPU,
+// too.
 #include <alloca.h>
 #include <assert.h>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-# The Python package with PTX, without numpy and Triton (make test-triton has the rest): launches,
-# refusals, reports; and that the library can be loaded beside a CUDA runtime.
+# The Python package `ptxsim` on texts of PTX, without numpy and Triton (`make test-triton` tests it with
+# them): launches, refusals, reports. The library can be loaded beside a CUDA runtime.
 
 bats_require_minimum_version 1.5.0
 

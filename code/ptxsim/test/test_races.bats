@@ -1,5 +1,5 @@
-# Planted bugs, each reported at its line under every schedule, and a right version of each with
-# no report. The programs are in races_cases.cu.
+# Planted bugs: each is reported at its line under every schedule, and its right version has no
+# report. The programs are in races_cases.cu.
 
 load test_cases
 
@@ -77,7 +77,8 @@ setup() {
 }
 @test "an exchange reads if its result is used" { expect exchanged "that nothing has written"; }
 @test "a queue without atomics in shared memory" { expect queue "4 bytes of shared memory"; }
-# told NAME COUNT TEXT: as expect; and under every schedule COUNT races are reported, "more like it" included.
+# told NAME COUNT TEXT: as expect NAME TEXT; and under every schedule COUNT races are reported, those included that a
+# report only counts ("and 3 more like it").
 told() {
     expect "$1" "$3"
     [ "$(awk -v count="$2" '/^schedule / { schedules++; told = 0 } /^ptxsim: / { told++ }
@@ -206,7 +207,7 @@ told() {
 @test "locks that are taken more often than the checker keeps, and then a store without a lock" {
     SCHEDULES=2 expect long_history "in between"
 }
-# On one CPU a host thread that only asks would ask for a whole slice of time, many times what it has to.
+# On one CPU a host thread that waits by asking for a lock again and again would ask for a whole time slice in vain.
 @test "locks that two host threads on one CPU contend for are asked for hardly more often than on one" {
     SCHEDULES=2 expect crowded "in between"
     local threads cpu one asked
@@ -258,7 +259,7 @@ told() {
     local pid status=0 line
     (exec env --default-signal=INT "$BATS_FILE_TMPDIR/cases" same_tile wrong >"$BATS_TEST_TMPDIR/said" 2>&1 3>&-) &
     pid=$!
-    # The process is in the kernel once it has become the program (it begins as a shell) and waits for the signal.
+    # The process, at first a shell, is in the kernel once it has become the program and handles SIGINT (SigCgt).
     until [ "$(readlink "/proc/$pid/exe")" = "$(realpath "$BATS_FILE_TMPDIR/cases")" ] &&
         grep -qE '^SigCgt:.*[2367abef]$' "/proc/$pid/status"; do
         kill -0 $pid
@@ -269,7 +270,7 @@ told() {
     cat "$BATS_TEST_TMPDIR/said"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 1 ]
     line=$(sed -nE "s|^ptxsim: same_tile, .*$CASES:([0-9]+), block \(0,0,0\), thread \(.*\): interrupted here$|\1|p" "$BATS_TEST_TMPDIR/said")
-    sed -n "$((line - 9)),${line}p" "$CASES" | grep -q '<- same_tile' # within the loop, or its head
+    sed -n "$((line - 9)),${line}p" "$CASES" | grep -q '<- same_tile' # the line is within the loop
 }
 @test "on a terminal, a kernel that takes longer says how far it is; into a file it does not" {
     command -v script >/dev/null || skip "no script(1) to make a terminal"

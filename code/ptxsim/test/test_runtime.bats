@@ -133,7 +133,8 @@ cudaErrorNotSupported
     without_expanders compressed
 }
 
-# Runs a program where the loader first finds files with these names that are not libraries.
+# Expects the message for compressed PTX from a program for which the loader finds files named libzstd.so.1 and
+# liblz4.so.1 that are not libraries.
 without_expanders() {
     mkdir -p "$BATS_TEST_TMPDIR/none"
     touch "$BATS_TEST_TMPDIR"/none/lib{zstd,lz4}.so.1
@@ -162,7 +163,7 @@ without_expanders() {
     without_expanders separate-compressed
 }
 
-# Both files have static functions and variables of the same name.
+# Both files have a static function `mine` and a static variable `number`.
 @test "linked files: each keeps its own static functions and variables" {
     cd "$BATS_FILE_TMPDIR"
     cat >one.cu <<'END'
@@ -198,8 +199,8 @@ other
 1160" ]
 }
 
-# A grid that a kernel launches runs after the kernel has ended, with everything that it launches
-# itself.
+# The grids that a kernel launches run after the kernel has ended; each is followed by the grids that it
+# launches itself.
 @test "kernels launch kernels: children run after their parent, in order, each followed by its own children" {
     cd "$BATS_FILE_TMPDIR"
     cat >nested.cu <<'END'
@@ -411,8 +412,8 @@ no error 0 -1" ]
 no error 0 -1" ]
 }
 
-# A library with the driver's names stands in for the driver, which a machine without a GPU does not
-# have.
+# The program is linked with a library that has the driver's names, since a machine without a GPU has no
+# driver.
 @test "a program of the driver's library finds the simulator; the loader names a missing function" {
     cd "$BATS_TEST_TMPDIR"
     printf '%s\n' 'int cuInit(void) { return 1; }' 'int cuDeviceGetCount(void) { return 1; }' \

@@ -173,7 +173,8 @@ static const char *in_child(void (*body)())
     return text;
 }
 
-// For use in the child, whose assert_* the parent would not see: exits with another status instead.
+// For use in the child, whose assert_* the parent would not see: ends the child with status 1
+// instead.
 #define expect(call, wanted) expect_at(call, wanted, __LINE__)
 static void expect_at(cudaError_t got, cudaError_t wanted, int line)
 {
@@ -183,7 +184,8 @@ static void expect_at(cudaError_t got, cudaError_t wanted, int line)
     _exit(1);
 }
 
-// The simulator's one line about a fault: this kernel, this source line, and these words.
+// Expects that `text` is one line of the simulator about a fault, with this kernel, source line and
+// words; on a GPU, expects nothing.
 static void assert_told(const char *text, const char *kernel, int line, const char *words)
 {
     char place[256];
@@ -243,7 +245,7 @@ static void test_store_to_host_memory_or_null(void **)
     in_child([] {
         cudaDeviceProp device;
         expect(cudaGetDeviceProperties(&device, 0), cudaSuccess);
-        if (device.pageableMemoryAccess) // then host memory is the device's, too
+        if (device.pageableMemoryAccess) // then a kernel can access all memory of the host
             return;
         int *array = (int *)malloc(64);
         store_at<<<1, 1>>>(array, 0);
@@ -465,7 +467,7 @@ static void test_variables(void **)
 static void test_managed_variable(void **)
 {
     if (!simulated())
-        return; // do not use managed memory on a shared server
+        return; // managed memory is not used on a GPU, which others may share
     managed_value = 6;
     use_managed<<<1, 1>>>();
     assert_ok(cudaDeviceSynchronize());
@@ -950,8 +952,8 @@ static void test_capture_over_two_streams(void **)
     assert_ok(cudaFree(device));
 }
 
-// A graph built node by node: two fills and a copy before a kernel, a child graph and a host call
-// after it.
+// A graph built node by node: a fill before a kernel, an empty node before a child graph, a copy to
+// the host after both, and a host call after the copy.
 static void test_graph_of_nodes(void **)
 {
     cudaGraph_t graph, child;
@@ -987,7 +989,7 @@ static void test_graph_of_nodes(void **)
                                        sizeof source, cudaMemcpyHostToDevice));
     assert_ok(cudaGraphAddChildGraphNode(&inner, graph, &join, 1, child));
     assert_ok(cudaGraphDestroy(child));
-    // The copy was added before the node that it depends on.
+    // The copy was added before `inner`, on which it depends.
     cudaGraphNode_t before[] = {add, inner}, after[] = {copy, copy};
     assert_ok(cudaGraphAddDependencies(graph, before, after, nullptr, 2));
     assert_error(cudaGraphAddEmptyNode(&last, graph, &from_host, 1), cudaErrorInvalidValue);
@@ -1191,8 +1193,8 @@ __global__ void write_surface(cudaSurfaceObject_t surface)
     surf2Dwrite((short)99, surface, 2 * 77, threadIdx.y, cudaBoundaryModeZero);
 }
 
-// Directions to the centres of the faces' four quarters, x first: the texels of 2 x 2 faces in
-// order.
+// Samples cube maps whose faces have 2 x 2 texels: in the direction of each texel's centre, face by
+// face, row by row. out: the texels in their order.
 __global__ void sample_cubes(cudaTextureObject_t one, cudaTextureObject_t layers, float *out)
 {
     const int quarter = threadIdx.x % 4, face = threadIdx.x / 4;
@@ -1324,7 +1326,7 @@ static void test_what_a_capture_forbids(void **)
                  cudaErrorStreamCaptureUnsupported);
     assert_error(cudaStreamEndCapture(stream, &graph), cudaErrorIllegalState);
 
-// A call during a capture gives this error, and the capture ends as invalid.
+// Expects this error of a call during a capture, and that the capture is then invalid.
 #define assert_forbidden(call, error)                                                              \
     do {                                                                                           \
         assert_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));                    \

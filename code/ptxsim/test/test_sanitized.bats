@@ -1,5 +1,5 @@
-# The whole library under the address and undefined-behaviour sanitizers, on the chapters' programs
-# and on those of the tests: nothing to report. `make tests` builds what runs here.
+# The whole library under the address and undefined-behaviour sanitizers, which find nothing in the
+# chapters' programs and in those of the tests. `make tests` builds what runs here.
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../../.."
@@ -25,7 +25,7 @@ expect_clean() {
 @test "every chapter's program is clean" {
     for program in build/ch[0-9][0-9]_*; do
         [[ $program == *.* ]] && continue
-        grep -qs workbench_main "code/${program#build/}.cu" || continue # no kernel, or none of attention
+        grep -qs workbench_main "code/${program#build/}.cu" || continue # the program has no attention kernel
         shapes=1x1x40,1x2x64
         if grep -q launch_cache "code/${program#build/}.cu"; then shapes=1x1x40q9p32,1x2x300q4p16r1; fi
         if grep -q launch_prompt "code/${program#build/}.cu"; then shapes=1x1x40q9p32s20,1x2x300q4p16s9r1; fi

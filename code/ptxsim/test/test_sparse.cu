@@ -15,13 +15,14 @@ extern "C" {
 #define assert_ok(call) assert_string_equal(cudaGetErrorName(call), "cudaSuccess")
 
 enum { WARP = 32, M = 16, N = 8, DEPTH = 128 }; // DEPTH: the most columns of A, with its zeros
-// A lane's words: where A, B, C and the metadata begin; IN and OUT: how many there are.
+// A lane's input words: where A, B, C and the metadata begin. IN, OUT: numbers of a lane's input
+// and output words.
 enum { A_AT = 0, B_AT = 4, C_AT = 8, METADATA_AT = 12, IN = 13, OUT = 4 };
 
 // ---- The instructions ---------------------------------------------------------------------------
 
 // X(places, saturation, k, sum, a, b, words of A and of B, words of a sum, selector). places: the
-// metadata's order, increasing or any. One, two or all of four lanes hold the metadata.
+// metadata's order, increasing or any. One, two or all of a row's four lanes have the metadata.
 #define PLACES(X, ...) X("::ordered_metadata", __VA_ARGS__) X("", __VA_ARGS__)
 #define ALL_LANES(X, ...) PLACES(X, __VA_ARGS__, 0)
 #define LANE_PAIR(X, ...) ALL_LANES(X, __VA_ARGS__) PLACES(X, __VA_ARGS__, 1)
@@ -68,7 +69,8 @@ enum { A_AT = 0, B_AT = 4, C_AT = 8, METADATA_AT = 12, IN = 13, OUT = 4 };
                        "r"(in[METADATA_AT]));                                                      \
         break;
 
-// Each block makes another product. words: [block][word of a lane][lane].
+// Each block executes instruction number `which` on words of its own: [block][word of a
+// lane][lane].
 enum { FIRST = __COUNTER__ + 1 };
 __global__ void execute(int which, const uint32_t *words, uint32_t *sums)
 {
@@ -138,8 +140,8 @@ static double value_of(const struct format *f, uint32_t code)
     return code & top ? -value : value;
 }
 
-// A random number of the format: any integer; of a float format a whole number from -3 to 3, whose
-// sums are exact, or, if near_one, a number whose magnitude is from 1/4 to 4.
+// The code of a random number of the format: any integer; of a float format a whole number from -3
+// to 3, since sums of these are exact, or, if near_one, a number whose magnitude is from 1/4 to 4.
 static uint32_t draw_code(const struct format *f, bool near_one)
 {
     uint32_t v = draw(), one = ((1u << (f->exponent - 1)) - 1) << f->fraction;
@@ -148,7 +150,7 @@ static uint32_t draw_code(const struct format *f, bool near_one)
         return f->bits == 32 ? v : v & ((1u << f->bits) - 1);
     if (near_one)
         return (one + (v >> 28 & 3) * 2 * half - 4 * half) | (v & (2 * half - 1)) | sign;
-    uint32_t below = strcmp(f->name, "tf32") ? 0 : v & 0x1fff; // cut off
+    uint32_t below = strcmp(f->name, "tf32") ? 0 : v & 0x1fff; // bits that do not count
     switch (v >> 16 & 3) {
     case 0: return sign;
     case 1: return one | sign | below;
@@ -163,8 +165,9 @@ struct image { // the lanes' input words, and the matrices that they stand for
     double a[M][DEPTH], b[DEPTH][N], c[M][N];
 };
 
-// A word holds neighbouring columns, and the four lanes of a row neighbouring words. A lane's next word is
-// eight rows further down, if there are 16 rows, and then further along the row.
+// Writes an element's code into the lanes' words. A word has neighbouring columns, and the four
+// lanes of a row have neighbouring words. A lane's next word is eight rows further down, if there
+// are 16 rows; the word after that is further along the row.
 static void put(uint32_t (*words)[WARP], int rows, int bits, int row, int column, uint32_t code)
 {
     int each = 32 / bits, along = column / (4 * each), lane = row % 8 * 4 + column / each % 4;
@@ -217,7 +220,8 @@ static void draw_row_of_a(const struct product *p, struct image *o, int row, boo
     }
 }
 
-// Integer sums begin near the ends of their range, or anywhere.
+// Draws the matrices. In odd rounds the integers of C are near the ends of their range, else
+// anywhere.
 static void draw_image(const struct product *p, struct image *o, bool near_one, int round)
 {
     const struct format *b = format_of(p->b), *sum = format_of(p->sum);
@@ -240,7 +244,7 @@ static void draw_image(const struct product *p, struct image *o, bool near_one, 
                 code = (code & 0x80000fff) ^ (code >> 31 ? 0 : 0x7ffff000);
             if (sum->bits == 16)
                 put(o->in + C_AT, M, 16, i, j, code);
-            else // two words of a row follow each other
+            else // neighbours of a row are in neighbouring words
                 o->in[C_AT + i / 8 * 2 + j % 2][i % 8 * 4 + j / 2] = code;
             o->c[i][j] = value_of(sum, code);
         }
@@ -273,8 +277,8 @@ static void multiply(int which, const struct image *images, uint32_t (*out)[OUT]
     assert_ok(cudaMemcpy(out, sums, ROUNDS * sizeof *out, cudaMemcpyDeviceToHost));
 }
 
-// Compares with the product of the whole A. Floats near one may differ by `slack` times the sum of
-// magnitudes.
+// Compares the sums of an instruction with the product of the whole A. near_one: the sums may be
+// off by `slack`, which is proportional to the sum of magnitudes; otherwise they are exact.
 static void compare(int which, bool near_one)
 {
     static struct image images[ROUNDS];
@@ -318,7 +322,8 @@ static void every_product(void **)
         compare(which, false);
 }
 
-// None of these sums is exact: they are within the error of tensor cores, which cut terms, and of fused multiply-adds.
+// Sums that are not exact are within the error of tensor cores, which cut terms, and of fused
+// multiply-adds.
 static void sums_within_their_error(void **)
 {
     int count = 0;

@@ -1,5 +1,6 @@
 // test_sync.c: cp.async, mbarriers, named barriers, the race checks' vector clocks, and spoiled
-// executions, on the kernels of ptx/sync.ptx. test_races.bats tests planted bugs in CUDA programs.
+// executions (struct ablation), on the kernels of ptx/sync.ptx. test_races.bats tests planted bugs
+// in CUDA programs.
 #include "ptx.h"
 #include "ptxsim/ops/ops.h"
 
@@ -63,7 +64,8 @@ static struct fault run_on(unsigned grid, unsigned block, unsigned schedule,
     return fault;
 }
 
-// Expects this fault, or none, under each schedule.
+// Runs a kernel under 16 schedules: `good` expects no fault, `bad` a fault of this kind with this
+// text.
 #define good(grid, block, ...) bad(grid, block, FAULT_NONE, "", __VA_ARGS__)
 #define bad(grid, block, kind, text, ...)                                                          \
     ends(grid, block, kind, text, (const char *const[PTX_HOLES + 1]){__VA_ARGS__})
@@ -222,7 +224,7 @@ static void enough_races_stop_a_launch(void **state)
     struct fault f = run(1, 64, 0, "few", body);
     assert_int_equal(f.kind, FAULT_RACE);
     assert_null(strstr(f.text, "stopped"));
-    assert_int_equal(out[0], 7); // it has run to its end
+    assert_int_equal(out[0], 7); // the kernel has run to its end
     out[0] = 0;
     reports = 3;
     f = run(1, 64, 0, "few", body);
@@ -251,7 +253,7 @@ static void atomics_are_no_race(void **state)
         "red.global.add.u32 [%out], 1; ld.global.u32 %r1, [%out];");
 }
 
-// A flag between two CTAs: data, release; acquire, data.
+// One CTA writes data and releases a flag; the other acquires the flag and reads the data.
 static void flags_order(void **state)
 {
     (void)state;
@@ -276,8 +278,8 @@ static void each_pair_is_told_once(void **state)
 
 // ---- Shadow cells of the race checks (races/cells.h) --------------------------------------------
 
-// A warp reads the same memory again, after a barrier: another warp may write it only after the
-// next barrier.
+// A warp reads memory again after a barrier: another warp may write that memory only after the next
+// barrier.
 static void a_reading_ends_with_its_time(void **state)
 {
     (void)state;
@@ -293,7 +295,7 @@ static void a_reading_ends_with_its_time(void **state)
     bad(1, 64, FAULT_RACE, no_barrier, AGAIN("fence.acq_rel.gpu;", "barrier.sync 1, 32;"));
 }
 
-// The lanes of one warp: each may access its own place again, but not another lane's.
+// Without a __syncwarp, a lane may access its own words again, but not another lane's.
 static void lanes_keep_to_their_own(void **state)
 {
     (void)state;
@@ -304,7 +306,8 @@ static void lanes_keep_to_their_own(void **state)
     good(1, 32, OWN(load, "", nines));
     good(1, 32, OWN(store, "", load));
     good(1, 32, OWN("st.shared.u32 [%r1], 8;", "", nines));
-    // Lanes access consecutive words, in another order, all one place, or two words each.
+    // One of the two accesses is to the next lane's words, to words in another order, or to one
+    // word.
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(store, "", "ld.shared.u32 %r5, [%r1+4];"));
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(store, "", next));
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(store, "", one));
@@ -312,7 +315,7 @@ static void lanes_keep_to_their_own(void **state)
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(next, "", nines));
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(one, "", nines));
     good(1, 32, OWN(next, warp, nines));
-    // The last of several readings is the lane's own, and an earlier one is not.
+    // Each lane reads another lane's word, and then its own: the earlier reading counts, too.
     static const char mirrored[] = "ld.shared.u32 %r5, [%r4]; ld.shared.u32 %r5, [%r1];";
     good(1, 32, OWN(mirrored, warp, nines));
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(mirrored, "", nines));
@@ -320,7 +323,8 @@ static void lanes_keep_to_their_own(void **state)
         OWN("ld.shared.u32 %r5, [%s]; ld.shared.u32 %r5, [%r1];", "", nines));
 }
 
-// A third warp reads a whole line of cells, and has met only one of its two writers.
+// A third warp may read a line of cells only if it has met both warps that have written parts of
+// it.
 static void a_line_has_several_writers(void **state)
 {
     (void)state;
@@ -328,8 +332,8 @@ static void a_line_has_several_writers(void **state)
     bad(1, 96, FAULT_RACE, no_barrier, "thirds", "64", "32");
 }
 
-// A thread that only arrives at a barrier (bar.arrive) is not ordered after the others there,
-// though it passes on the order that it has from another barrier.
+// The lanes of a warp that only arrives at a barrier (bar.arrive) are not ordered by it: none may
+// then read what another has written before.
 static void what_is_told_is_not_known(void **state)
 {
     (void)state;
@@ -341,8 +345,8 @@ static void what_is_told_is_not_known(void **state)
     bad(1, 96, FAULT_RACE, no_syncwarp, TOLD(""));
 }
 
-// Once the bytes of a copy have arrived, their line of cells is checked like any other; other lines
-// do not wait.
+// Before the bytes of a copy have arrived, a read of them is reported; then their line of cells is
+// checked like any other.
 static void a_line_waits_for_its_copies(void **state)
 {
     (void)state;
@@ -354,7 +358,8 @@ static void a_line_waits_for_its_copies(void **state)
     bad(1, 64, FAULT_RACE, "nothing has waited for it", FETCHED("", "bar.sync 0;"));
 }
 
-// Whole warps, in global memory: within a CTA, in several pages of cells, and across CTAs.
+// Accesses of whole warps to global memory: within a CTA, in one page of cells or two, and across
+// CTAs.
 static void warps_in_global_memory(void **state)
 {
     (void)state;
@@ -445,7 +450,7 @@ static uint64_t spoil(enum spoils what, int count, uint64_t cta, uint64_t at, co
     return spoil_in(2, 32, what, count, cta, at, text);
 }
 
-// Two copies, of which one is read. Both CTAs do the same.
+// Each of the two CTAs makes two copies, and reads the first of them only.
 static void copies_are_spoiled(void **state)
 {
     (void)state;
@@ -462,7 +467,7 @@ static void copies_are_spoiled(void **state)
     assert_int_equal(spoil(SPOIL_PRODUCTS, 0, 0, 0, text), 0);
 }
 
-// Bulk copies of 16 bytes by one thread.
+// One thread of each CTA makes two bulk copies of 16 bytes, and reads the first.
 static void bulk_copies_are_spoiled(void **state)
 {
     (void)state;
@@ -518,7 +523,7 @@ static void products_of_warpgroups_are_spoiled(void **state)
         assert_int_equal(out[i], plus_16);
     spoil_in(1, 128, SPOIL_PRODUCTS, 1, 0, 3, text);
     for (int i = 0; i < 128; ++i) {
-        assert_int_equal(out[i], out[i / 32 * 32]); // a warp's results are all spoiled, or none
+        assert_int_equal(out[i], out[i / 32 * 32]); // all results of a warp, or none is
         plus += out[i] == plus_16;
         minus += out[i] == minus_16;
     }
@@ -526,8 +531,8 @@ static void products_of_warpgroups_are_spoiled(void **state)
     assert_int_equal(minus, 32);
 }
 
-// Spoils the result of an atomic operation with a result, and the update of one without; atomic
-// operations on shared memory are not spoiled.
+// Spoils the result of an atom, and leaves out the update of a red; atomic operations on shared
+// memory are not spoiled.
 static void atomics_are_spoiled(void **state)
 {
     (void)state;
@@ -579,7 +584,7 @@ static void products_are_noted(void **state)
         assert_int_equal(a.log[i].more, i % PIECES > 0);
     for (int i = 0; i < PIECES; ++i) {
         const bool zeros =
-            i >= 2; // the registers of A are taken in turn, and its last two are zeros
+            i >= 2; // pieces of the last two registers of A, zeros in the fourth product
         assert_int_equal(a.log[i].work, 2 * 8 * 8 * 8);
         assert_int_equal(a.log[2 * PIECES + i].work, 0);
         assert_int_equal(a.log[3 * PIECES + i].work, zeros ? 0 : 2 * 8 * 8 * 8);
@@ -588,7 +593,7 @@ static void products_are_noted(void **state)
     int differ = 0;
     for (int i = 0; i < PIECES; ++i)
         differ += a.log[i].of[1] != a.log[PIECES + i].of[1];
-    assert_int_equal(differ, 2); // the second register of B
+    assert_int_equal(differ, 2); // the pieces with the second register of B
     free(a.log);
 }
 
@@ -631,7 +636,7 @@ static void copies_are_noted(void **state)
         uint32_t work; // bytes of both copies that are read
     } list[] = {
         {NOTED("add.u32 %r0, %r0, 1;\n"), 0, 0, 0},
-        {NOTED(PRODUCT), 128 * 1, 0, 0}, // all pieces are the same
+        {NOTED(PRODUCT), 128 * 1, 0, 0}, // its pieces are equal: they count once
         {NOTED(PRODUCT PRODUCT), 128 * 1, 0, 0},
         {NOTED("ld.shared.u32 %r2, [%r1+-128];\n"), 0, 128 * 128, 128},
         {NOTED("ld.shared.u32 %r2, [%r1+-128];\nld.shared.u32 %r2, [%r1+-128];\n"), 0, 128 * 128,
@@ -639,7 +644,7 @@ static void copies_are_noted(void **state)
         {NOTED("ld.shared.u8 %r2, [%r1+-128];\nld.shared.u8 %r2, [%r1+-126];\n"), 0, 128 * 64, 64},
         // The second copy is read before it arrives: that is no progress.
         {NOTED("ld.shared.u32 %r2, [%r1];\nld.shared.u32 %r2, [%r1];\n"), 0, 0, 128},
-        // Replaced before they are read: by stores, a fragment, a copy.
+        // The first copy's bytes are replaced before they are read: by stores, a fragment, a copy.
         {NOTED("st.shared.u32 [%r1+-128], 0;\nld.shared.u32 %r2, [%r1+-128];\n"), 0, 0, 0},
         {NOTED("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%s], {%r0,%r0,%r0,%r0,%r0,%r0,"
                "%r0,%r0};\nld.shared.u32 %r2, [%r1+-128];\n"),
@@ -677,7 +682,8 @@ static void copies_are_noted(void **state)
 #undef COPY
 }
 
-// A counter's results differ, at one address; where 0 is added, all results are equal.
+// Two CTAs add to two words: where 1 is added, their results differ; where 0 is added, they are
+// equal.
 static void atomics_are_noted(void **state)
 {
     (void)state;
@@ -704,7 +710,7 @@ static uint64_t meets_of(unsigned block, const char *text)
 }
 
 // A warp that waits or reads at an address where it has signalled meets others there, as at a
-// barrier (struct ablation); one that only passes on a value does not.
+// barrier (struct ablation); a warp that only passes on a value does not.
 static void meetings_are_noted(void **state)
 {
     (void)state;
@@ -753,8 +759,8 @@ static void go_betweens_are_noted(void **state)
 #undef ROUND
 }
 
-// Which CTA has last stored to each output, also by generic addresses; stores to shared memory do
-// not count.
+// Notes which CTA (1 + its number) was the last to store to each output, two bytes, also by a
+// generic address; stores to shared memory do not count.
 static void writers_are_noted(void **state)
 {
     (void)state;
@@ -771,9 +777,9 @@ static void writers_are_noted(void **state)
                          "st.global.u32 [%x0], %t;\nst.u16 [%x0+4], 0;");
     ablation = NULL;
     assert_int_equal(f.kind, FAULT_NONE);
-    assert_int_equal(writers[0], 2); // out[1]: both CTAs stored to it, the second one later
+    assert_int_equal(writers[0], 2); // half of out[1]: both CTAs stored to it, the second CTA later
     assert_int_equal(writers[1], 2);
-    assert_int_equal(writers[2], 2); // a store to half of out[2] counts, too
+    assert_int_equal(writers[2], 2); // only this half of out[2] was stored
     assert_int_equal(writers[3], 0);
     free(a.log);
 }
@@ -802,8 +808,9 @@ static void the_busiest_is_known(void **state)
     free(a.signalled);
 }
 
-// How many bytes of a load were stored by other threads: for words of the next lane, for the lane's own word, for one
-// word for all lanes; and for fragments, whose elements the lane itself or others have stored.
+// Notes how many bytes of a load other threads have stored. The loads: the neighbouring lane's
+// word, the lane's own, one word for all lanes; and fragments, whose elements the lane itself or
+// others have stored.
 static void passages_are_noted(void **state)
 {
     (void)state;
@@ -858,8 +865,8 @@ static void loads_are_spoiled(void **state)
     assert_int_equal(out[96 + 5], 5 ^ 0x80808080);
 }
 
-// All sectors that a warp loads count as loads of a multiplying warp if the warp multiplies at any time. What a warp
-// loads before its first product counts as loaded at once.
+// If a warp multiplies at any time, all sectors that it loads count as a multiplying warp's. Those
+// that it loads before its first product are one group; at_once is the square of the group's size.
 static void who_loads_is_noted(void **state)
 {
     (void)state;
@@ -886,8 +893,8 @@ static void who_loads_is_noted(void **state)
 #undef PRODUCT
 }
 
-// Logs loads (the parameter's first), shuffles, atomics, copies, chosen bytes and matrices; the same addresses have the
-// same hash.
+// Logs loads (the parameter's first), shuffles, atomics, copies, chosen bytes (prmt) and matrices;
+// equal addresses have equal hashes.
 static void lookups_are_noted(void **state)
 {
     (void)state;

@@ -50,7 +50,7 @@ together() {
     printf '    return 99;\n}\n'
 }
 
-# compile NAME...: to PTX only, which needs no assembler. Where it fails, its log is in NAME.log.
+# compile NAME...: compiles to PTX only, which needs no assembler. nvcc's messages are in the first NAME's log.
 compile() {
     local flags images=-arch=compute_89 sources=$1.cu name
     flags=$(flags_of "$1")
@@ -77,7 +77,8 @@ not_yet() {
     cut -f 1 not-yet.txt
 }
 
-# as_on_h200 NAME: whether the program prints what it printed on an H200, and exits with the number of WRONG in that.
+# as_on_h200 NAME: whether the program prints what it printed on an H200, and its exit status is the number of WRONG
+# in that output.
 as_on_h200() {
     local status=0
     (ulimit -t 60 && exec "$BATS_FILE_TMPDIR/$1") \

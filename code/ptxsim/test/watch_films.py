@@ -1,5 +1,6 @@
 """Watches films in headless Chromium, all in one session, and prints what each page's own test says:
-  watch_films.py FILM.html[#PLACE]...   a line of JSON for each: {"page", "place", "opened", "pressed", "seen", "said", "paint", "errors"}
+  watch_films.py FILM.html[#PLACE]...   a line of JSON for each: {"page", "query", "place", "opened",
+                                        "pressed", "seen", "said", "paint", "paper", "errors"}
 Chromium is driven over a pipe (--remote-debugging-pipe): messages of JSON, each ended by a zero byte.
 """
 import json
@@ -29,7 +30,7 @@ class Browser:
         self.inward, from_child = os.pipe()
 
         def give_pipes():
-            # Chromium reads from 3 and writes to 4.
+            # Chromium reads from file descriptor 3 and writes to 4.
             high = os.dup(to_child), os.dup(from_child)
             os.dup2(high[0], 3)
             os.dup2(high[1], 4)
@@ -92,7 +93,7 @@ class Browser:
         self.value("opened")
 
     def message_named(self, method, address):
-        # The address of the page itself, not of the blank page before it.
+        # Events count from the page itself on, not from the blank page before it.
         frames = [i for i, e in enumerate(self.events)
                   if e.get("method") == "Page.frameNavigated" and e["params"]["frame"]["url"].startswith("file:")]
         if not frames:

@@ -24,7 +24,7 @@ static cudaError_t run_child(const struct CUkern_st *parent, const struct child 
     }
     const char *name = kernel_info(child->kernel)->name;
     struct CUkern_st *kernel = kernel_named(name);
-    if (!kernel) // the host has never asked for this kernel of a module that it has loaded
+    if (!kernel) // it is in a module loaded at run time, and the host has never asked for it
         kernel = kernel_of(parent->binary, name);
     if (!kernel)
         return cudaErrorInvalidDeviceFunction;

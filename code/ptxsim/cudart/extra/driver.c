@@ -96,9 +96,9 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     return known;
 }
 
-// The driver's error for an error of the runtime: it has the same number. Only numbers between the
-// two named below become "invalid value": most of them, such as those of a launch's configuration,
-// the driver does not have.
+// The driver's error for an error of the runtime: it has the same number. Only errors between the
+// two named below become "invalid value": the driver lacks most of them, such as those of a
+// launch's configuration.
 static CUresult result(cudaError_t error)
 {
     if (error < cudaErrorNoDevice && error > cudaErrorInitializationError)
@@ -507,8 +507,8 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, dynamic_shared));
 }
 
-// Finds the block size with which most threads are resident on an SM, the largest if several have
-// as many; and how many such blocks fill the GPU.
+// Finds the block size with which most threads are resident on an SM (of equally good sizes, the
+// largest), and how many such blocks fill the GPU.
 CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function,
                                           CUoccupancyB2DSize shared_of, size_t dynamic_shared,
                                           int limit)

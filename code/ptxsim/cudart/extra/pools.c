@@ -9,7 +9,7 @@ struct CUmemPoolHandle_st {
     struct pool_use use;
     uint64_t threshold;
     int reuse[4]; // policies for reuse, indexed by attribute
-    bool gone;    // whether the program has destroyed it; freed when its last allocation is
+    bool gone;    // whether the program has destroyed it; pools_sweep frees it when it is unused
     struct CUmemPoolHandle_st *next;
 };
 

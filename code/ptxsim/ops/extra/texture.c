@@ -68,7 +68,7 @@ static bool check_access(struct warp *w, const struct op *op, int lane, const st
     }
     counts_of(w, op)->global_bytes += bytes;
     global_touch(w, op, at, bytes, store);
-    if (!t->constant) // race_global makes a store, too
+    if (!t->constant) // race_global also makes a plain store
         race_global(w, op, 1u << lane, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return true;
 }
@@ -106,7 +106,8 @@ static int64_t address_of(int64_t at, int64_t size, enum address_mode mode)
     }
 }
 
-// The four channels of a texel. Channels that the texture lacks are 0, or 1 for the last.
+// Reads the four channels of a texel; false after a fault. Of the channels that the texture lacks,
+// the fourth is 1, the others are 0.
 static bool read_texel(struct warp *w, const struct op *op, int lane, const struct texture *t,
                        const int64_t coordinate[3], int64_t layer, uint32_t value[4])
 {

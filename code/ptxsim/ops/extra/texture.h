@@ -11,7 +11,7 @@ enum address_mode { ADDRESS_WRAP, ADDRESS_CLAMP, ADDRESS_MIRROR, ADDRESS_BORDER 
 struct texture { // a texture or a surface
     uint8_t *data;
     uint32_t size[3];      // texels in each dimension; 1: the texture lacks that dimension
-    uint32_t layers;       // 0: not layered; in a cube, a layer is six faces
+    uint32_t layers;       // 0: not layered. Of a cube: its faces, six for each layer
     bool cube;             // square faces, read by a direction
     uint64_t pitch, slice; // bytes from a row to the next, from a slice or layer to the next
     uint8_t dimensions;

@@ -32,9 +32,9 @@ struct video {
     bool signed_d, signed_a, signed_b, saturate;
     bool wrap; // vshl, vshr: the amount is taken modulo 32; otherwise it is at most 32
     int scale; // vmad: how many bits the result is shifted right
-    // The part of a word that each operand is. One result: a[0] and b[0] are the parts' lowest
-    // bits. Several results: for each result, the number of its part; b's parts are numbered after
-    // a's.
+    // Which part of its word each operand is. One result: a[0] and b[0] are the numbers of the
+    // parts' lowest bits. Several results: for each result, the number of its operand's part; b's
+    // parts are numbered after a's.
     uint8_t a[4], b[4];
     uint8_t a_bits, b_bits; // 8, 16 or 32
     // mask: which results are stored (the others leave c as it is); d_at, d_bits: where a single

@@ -177,8 +177,8 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// Checks a regular access that is not traced, for unwritten bytes and for races. Returns false if
-// there may be something to report; each lane must then be checked.
+// Checks an access of a regular shape for unwritten bytes and for races. Returns false if there may
+// be something to report, or if the CTA is traced; each lane must then be checked.
 static inline __attribute__((always_inline)) bool
 FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size,
                 const enum shape shape, const bool store)
@@ -406,7 +406,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         if (w->clock && !noted && (shape == SHAPE_SAME ||
                          !FN(race_run_global)(w, op, at[0], size, store ? lanes : NULL))) {
             uint32_t count_of_lanes = shape == SHAPE_SAME ? 1 : WARP;
-            for (uint32_t i = 0; i < count_of_lanes; ++i) // race_global makes the store, too
+            for (uint32_t i = 0; i < count_of_lanes; ++i) // race_global also makes a plain store
                 race_global(w, op, shape == SHAPE_SAME ? ~0u : 1u << i, at[i], size,
                             store ? RACE_WRITE : RACE_READ, lanes + i * size);
         }

@@ -240,7 +240,7 @@ static void FN(part_8_of_16)(ARGUMENTS)
     LANES d[i] = a[i] >> op->imm & 0xff;
 }
 
-// cvta: adds imm, the beginning of a space's window of generic addresses, or minus that.
+// cvta: adds imm: the beginning of a space's window of generic addresses, or its negative.
 static void FN(window_of)(ARGUMENTS)
 {
     const u64 *a = (const u64 *)(r + op->a);

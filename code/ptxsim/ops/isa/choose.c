@@ -1,4 +1,4 @@
-// choose.c: the instruction sets that this CPU has.
+// choose.c: chooses the set of operations for this CPU.
 #include "ptxsim/ops/ops.h"
 
 #include <stdio.h>

@@ -12,7 +12,7 @@ static inline bool FN(writes_ordered)(struct races *s, const struct warp_clock *
     return latest_ordered(c, l) || (l->stamp >= RACE_FOREIGN && race_line_arrived(s, c, line));
 }
 
-// Whether a warp's reads of a line after `stamp` all belong to the run `run`.
+// Whether a warp's reads of a line after `stamp` all belong to the run `run` (struct reading).
 static inline bool FN(only_run)(const struct read_plane *plane, uint32_t line, uint32_t run,
                                 uint32_t stamp)
 {
@@ -123,8 +123,8 @@ static __attribute__((noinline)) bool FN(race_run_store)(struct warp *w, const s
     return FN(race_run)(w, op, at, size, true);
 }
 
-// Checks an access of a regular shape. same: all lanes read at `at`; otherwise each lane's bytes follow those of the
-// lane before, from `at` on.
+// Checks and notes an access of a regular shape; false: it is not proven to be ordered. same: all
+// lanes read at `at`; otherwise each lane's bytes follow those of the lane before, from `at` on.
 static inline __attribute__((always_inline)) bool
 FN(race_regular)(struct warp *w, const struct op *op, uint32_t at, uint32_t size,
                                     bool same, bool store)
@@ -269,9 +269,9 @@ static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t c
     return !far;
 }
 
-// Like note_read (races/global.c), for n cells at once, where no access to them by another CTA is ordered before the
-// warp's. If a reader finds both parties of its cell taken, the readers of all n cells are added to
-// the crowd.
+// Like note_read (races/global.c), for n cells at once; assumes that no access by another CTA is
+// ordered before the warp's. If a reader finds both parties of its cell taken, the readers of all n
+// cells are added to the crowd.
 static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
                            uint32_t skip, uint32_t per, uint32_t insn)
 {
@@ -377,8 +377,7 @@ static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at
 
 // ---- Series of reads of global memory --------------------------------------------------------------
 
-// Whether the addresses of some lanes are a series' addresses, shifted so that they begin at
-// `lead`.
+// Whether the series' lanes read at the series' distances from `lead`, the first lane's address.
 static inline bool FN(same_places)(const struct series *s, const uint64_t at[WARP], uint64_t lead)
 {
     uint64_t differ = 0;
@@ -391,7 +390,7 @@ static inline bool FN(same_places)(const struct series *s, const uint64_t at[WAR
     return !differ;
 }
 
-// Whether all pages that these lanes read are open.
+// Whether all pages that these lanes read are open to series.
 static inline bool FN(all_open)(const struct series_log *log, const uint64_t at[WARP], uint32_t size,
                                 uint32_t lanes)
 {
@@ -405,8 +404,9 @@ static inline bool FN(all_open)(const struct series_log *log, const uint64_t at[
     return size <= PAGE;
 }
 
-// Notes a read of open pages: as part of the instruction's series, if it continues that, or as the first of a new one.
-// Returns false, with nothing noted, if the read cannot be part of a series.
+// Notes a read of open pages: as part of the instruction's series, if it continues that series, or
+// as the first read of a new one. Returns false, with nothing noted, if the read cannot be part of
+// a series.
 static __attribute__((noinline)) bool FN(race_series)(struct warp *w, const struct op *op,
                                                       const uint64_t at[WARP], uint32_t size,
                                                       uint32_t lanes)

@@ -2,8 +2,8 @@
 
 enum { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 
-// Finds the lane that each lane reads from: its own where the lane asked for is outside of its
-// segment.
+// from gets the lane that each lane reads: the lane itself, if the one asked for is outside of its
+// segment. within gets 0 for such a lane, otherwise all ones.
 static inline __attribute__((always_inline)) void
 FN(shfl_lanes)(const int mode, const uint32_t *b, const uint32_t *c, int32_t from[WARP],
                uint32_t within[WARP])

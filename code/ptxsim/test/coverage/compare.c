@@ -3,12 +3,13 @@
 //   compare HERE THERE        every case with its worst difference; fails beyond a case's bound
 //   compare record FILE       makes the record of FILE, which may stand for THERE above: a line for
 //                             each case, tab-separated: name, number of words, and their hash, or
-//                             "~" and the words
+//                             "~" and, on further lines, the words
 //
-// Exact operations must have the same bits. Approximate ones (MUFU) are within the error that the
-// PTX manual allows the two together. For sums of a matrix product the GPU's own rule is known (see
-// machine_sum): its results have to follow it bit for bit, and ours must be as near as two ways of
-// adding can be. Where there is a bound, any NaN matches any NaN.
+// Exact operations must have the same bits. Results of approximate operations (MUFU) may differ by
+// the error that the PTX manual allows both machines together. For sums of a matrix product the
+// GPU's rule is known (see machine_sum): the GPU's results have to follow it bit for bit, and the
+// simulator's must be as near to them as two ways of adding can be. Where there is a bound, any NaN
+// matches any NaN.
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -57,10 +58,10 @@ static struct bound bound_of(const char *name)
         const char *start;
         struct bound bound;
     } bounds[] = {
-        {"ex2.approx.f16", {ULPS_F16, 2}}, // one unit for the simulator, and one for the GPU
+        {"ex2.approx.f16", {ULPS_F16, 2}}, // one unit for the simulator, one for the GPU
         {"tanh.approx.f16", {ULPS_F16, 2}},
-        {"tanh.approx.f32", {ULPS_F32, 8192}}, // 2^-11 for the simulator, and for the GPU
-        {"sin.approx", {ANGLE, 0x1p-19}},      // up to 2 pi; past it the manual has no bound
+        {"tanh.approx.f32", {ULPS_F32, 8192}}, // 2^-11 for each of the two
+        {"sin.approx", {ANGLE, 0x1p-19}},      // up to 2 pi; the manual bounds no other
         {"cos.approx", {ANGLE, 0x1p-19}},
         {"lg2.approx", {LOGARITHM, 4}},             // or an absolute error of 2^-21
         {"rcp.approx.ftz.f64", {ULPS_F64, 0x1p33}}, // only the result's upper word is computed
@@ -166,7 +167,7 @@ static double double_value(const uint32_t *words)
 }
 
 // The distance of x and y in units in the last place of a format with `fraction` fraction bits and
-// the least exponent `least`; 0 if they are the same, or both NaN.
+// the least exponent `least`; 0 if they are equal, or both NaN; infinite if only one is finite.
 static double distance(double x, double y, int fraction, int least)
 {
     if (x == y || (x != x && y != y))
@@ -217,7 +218,7 @@ static double difference(const struct piece *a, const struct piece *b, struct bo
 
 struct format {
     const char *name;
-    int exponent, fraction, bias, bits, skip; // skip: low bits that are not compared
+    int exponent, fraction, bias, bits, skip; // skip: low bits of a code that do not count
 };
 static const struct format formats[] = {{"f16", 5, 10, 15, 16, 0},
                                         {"bf16", 8, 7, 127, 16, 0},
@@ -227,7 +228,7 @@ static const struct format formats[] = {{"f16", 5, 10, 15, 16, 0},
 static const struct format f32 = {"f32", 8, 23, 127, 32, 0};
 
 // Reads k and the formats of A and B from a case's name, such as "mma m16n8k32 e4m3 e5m2, reals";
-// false: it is no product whose sums are inexact.
+// false: the case is no product, or its results must have the same bits.
 static bool parse_product(const char *name, int *k, const struct format *of[2])
 {
     char first[8], second[8] = "";
@@ -274,7 +275,7 @@ static struct term decode(uint32_t bits, const struct format *f)
     return (struct term){negative ? -value : value, e - f->bias - f->fraction, e - f->bias};
 }
 
-// value * 2^exponent as an f32, cut off.
+// value * 2^exponent as an f32, cut towards zero.
 static float cut(int64_t value, int exponent)
 {
     uint64_t size = (uint64_t)(value < 0 ? -value : value);
@@ -313,9 +314,9 @@ static float fused_sum(uint32_t c, const struct term *term, int count)
     return cut(sum, top - KEPT);
 }
 
-// An H200's result for a row and a column: one fused_sum(). narrow (eight-bit formats): two of them,
-// from zero on, first of the terms whose k is 0 or 1 modulo 4, then of those whose k is 2 or 3; c is
-// added afterwards, with rounding to nearest.
+// An H200's result for a row and a column: one fused_sum(). narrow (eight-bit formats): a
+// fused_sum() of 0 and the terms whose k is 0 or 1 modulo 4, then one of this sum and the other
+// terms; c is added afterwards, with rounding to nearest.
 static float machine_sum(uint32_t c, const struct term *term, int k, bool narrow)
 {
     if (!narrow)
@@ -380,8 +381,9 @@ static bool follows_rule(const struct piece *here, const struct piece *there,
 
 // ---- Programs that ptxas changes ----------------------------------------------------------------
 
-// Random programs whose machine code does something else than their PTX. Each program was traced on
-// an H200, instruction by instruction, to the first result that differs.
+// Why the machine code of a random program does something else than its PTX; NULL: it is not known
+// to. Each program was traced on an H200, instruction by instruction, to the first result that
+// differs.
 static const char *changed_by_ptxas(const char *name)
 {
     static const char guard[] =

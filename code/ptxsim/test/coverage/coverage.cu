@@ -3,9 +3,9 @@
 //
 //   coverage FILE
 //
-// FILE: "name words\n" lines, each followed by that many 32-bit words.
+// FILE: lines "NAME<tab>COUNT", each followed by COUNT words of 32 bits, in binary.
 
-// Kernels and cases made by macros, which clang-format 14 changes again each time it formats them.
+// clang-format 14 would change the macros of this file again each time that it formats them.
 // clang-format off
 #include <cstdint>
 #include <cstdio>
@@ -177,7 +177,7 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-enum values { WHOLE, REAL }; // WHOLE: small integers, exact in any order of adding
+enum values { WHOLE, REAL }; // WHOLE: small integers, whose sums are exact in any order
 static uint32_t element(const char *type, values kind)
 {
     int whole = (int)(next64() % 9) - 4;
@@ -310,8 +310,9 @@ static void run_tiles()
 
 // ---- wmma ---------------------------------------------------------------------------------------
 
-// Writes the registers after loads of matrices whose elements are their own indices: this shows where
-// each element goes. Then writes a product of small whole numbers, exact in any order of adding.
+// Writes the registers after loads of matrices whose elements are their own indices: this shows
+// where each element goes. Then writes a product of small whole numbers, whose sums are exact in
+// any order.
 template <int M, int N, int K, class T, class S, class C, class LA, class LB>
 __global__ void wmma_kernel(const S *places, const S *a, const S *b, const C *places_c, const C *c,
                             int lda, int ldb, uint32_t *fragments, C *out)
@@ -539,8 +540,8 @@ enum { MEET = 16 };
     asm volatile("red.global." opcode " [%0], %1;" :: "l"(far), constraint(m) : "memory"); \
     asm volatile("red.shared." opcode " [%0], %1;" :: "r"(ours), constraint(m) : "memory");
 
-// kernel, opcode, type and constraint of the registers, what the 16 threads' operands are: random
-// values of a kind, or ONE for all
+// A row: kernel, opcode, type and constraint of the registers, and the operands of the 16 threads
+// with one address: random values of a kind, or ONE value for all.
 #define ATOMICS(X) \
     X(add_u32, "add.u32", uint32_t, "r", WHOLE_NUMBERS) X(add_s32, "add.s32", uint32_t, "r", WHOLE_NUMBERS) \
     X(add_u64, "add.u64", uint64_t, "l", WHOLE_NUMBERS) X(inc_u32, "inc.u32", uint32_t, "r", ONE) \

@@ -76,7 +76,7 @@ struct opcode {
     bool predicate_last;     // the last operand is a predicate
     const char *last;        // an immediate after the operands
     enum accuracy accuracy;
-    int needs; // least compute capability; 80: any will do
+    int needs; // least compute capability, times ten; 80: any will do
 };
 
 static struct opcode *opcodes;
@@ -115,7 +115,8 @@ static int type_bits(const char *type)
     return atoi(type + 1);
 }
 
-// The least compute capability with the opcode, in tenths: 90, or 80 for any that the simulator has.
+// The least compute capability with the opcode, times ten: 90, or 80 for all that the simulator
+// has.
 static int needs(const char *name)
 {
     static const char *const later[] = {
@@ -173,7 +174,7 @@ static void add_listed(const struct listed *l)
     for (int mode = 0; mode < (rounds ? 4 : 1); ++mode) {
         for (int saturate = 0; saturate < 2; ++saturate) {
             const char *rounding = rounds                                ? modes[mode]
-                                   : half && in(base, "add sub mul fma") ? "rn" // never contracted
+                                   : half && in(base, "add sub mul fma") ? "rn" // never fused
                                                                          : "";
             if (saturate && !((single && in(type, "f32") && in(base, "add sub mul fma")) ||
                               (half && strstr(l->name, "relu") == NULL && !strstr(type, "bf16") &&
@@ -259,7 +260,7 @@ static void add_conversions(void)
         for (int k = 0; k < 8; ++k)
             for (int saturate = 0; saturate < 2; ++saturate) {
                 const char *to = integers[i], *from = integers[k];
-                // .sat only where the result's range does not hold the operand's.
+                // .sat only where the result's type lacks values of the operand's.
                 int wider = type_bits(to) - type_bits(from);
                 if (saturate && (to[0] == from[0] ? wider >= 0 : to[0] == 's' && wider > 0))
                     continue;
@@ -447,7 +448,7 @@ static void print_program(int number)
         if (o->last)
             printf(", %s", o->last);
         printf(";\\n\"\n");
-        // Which of two f64 NaNs survives is not documented.
+        // It is not documented which of two f64 NaNs is the result: all become one NaN.
         if (o->count > 2 && o->bits[0] == 64 && strstr(o->name, "f64"))
             for (int k = 0; k < REGISTERS; ++k)
                 printf("        \"{.reg .pred q; setp.nan.f64 q, d%d, d%d; @q mov.b64 d%d, "

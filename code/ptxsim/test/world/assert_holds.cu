@@ -1,5 +1,5 @@
-// Assertions in device code: one that holds, and one that does not and ends the kernel with
-// cudaErrorAssert, after which every call says so.
+// Assertions in device code: one is true; another is false and ends the kernel with
+// cudaErrorAssert, which every later call returns, too.
 #undef NDEBUG
 #include <cassert>
 

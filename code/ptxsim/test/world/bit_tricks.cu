@@ -33,7 +33,7 @@ __global__ void all(const unsigned *in, int n, unsigned *out)
             __reduce_add_sync(0xffffffff, a) ^ __reduce_max_sync(0xffffffff, b);
 }
 
-// The results by plain code, for the tricks that one line of it can do.
+// The results by plain code, for those tricks that take one line of plain code.
 static unsigned expected(int kind, unsigned a, unsigned b, int i)
 {
     unsigned result = 100, s = i & 31;

@@ -16,7 +16,7 @@ inline void check_call(cudaError_t error, const char *call, const char *file, in
     exit(1);
 }
 
-// After a launch: was it accepted, and did the kernel end well?
+// After a launch: ends the program if the launch was refused or the kernel failed.
 #define CHECK_KERNEL() (CHECK(cudaGetLastError()), CHECK(cudaDeviceSynchronize()))
 
 inline int failures; // what `main` returns

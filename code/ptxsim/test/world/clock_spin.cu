@@ -1,5 +1,5 @@
-// Spins on the clocks that must end: clock64 for a number of cycles, clock, %globaltimer for a
-// time, __nanosleep; and clocks in straight-line code, which never go backwards.
+// Loops that wait on a clock and must end: on clock64 for a number of cycles, on clock, on
+// %globaltimer for a time; __nanosleep; and clocks in straight-line code never go backwards.
 #include "check.h"
 
 __device__ unsigned long long global_timer()

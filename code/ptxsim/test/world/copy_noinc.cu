@@ -1,6 +1,6 @@
-// A producer warp copies with cp.async and hands over through an mbarrier: the copies arrive by
-// themselves (cp.async.mbarrier.arrive.noinc), and the producer drains its copies at the end with
-// cp.async.wait_all. Four stages, a full and an empty barrier each.
+// A producer warp copies with cp.async and hands over through mbarriers: the copies arrive there by
+// themselves (cp.async.mbarrier.arrive.noinc), and at the end the producer waits for its copies by
+// cp.async.wait_all. Each of four stages has a full and an empty barrier.
 #include "check.h"
 
 constexpr int STAGES = 4, TILE = 128; // TILE: ints in a stage, 16 bytes a lane

@@ -1,4 +1,4 @@
-// What a program asks about its device before it begins. Only what holds for every GPU since 2020
+// What a program asks about its device before it begins. Only what is true of every GPU since 2020
 // is printed; the rest is checked for consistency.
 #include <cstring>
 

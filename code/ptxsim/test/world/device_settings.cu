@@ -1,4 +1,4 @@
-// What older courses, and those for several GPUs, set and ask although one GPU of today has no choice:
+// What older courses, or courses for several GPUs, set and ask, though one GPU has no choice there:
 // the width of shared memory's banks, access to peers, devices by their bus, streams that own memory.
 #include "check.h"
 

@@ -1,5 +1,5 @@
-// cudaGraphExecUpdate: an executable graph takes over the parameters of a new capture, as long as the
-// shape is the same; if it is not, the call says why.
+// cudaGraphExecUpdate: an executable graph takes over the parameters of a new capture if both
+// graphs have the same shape; otherwise the call says what differs.
 #include "check.h"
 
 __global__ void multiply(int *x, int factor)

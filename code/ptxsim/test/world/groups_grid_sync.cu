@@ -1,4 +1,4 @@
-// A grid that waits for all of itself: cooperative launch, grid.sync() between the steps of a
+// A grid whose blocks wait for one another: cooperative launch, grid.sync() between the steps of a
 // Jacobi iteration in integers, and what the launch says when the grid is too large.
 #include <cooperative_groups.h>
 

@@ -1,5 +1,5 @@
-// Threads past the end of an array skip what the others do together, and leave: a block's sync in
-// cooperative groups counts those that are still there. In the last warp, only some of the lanes leave.
+// Threads past the end of an array skip what the others do together, and leave. block.sync() of
+// cooperative groups counts only the other threads. In the last warp, only some of the lanes leave.
 #include "check.h"
 
 #include <cooperative_groups.h>

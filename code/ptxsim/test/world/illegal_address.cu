@@ -1,5 +1,5 @@
-// A kernel that follows a null pointer: the next synchronisation says
-// cudaErrorIllegalAddress, and so does every call after it.
+// A kernel that follows a null pointer: the next synchronisation returns
+// cudaErrorIllegalAddress, and so does every later call.
 #include "check.h"
 
 struct Table {

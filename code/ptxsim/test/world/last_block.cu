@@ -1,5 +1,5 @@
-// A reduction in one kernel: every block writes its part, and the one that comes last, by an atomic
-// counter after __threadfence(), adds them up.
+// A reduction in one kernel: every block writes its part, then counts itself (__threadfence(), an
+// atomic operation); the block that counts last adds the parts up.
 #include "check.h"
 
 __device__ unsigned arrived;

@@ -1,5 +1,5 @@
 // A scan in one pass, with decoupled look-back: a block publishes its sum, then looks back over the
-// blocks before it until one has published the sum of all up to itself.
+// blocks before it until one of these has published the sum of all blocks up to itself.
 #include "check.h"
 
 constexpr int THREADS = 64;

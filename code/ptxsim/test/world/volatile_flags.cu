@@ -1,6 +1,6 @@
-// Blocks in a row: each waits for the flag of the one before it, which it reads through a volatile
-// pointer, and hands on a value with __threadfence(). Their numbers come from an atomic counter, so
-// that a block that waits always waits for one that runs.
+// Blocks in a row: each waits for the flag of the block before it, which it reads through a
+// volatile pointer, and hands on a value with __threadfence(). The blocks' numbers come from an
+// atomic counter, so that each block waits for a block that has begun.
 #include "check.h"
 
 __global__ void chain(const int *in, unsigned *next, volatile int *values, volatile int *flags,

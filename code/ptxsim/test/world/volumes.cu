@@ -54,7 +54,7 @@ int main()
                                                      6 * in[z][y][x];
     expect("stencil", right && out[0][3][3] == 0 && out[Z - 1][3][3] == 0);
 
-    // A box of 3 x 2 x 2, from (4,5,1) of the device's to (1,1,3) of the host's.
+    // A box of 3 x 2 x 2, from (4,5,1) of the device's volume to (1,1,3) of the host's volume.
     copy = {};
     copy.srcPtr = a;
     copy.srcPos = make_cudaPos(4 * sizeof(int), 5, 1);

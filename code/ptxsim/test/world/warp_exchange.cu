@@ -1,5 +1,5 @@
-// The last steps of a tree in shared memory by one warp: volatile accesses with __syncwarp()
-// between reading and writing, and the same with only half of the lanes.
+// The last steps of a tree of sums in shared memory, by one warp: volatile accesses with
+// __syncwarp() between reading and writing; and these steps with only half of the lanes.
 #include "check.h"
 
 __global__ void tree(const int *in, int *out)
