@@ -1,6 +1,6 @@
 // lab.c: what lab 23 asks of a program that runs a model: to read a text, to read one token more as it does in an
-// answer, and to draw tokens. All of it is compared with double precision, on a random model whose cache is rounded,
-// too.
+// answer, and to draw tokens. The model is random. Logits are compared with those of the reference (reference.c) with
+// a rounded cache; drawn tokens are checked in double precision.
 #include "model.h"
 
 #include "host/host.h"

@@ -104,7 +104,7 @@ static void known_texts_have_known_tokens(void **state)
            of_byte('e'), of_byte('n'), of_byte('d'), of_byte('|'), of_byte('>'));
 }
 
-// Random texts of letters, digits, marks and spaces, each of one to four bytes.
+// Random texts of letters, digits, marks and spaces; each such character has one to four bytes.
 static void texts_come_back_from_their_tokens(void **state)
 {
     (void)state;
@@ -379,7 +379,8 @@ static void random_bits_are_the_generators_known_ones(void **state)
     assert_int_equal(philox(0, 0), UINT64_C(0x6cd10df2ff1dae59));
 }
 
-// Four tokens with a half, a quarter and two eighths; top_p at, just below and just above their sums.
+// Tests four tokens whose probabilities are a half, a quarter and two eighths, with top_p at sums of these and just
+// above.
 static void a_set_reaches_its_probability_and_has_equals_whole(void **state)
 {
     (void)state;
@@ -561,7 +562,7 @@ static void the_program_writes_queries_keys_and_values(void **state)
     assert_int_equal(status, 3);
 }
 
-// The mean of -log p over tokens [from, to), which are one piece of --perplexity.
+// The sum of -log p over the tokens [from + 1, to); together with the token `from` they are one piece of --perplexity.
 static double surprise_of(const int *tokens, int from, int to)
 {
     const size_t words = (size_t)model->words;

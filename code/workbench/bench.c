@@ -268,8 +268,8 @@ static void create_cache(struct device_case *c, const struct program *program,
     c->cache.scratch = c->inputs[5];
 }
 
-// What is wrong with the cache after a launch, in the grader's words; NULL: only the new tokens
-// have been added.
+// What is wrong with the cache after a launch, in the words that the grader uses; NULL: only the
+// new tokens have been added.
 static const char *wrong_cache(const struct device_case *c)
 {
     const struct cache_image *image = &c->image;

@@ -17,9 +17,9 @@
 // measure. A kernel's error differs a little from that, since the kernel rounds relative to the
 // maximum so far, and the reference relative to the final one; all else that a right kernel does
 // costs less than 1e-3. A dropped tile of 32 keys costs about sqrt(32 / S), 0.0625 at S = 8192:
-// more than twice 0.027 in the head or, where that is close, in the worst row. GATE_ROUNDED_MOST is
-// for a rounding that destroys P (an offset of -12 leaves zeros): twice its error would let
-// anything pass.
+// more than twice what rounding costs, about 0.027, in the head or, where the head comes close to
+// the limit, in the worst row. GATE_ROUNDED_MOST is for a rounding that destroys P (an offset of
+// -12 leaves zeros): twice its error would let anything pass.
 #include <math.h>
 #include <stdlib.h>
 

@@ -13,7 +13,7 @@ struct stage {
 };
 
 // Reads the row of a stage from root/chapters/stages.tsv. False: `why` (size bytes) says in one
-// line what to add, or which line of the file is malformed.
+// line what to add, which line of the file is malformed, or why the file cannot be opened.
 bool stage_read(const char *root, int number, struct stage *stage, char *why, size_t size);
 
 #endif

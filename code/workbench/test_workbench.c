@@ -1,7 +1,6 @@
 // test_workbench.c: tests the half of the workbench that needs no GPU.
 //
-// Built from formats.c, inputs.c, reference.c, gates.c, diagnosis.c, files.c, record.c, clocks.c and stages.c under
-// ASan and UBSan.
+// It is linked with the workbench's files as compiled under ASan and UBSan (build/san/libworkbench.a).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
