@@ -197,7 +197,7 @@ static void print_perplexity(const struct model *m, enum kept kept)
     double *logits = need(malloc((size_t)STEP * (size_t)m->words * sizeof *logits)), sum = 0;
     struct reference *r = reference_open(m, piece, kept);
     for (size_t at = 0; at + 1 < count;) {
-        const size_t here = at % (size_t)piece; // place in the piece; its last token is never run
+        const size_t here = at % (size_t)piece; // place in the piece, whose last token is never run
         const size_t left =
             (size_t)piece - 1 - here < count - 1 - at ? (size_t)piece - 1 - here : count - 1 - at;
         const int step = left < STEP ? (int)left : STEP;

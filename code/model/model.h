@@ -143,7 +143,7 @@ struct model {
     struct chat chat;
     int layers, width, heads, key_heads, inner, words, context; // words: how many tokens exist
     double rope_base, epsilon; // epsilon: added under the root of each norm
-    struct tensor embedding;   // [words][width]; they are the weights of the logits, too
+    struct tensor embedding;   // [words][width]; its rows are the weights of the logits, too
     struct tensor output_norm;
     struct layer *layer;
 };

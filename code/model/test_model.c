@@ -315,7 +315,8 @@ static void logits_are_those_of_another_program(void **state)
     free(logits);
 }
 
-// Compares the logits with compare.py's, whose keys and values numpy and ml_dtypes rounded to half and then to E4M3.
+// Compares the logits with those that compare.py's model computed when numpy and ml_dtypes rounded its keys and values
+// to half and then to E4M3, which compare.py itself does not do.
 static void a_rounded_cache_is_that_of_another_program(void **state)
 {
     (void)state;
@@ -731,7 +732,7 @@ static const struct {
     // One tensor too few: data begin too early.
     {"GGUF", 4, BYTES_OF("\x13\0"), "\"token_embd.weight\""},
     {"GGUF", 12, BYTES_OF("\xff\xff\xff\xff"), "the number of values"},
-    {"GGUF", 12, BYTES_OF("\x17\0\0\0"), "tensor 1 of 20"}, // one value too many: it is read as one
+    {"GGUF", 12, BYTES_OF("\x17\0\0\0"), "tensor 1 of 20"}, // a tensor's name is read as a value's
     {"GGUF", 12, BYTES_OF("\0\0\0\0"), "tensor 1 of 20"},
     {"GGUF", 20, BYTES_OF("\xff\xff\xff\xff\xff\xff\xff\xff"),
      "value 1 of 22: 18446744073709551615 bytes are wanted"},

@@ -102,7 +102,7 @@ alike() { # PROGRAM COUNT MOST
     text=$(head -c 241 LICENSE-text | tr -c 'a-z\n' 'z')
     reference=$(build/ask "$TINY" --perplexity --cache e4m3 <<<"$text")
     for program in ch23_talk ch23_hopper; do
-        run -0 build/$program "$TINY" --perplexity --few 4 <<<"$text" # products by tiles, the logits' too (8-bit weights)
+        run -0 build/$program "$TINY" --perplexity --few 4 <<<"$text" # all products by tiles, also the logits' (8 bits)
         echo "$output; $reference"
         [ "${#lines[@]}" -eq 1 ]
         awk '{ apart = log($1); sub(/^[^,]*/, ""); rest[NR] = $0; l[NR] = apart }
@@ -135,7 +135,7 @@ alike() { # PROGRAM COUNT MOST
     [ "$status" -eq 0 ]
     [ "$output" = "$(build/ask "$SHORTER" "the" --cache e4m3 --numbers)" ]
     spoke 89 "${#lines[@]}"
-    [ "${#lines[@]}" -le 44 ] # the context's 132 tokens less 89 of the question; the last one said is not read
+    [ "${#lines[@]}" -le 44 ] # 132 tokens of the context less 89 of the question; the last token said is not read
 }
 
 # drawn FILE COUNT SET OPTION...: checks that COUNT drawn tokens are those that their random numbers draw from a set of

@@ -135,7 +135,7 @@ size_t device_bytes(const struct device *device, const struct shape *shape,
                  shape_outputs(shape) * (shape->newest ? 2 : 1) * sizeof(uint16_t) +
                  2 * GUARD_BYTES + 3 * sizeof(float) * (size_t)shape->heads;
 
-    // One set more than is timed: inputs of other kinds are only checked, one set at a time.
+    // One input set more than are timed: sets that are only checked are there one at a time.
     return one * (timed ? (size_t)options->rotations + 1 : 1) +
            (timed && (options->mode == TIME_COLD || options->on_demand) ? flush_bytes(device) : 0);
 }

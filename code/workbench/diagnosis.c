@@ -460,7 +460,8 @@ static void find_keys(const struct view *v, const struct off *o, char *words, si
 }
 
 // Looks for a missing scale of the scores. Often the largest score takes all of the weight,
-// whichever scale is missing: if three causes or more fit, the words say only that one is missing.
+// whichever scale is missing: if three causes or more fit, the words say only that a scale is
+// missing.
 static void find_scale(const struct view *v, const struct off *o, char *words, size_t size)
 {
     static const struct cause causes[] = {
@@ -510,8 +511,8 @@ static void take(const float *ref, int dim, int exchanged, double out[HEAD_DIM_M
         out[d] = ref[d ^ exchanged];
 }
 
-// Whether all tried rows have in column d what the reference has in column d ^ n: chunks have
-// changed places.
+// Whether all tried rows have in column d what the reference has in column d ^ n, as if chunks of
+// columns had changed places.
 static bool find_columns(const struct view *v, const struct off *o, char *words, size_t size)
 {
     double expected[HEAD_DIM_MOST];

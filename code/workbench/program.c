@@ -426,8 +426,8 @@ static void poison_all(const struct run *run, const struct device_case *cases, i
         case_poison(&cases[i], run->device);
 }
 
-// Samples to throw away. A cold sample is one launch, and each of the `count` input sets must have
-// been launched before its output is checked.
+// The number of samples to throw away before timing. A cold sample is one launch, and each of the
+// `count` input sets must have been launched before its output is checked.
 static int warmup_samples(const struct options *o, enum timing_mode mode, int count)
 {
     return mode == TIME_COLD && o->warmup < count ? count : o->warmup;

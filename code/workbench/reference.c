@@ -104,7 +104,7 @@ static void round_weights(struct scratch *s, struct p_rounding p)
 static double element(const struct work *work, const float *drawn, const uint8_t *codes,
                       float scale, size_t index)
 {
-    if (work->fp16 || !codes) // Q of a cache, which has no codes
+    if (work->fp16 || !codes) // no codes: Q of a cache without a prompt
         return half_to_float(half_from_float(drawn[index]));
     return (double)e4m3_to_float(codes[index]) * scale;
 }

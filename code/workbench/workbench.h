@@ -42,9 +42,9 @@ struct shape {        // kernels get this struct as an argument, so fields that 
 // or BxHxSqQpPrN, is a cache of S tokens a sequence, in pages of P (16, 32, 64, 128 or 256); each sequence
 // has one query token, with Q query heads (1 to 16) for each of the H heads of keys. BxHxSqQpPsN is a
 // prompt: the N newest tokens of each sequence are query tokens, with Q heads each; in a ragged batch, 1
-// to N of them. d128 after any of these but before r: heads have 128 elements. False when malformed, when
-// a factor is 0, when a tensor would exceed 2^31 elements, or the name 23 characters; `why` (size bytes)
-// then holds one line saying what is wrong or what is allowed.
+// to N of them. d128 after any of these, before r if it is there: heads have 128 elements. False when
+// malformed, when a factor is 0, when a tensor would exceed 2^31 elements, or when the name would exceed
+// 23 characters; `why` (size bytes) then says in one line what is wrong or what is allowed.
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
 
 // Elements of a head's row: HEAD_DIM or 128.
@@ -66,8 +66,9 @@ int shape_query_heads(const struct shape *shape);
 int shape_rows(const struct shape *shape);
 size_t shape_outputs(const struct shape *shape);
 
-// The length of a sequence: seq_len; in a ragged batch a number drawn from 1 to seq_len. After it, Q, K and V contain
-// numbers that a kernel must not use, and the output is not checked. A cache's length includes the newest token.
+// The length of a sequence: seq_len; in a ragged batch a number drawn from 1 to seq_len. After its end, Q, K and V
+// contain numbers that a kernel must not use, and the output is not checked. A cache's length includes the newest
+// token.
 int shape_length(const struct shape *shape, int batch);
 
 // How many of a sequence's shape_rows() a launch has to compute: the sequence's length; in a cache
@@ -165,7 +166,7 @@ struct problem {
 };
 
 // Draws and quantises a problem. The same shape, kind and seed give the same bytes on every machine (inputs.c says
-// how). False, and nothing allocated: memory ran out.
+// how). False, and nothing allocated: memory ran out, or a model's layer could not be read.
 bool problem_create(struct problem *problem, const struct shape *shape, enum input_kind kind,
                     uint64_t seed);
 void problem_destroy(struct problem *problem);
