@@ -8,7 +8,7 @@ const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELE
   GROUP = 9, BULK = 10, PRODUCT = 11, FAULT = 12, VALUE = 13;
 const LOAD = 0, STORE = 1, ATOMIC = 2, COPY = 3;
 const ACCESSES = ["reads", "writes", "reads and writes", "copies to"];
-// For each mbarrier_kind (the index), its verb.
+// The verb of each mbarrier_kind (code/ptxsim/machine/program.h), which is the index.
 const MBARRIER_KINDS = ["initialises", "invalidates", "arrives at", "arrives at, and expects bytes at", "leaves",
   "leaves, and expects bytes at", "expects bytes at", "completes bytes of", "binds its copies to", "waits at"];
 const MBARRIER_COPIES = 8;
@@ -97,8 +97,8 @@ function makeFilm(data) {
 // The column of each step. Steps of a warp are in successive columns; after a barrier, all waiting
 // warps continue in the same column.
 function placeSteps(film) {
-  // met: by mbarrier, the number of its completed phases, the last column that reached it in this
-  // phase, and the column at which the last completed phase ended.
+  // met: for each mbarrier, by its address, {phases: how many phases it has completed; reached: the
+  // last column that used it in this phase; ended: the column in which the last phase ended}.
   const place = new Array(film.recording.warps).fill(0), met = new Map();
   for (let s = 0; s < film.steps; ++s) {
     film.column[s] = place[film.warp[s]]++;
@@ -131,8 +131,8 @@ function placeSteps(film) {
 
 const tileName = (film, e) => (bufferTile(film, decode(film, e).lanes[0].at) || { name: "" }).name;
 
-// Finds the copies under way: their first and last steps, and their group, or the mbarrier and its
-// phase.
+// Finds all copies, and what each wgmma reads: the step in which it begins, the step in which it is
+// known to have landed, and its group, or its mbarrier and the phase of the mbarrier.
 function followCopies(film) {
   const open = {}, way = [];
   film.copies = [];
@@ -211,8 +211,8 @@ function lastAtMost(list, x) {
   return low - 1;
 }
 
-// The lane whose access in an event touches an address of shared memory: {lane, access}; null: none
-// does.
+// The lane whose access in an event touches an address of shared memory (for a wgmma, lane 0):
+// {lane, access}; null: none does.
 function touches(film, e, address) {
   if (e[0] === BULK)
     return address >= e[3] && address < e[3] + e[4] ? { lane: e[2], access: e[7] ? LOAD : COPY } : null;

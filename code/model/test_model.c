@@ -231,7 +231,7 @@ static void a_number_that_is_not_finite_is_seen_in_each_format(void **state)
     const struct tensor eight = {QUANT_Q8_0, 2, QUANT_BLOCK, q8, Q8_0_BYTES},
                         four = {QUANT_Q4_1, 2, QUANT_BLOCK, q4, Q4_1_BYTES},
                         single = {QUANT_F32, 1, 2, (const uint8_t *)floats, sizeof floats};
-    // Every bit pattern of a number is finite, but not of a scale.
+    // Every bit pattern of a quantised number is finite, but not every bit pattern of a scale.
     memset(q8 + 2, 0xff, QUANT_BLOCK);
     memset(q4 + 4, 0xff, QUANT_BLOCK / 2);
     assert_true(tensor_is_finite(&eight) && tensor_is_finite(&four) && tensor_is_finite(&single));
@@ -586,7 +586,7 @@ static void the_program_tells_perplexity_in_pieces_of_the_context(void **state)
 {
     (void)state;
     char words[700] = "";
-    for (int i = 0; i < 40; ++i) // each text has five tokens or six
+    for (int i = 0; i < 40; ++i) // each of the two texts has five tokens or six
         strcat(words, i % 3 ? " the xyz" : "Why is 12!");
     size_t count;
     int status, *tokens = tokens_of(model->tokens, words, strlen(words), &count);
