@@ -244,11 +244,12 @@ struct p_rounding {
     // mean of the tile's weights, so that P is at most 1 where a score is the tile's mean. With
     // room: only the first tile does.
     bool mean;
-    // room = 0: a rise sets the maximum to the tile's own. Otherwise it puts the tile's highest P 2^room times below
-    // the limit of the next rise. But if that would put P of the first tile's mean below 2^kept, it rises less, down to
-    // what puts the highest P at that limit; this does not apply once P of that mean is 2^lost or less. And while P of
-    // that mean is above 2^-7, a tile whose highest P is more than 2^heavy times the geometric mean of its P (P below
-    // 2^-7 count as 2^-7) sets the maximum to its own.
+    // room = 0: a rise sets the maximum to the tile's own. Otherwise a rise makes the tile's highest P 2^room times
+    // smaller than the P that causes the next rise, with two exceptions. If this would put P of the first tile's mean
+    // below 2^kept, and that P is still above 2^lost, the maximum rises only until it is 2^kept, but at least until
+    // the tile's highest P no longer causes a rise. And while P of the first tile's mean is above 2^-7, a tile whose
+    // highest P is more than 2^heavy times the geometric mean of its P (P below 2^-7 count as 2^-7) sets the maximum to
+    // its own.
     double room, kept, lost, heavy;
 };
 
@@ -279,9 +280,10 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
 #define GATE_ROW_FACTOR 4.0
 bool gate_relative(const struct error_metrics *metrics, double tolerance);
 
-// The gate for a kernel that rounds P to E4M3: GATE_ROUNDED_FACTOR times the error of
-// reference_rounded_p with its output rounded to half, where that is more than the tolerance
-// allows. gates.c says why the factor is 2, and why there is an upper limit.
+// The limits for a kernel that rounds P to E4M3: GATE_ROUNDED_FACTOR times the errors of
+// reference_rounded_p with its output rounded to half, but at least the limits for the tolerance,
+// and at most those for the tolerance GATE_ROUNDED_MOST. gates.c says why the factor is 2, and why
+// there is an upper limit.
 #define GATE_ROUNDED_FACTOR 2.0
 #define GATE_ROUNDED_MOST 0.1
 struct error_limits {
