@@ -259,7 +259,7 @@ local function count_lines(folder)
     return ok and count or nil
 end
 
--- The value of a number or a reference; or nil and what is wrong. Third result: why the value is stale.
+-- Returns the value of a number or a reference and, if the value is stale, why; or nil and what is wrong.
 local function operand(word)
     local number = tonumber(word)
     if number then

@@ -33,7 +33,7 @@ local function fail(...)
     os.exit(1)
 end
 
--- The program for the compiler, with #line wherever the next line is not the next one of the chapter.
+-- The program for the compiler, with #line before each line that does not follow the line above it in the chapter.
 local function mapped(root, swap, define)
     local out, file, line = { define and "#define " .. define }, nil, nil
     for _, entry in ipairs(chunks.expand(root, swap)) do

@@ -152,7 +152,8 @@ local function chunks_of(pages)
     return "<script>\nconst CHUNKS = {" .. table.concat(files, ",\n") .. "};\n</script>\n"
 end
 
--- The contents, with all sections of the current page, and only the titles of other chapters.
+-- The contents, with all sections of the current page, and only the titles of other chapters; all: with the sections
+-- of all chapters.
 local function contents_of(sidebar, page, at, all)
     local out, on_page = {}, nil
     for line in sidebar:gmatch("[^\n]+") do
@@ -241,8 +242,8 @@ end
 
 -- ---- The site ----------------------------------------------------------------------------------
 
--- For readers to whom a page is read out: a head without words is no head of a table; and Pandoc's role for an entry of
--- the bibliography, which DPUB-ARIA 1.1 has withdrawn, is that of a list's item.
+-- Mends HTML for readers to whom a page is read out: a table's head without words becomes an ordinary cell; Pandoc's
+-- roles for the bibliography and its entries, which DPUB-ARIA 1.1 has withdrawn, become those of a list and its items.
 local function mend(html)
     return (html:gsub("<th(%s?[^<>]*)></th>", "<td%1></td>"):gsub('role="doc%-bibliography"', 'role="list"')
         :gsub('role="doc%-biblioentry"', 'role="listitem"'))

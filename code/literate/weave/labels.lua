@@ -110,7 +110,8 @@ function labels.chapter(chapter, book)
     index.number(chapter)
 end
 
--- The label of an id, seen from this chapter; and whether the id is ambiguous.
+-- The entry of an id, preferably in the chapter that is being read (nil: there is none); and whether the id is
+-- ambiguous.
 function labels.find(id)
     local candidates = entries[id] or {}
     for _, entry in ipairs(candidates) do

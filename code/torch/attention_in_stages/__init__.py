@@ -177,7 +177,7 @@ _OPERATORS = {name: _define(name, stage) for name, stage in STAGES.items() if no
 def quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
     """E4M3 codes [3, batch, heads, seq_len, 64] of q, k and v, and their scales [3, heads].
 
-    A head of one of them has one scale over all sequences: its largest magnitude is code 448.
+    Each head of each of the three tensors has one scale for all sequences, by which its largest magnitude becomes 448.
     """
     return _quantise(q, k, v)
 
@@ -194,10 +194,10 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, accuracy: Optional[str] = None
 
     All three have one shape and one type, half, bfloat16 or float; the result has the same, but is rounded to half.
     head_dim is a multiple of 8, at most 64; scale is 1 / sqrt(head_dim) unless it is given. accuracy is P's:
-    "half", the default, or "e4m3" (about 3 % of error); the fastest stage that has it on this GPU runs. Or
-    stage names the kernel: registers, fp8_mma (P in E4M3), hopper_half and hopper (P in E4M3; both Hopper alone) or
-    causal. lengths, of causal: how long each sequence of the batch is, from 1 to seq_len, on the tensors' device; the
-    output is 0 past there.
+    "half", the default, or "e4m3" (about 3 % of error); the fastest stage of that accuracy on this GPU runs. Or
+    stage names the kernel: registers, fp8_mma (P in E4M3), hopper_half or hopper (P in E4M3), which both run only on a
+    Hopper, or causal. lengths, only for causal: how long each sequence of the batch is, from 1 to seq_len, on the
+    tensors' device; the output is 0 past a sequence's end.
     """
     _require(accuracy is None or stage is None,
              lambda: f"accuracy is {accuracy} and stage is {stage}: a stage has its accuracy, so name one of the two")
