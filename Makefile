@@ -61,10 +61,10 @@ endif
 Q := $(if $(V),,@)
 say = @printf '  %-8s %s\n'
 
-# Each file uses variables of those before it.
+# Each file uses variables of the files before it.
 include mk/toolchain.mk # flags, what is installed, objects of C
 include mk/programs.mk  # chapters, tangled and compiled: chapterN, tangle
-include mk/simulator.mk # the library, and what it shows: profileN, films, banks
+include mk/simulator.mk # the simulator's library, and what it shows: profileN, films, banks
 include mk/labs.mk      # labN, starterN, gradescopeN, and the grader: grade, check-labs, check-grader
 include mk/measuring.mk # records and charts: runs, tune, plots
 include mk/book.mk      # book, handoutN

@@ -4,7 +4,7 @@ build/lab: $(call objects,$(wildcard labs/driver/*.c labs/sheet/*.c) labs/replay
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-#labN: ##1 the same, and run the lab
+#labN: ##1 build chapter N's program and its lab, and run the lab
 lab_numbers := $(patsubst labs/lab%,%,$(labs:labs/lab0%=labs/lab%))
 .PHONY: $(lab_numbers:%=lab%)
 $(lab_numbers:%=lab%): lab%: chapter%

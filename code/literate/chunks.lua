@@ -50,7 +50,7 @@ local chunks = {}
 
 local COLUMNS = 80 -- as many as fit on the page
 local WIDE = { points = true, table = true, tikz = true } -- the weave prints these in another form
-local WORTHWHILE = 0.8 -- a difference is shown if it has at most this share of the lines
+local WORTHWHILE = 0.8 -- a difference is shown if it has at most this share of the chunk's lines
 local EXTENSIONS = { c = "c", cuda = "cu" }
 local REFERENCE = "^(%s*)<<([%w][%w_./-]*)>>%s*$"
 
@@ -225,8 +225,8 @@ local function add_chunk(book, chapter, block, part)
     table.insert(chunk.parts, part)
 end
 
--- Complains about a part with `.later` that is not a chunk, or that has a starter in a lab: what a lab asks for
--- must be printed where the chapter explains it.
+-- Complains about a part with `.later` whose owner is no chunk, or has a starter in a lab: what a lab asks for must
+-- be printed where the chapter explains it. Also about a part with `.changes` that replaces nothing, or too much.
 local function check_later(book, part)
     local chunk = part.owner
     if not part.later then
@@ -566,9 +566,10 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Expansion and comparison
 
--- The lines of a program with references resolved. { text, file, line }: a line of code; { opens = chunk,
--- indent, by = the chunk or variant that is used }: stands before the first line of a referenced chunk; {
--- closes = chunk }: after its last. `swap` maps chunks to the variants that replace them.
+-- The lines of a program with references resolved; `swap` maps chunks to the variants that replace them. A list of
+--   { text, file, line }            a line of code
+--   { opens = chunk, indent, by }   before the first line of a referenced chunk; by: the chunk, or its variant
+--   { closes = chunk }              after the last line of that chunk
 function chunks.expand(root, swap)
     local out = {}
     local function add(owner, indent)
@@ -597,9 +598,8 @@ function chunks.expand(root, swap)
     return out
 end
 
--- The changes from one list of lines to another, in order: { op = "same" "added" "removed", text, index = place
--- in `new` unless removed }. Also returns how many lines were added, and how many
--- removed.
+-- The changes from one list of lines to another, in order: { op = "same", "added" or "removed", text, index = place
+-- in `new` unless removed }. Also returns how many lines were added, and how many removed.
 function chunks.diff(old, new)
     local length = {} -- [i][j]: lines in the longest common subsequence of old[i..] and new[j..]
     for i = #old + 1, 1, -1 do

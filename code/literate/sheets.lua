@@ -163,7 +163,8 @@ local function read_script(number)
     return (text:gsub("\n%s*#[^\n]*", "\n"))
 end
 
--- The limit of a resource in a lab's script, such as "<= 128"; nil: it has none.
+-- The limit of a resource in a lab, such as "<= 128": the one in the lab's script, else the usual one; nil: it has
+-- none, or the script has --without and its name.
 local function limit_in(script, name)
     for without in script:gmatch("%-%-without%s+([%w_,]+)") do
         if ("," .. without .. ","):find("," .. name .. ",", 1, true) then

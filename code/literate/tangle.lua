@@ -8,7 +8,7 @@
 -- text changed:
 --
 --   code/chNN_name.cu|.c                  clean text, the chunks' titles as comments; committed
---   build/tangled/chNN_name.cu            the same with #line, so that errors name the chapter
+--   build/tangled/chNN_name.cu            without these titles, but with #line, so that errors name the chapter
 --   build/starters/chNN_name.cu           what a student gets, if the chapter has starters for it:
 --                                         clean text, too
 --   build/labs/labNN.json                 the lab's points, tasks, hints and questions

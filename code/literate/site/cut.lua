@@ -58,8 +58,8 @@ end
 
 -- ---- The book ----------------------------------------------------------------------------------
 
--- The text of HTML, in one line. Elements inside a line are joined without a space. Pandoc also leaves an equation's
--- TeX in the HTML.
+-- The text of HTML, in one line. Inline elements are joined without a space. An equation's TeX, which Pandoc leaves in
+-- the HTML beside the equation, is dropped.
 local IN_LINE = {}
 for tag in ("a b code em i span strong sub sup math semantics mi mn mo mrow msub msup mtext"):gmatch("%w+") do
     IN_LINE[tag] = true
@@ -175,7 +175,7 @@ end
 
 -- ---- The search --------------------------------------------------------------------------------
 
--- What the search can find: each section with its text, and chunks, figures, tables and index entries by name:
+-- What the search can find: each section with its text, and chunks, figures and index entries by name:
 -- [address, kind, title, where, text]. An index entry has a list of [address, section] for `where`.
 local function search_of(pages, at)
     local out = {}

@@ -162,8 +162,8 @@ end
 -- one character at a time, in the column where that adds the fewest lines to the table (of several such columns,
 -- the widest). Then one column gives up to MOST_MOVED characters to another, as long as that saves lines. No column
 -- gets narrower than its longest word. Of two tables with equally many lines, the one whose cells have fewer lines
--- counts as shorter. At last, if a head has several lines, all heads may have as many: the columns give up what only
--- their heads needed, and share it.
+-- counts as shorter. At last, if one head has several lines, the other heads may have as many: each column gives up the
+-- width that only its head needed.
 local MOST_MOVED = 12
 local CELL, HEAD = 0.01, 0.8 -- weights of a line of a cell, and of a head; a line of the table weighs 1
 local function column_widths(rows)

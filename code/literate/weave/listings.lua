@@ -1,7 +1,7 @@
 -- Sets code: chunks with their names and links, starters, planted bugs as differences, and listings that are not
 -- chunks.
 --
---   listings.find_left_out(book, chapter)   called before the chapter is set: what a student's book leaves out
+--   listings.find_left_out(book, chapter)   finds what a student's book leaves out; called before the chapter is set
 --   listings.chunk(part, book)              a part of a chunk or variant (chunks.lua), or a pointer to where it
 --                                           is printed later
 --   listings.join_later(list)               makes one line of pointers that follow one another

@@ -23,9 +23,9 @@ local read = {}
 
 local MINUS = "−"
 
--- Whether an element has no attribute but its position. A document has a Span with a position
--- around each word, and to look at the attributes of all Spans takes seconds: so they are looked at
--- last, and only where an element has more than one.
+-- Whether an element's position is its only attribute. A document has a Span with a position
+-- around each word, and looking at the names of all Spans' attributes takes seconds: so this looks
+-- at them last, and only where an element has more than one.
 local function only_position(element)
     local attr = element.attr
     if attr.identifier ~= "" or #attr.classes > 0 then
