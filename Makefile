@@ -38,7 +38,7 @@ ifneq ($(and $(strip $(unfit)),$(filter-out $(helps),$(MAKECMDGOALS))),)
 $(error the path $(CURDIR) has a $(firstword $(unfit)), which compiler and loader cannot handle: move it to a folder without)
 endif
 
-# make BUILD=dir works in a copy of the sources in dir, for a shared checkout that cannot be
+# make BUILD=dir copies the sources to dir and works there: for a shared checkout that cannot be
 # written. Files in dir that are newer than the checkout's remain.
 ifneq ($(if $(filter command,$(firstword $(origin BUILD))),$(BUILD)),)
 goals := $(or $(MAKECMDGOALS),help)
@@ -61,10 +61,10 @@ endif
 Q := $(if $(V),,@)
 say = @printf '  %-8s %s\n'
 
-# Each file uses variables of those before it.
+# Each file uses variables of the files before it.
 include mk/toolchain.mk # flags, what is installed, objects of C
 include mk/programs.mk  # chapters, tangled and compiled: chapterN, tangle
-include mk/simulator.mk # the library, and what it shows: profileN, films, banks
+include mk/simulator.mk # the simulator's library, and what it shows: profileN, films, banks
 include mk/labs.mk      # labN, starterN, gradescopeN, and the grader: grade, check-labs, check-grader
 include mk/measuring.mk # records and charts: runs, tune, plots
 include mk/book.mk      # book, handoutN
@@ -94,8 +94,8 @@ help: ##1 what a reader types, in ten lines
 	@echo "make test                  runs every test (test-quick: two minutes of it)"
 	@echo "make help-all              the other targets, and what can be set"
 
-# A target's help text follows its ##, with the number of its group; a pattern's is in a comment
-# beside its rule.
+# A target's help text follows ## and the number of its group; that of a pattern such as labN is in
+# a comment above the pattern's rule.
 help-all: ##5 this list
 	@group() { echo "$$2"; sed -nE "s/^#?([a-zA-Z-]+):[^#]*##$$1 (.*)/\1\t\2/p" $(makefiles) | \
 	    sort -f | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'; }; \

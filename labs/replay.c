@@ -162,8 +162,8 @@ static double draw_part(uint64_t *state)
     return sum / 1.5 - 1;
 }
 
-// How much the value of one knob, and of two together, contributes to the logarithm of a score; and
-// the share of valid settings that is refused, as among the book's candidates.
+// How much the value of one knob, and of two together, adds to the logarithm of a score or takes
+// from it, at most; and the share of valid settings that is refused, as among the book's candidates.
 static const double ALONE = 0.45, TOGETHER = 0.04, REFUSED = 1.0 / 3;
 
 static int by_value(const void *a, const void *b)
@@ -271,8 +271,8 @@ static bool take_line(struct talk *t, char line[128])
     return true;
 }
 
-// Waits for the next line. False: the output has ended; or it has no end, and `wrong` says so in
-// one line.
+// Waits for the next line. False: the output has ended; or the time is up, or the output exceeds
+// TALK_MOST, and `wrong` says so in one line.
 static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
 {
     while (!take_line(t, line)) {
@@ -390,7 +390,8 @@ bool game_answer(struct game *g, const char *question, char answer[REPLAY_LINE])
     return true;
 }
 
-// A single change of a setting that the search has not asked for; -1: it asked for all of them.
+// A valid setting that differs in one knob, and that the search has not asked for; -1: it asked for
+// all of them.
 static int left_out(const struct game *g, int setting)
 {
     int place[REPLAY_KNOBS], knob[REPLAY_KNOBS];
@@ -495,7 +496,7 @@ int median_count(int counts[], int count)
 // ---- Children -----------------------------------------------------------------------------------
 
 // Settings whose children are asked for: the first of the book's candidates, its best, a corner of
-// the space, and one far from all of the book's.
+// the space, and a setting far from all of the book's candidates.
 const char *const replay_parents[] = {"32-32-2-2-0-0-0-0", "64-64-2-2-0-0-0-1",
                                       "128-128-4-4-4-1-1-1", "128-16-1-3-1-1-0-0", NULL};
 

@@ -54,7 +54,7 @@ struct game {
 void game_begin(struct game *g, const struct landscape *l);
 
 // Answers a question, knobs such as 32-32-2-2-0-0-0-1, with a line of a journal, without the
-// newline. False: it is not a question, or there were more than REPLAY_MOST.
+// newline. False: the question names no setting, or REPLAY_MOST have been answered; `wrong` is set.
 bool game_answer(struct game *g, const char *question, char answer[REPLAY_LINE]);
 
 // Answers lines `ask KNOBS` from one pipe into another until there are no more, or `seconds` have
@@ -66,7 +66,7 @@ void game_play(struct game *g, int from, int to, int seconds);
 // setting.
 void game_end(struct game *g);
 
-// Candidates until the elite; REPLAY_MOST: the elite was not reached.
+// How many questions it took to reach the elite; REPLAY_MOST: the elite was not reached.
 int game_count(const struct game *g);
 
 // How many candidates a random choice among the valid settings, without repetition, takes to reach

@@ -6,12 +6,12 @@ pdf := build/attention-in-stages$(draft).pdf
 .PHONY: book book-html site book-student book-student-html book-teacher book-teacher-html
 book: $(pdf) ##2 the PDF: build/attention-in-stages.pdf, and -programs.pdf
 book-html: build/site$(draft)/index.html ##2 a page a chapter, build/site/, and one page of all
-site: build/attention-in-stages$(draft).html $(pdf) $(films) ##2 the same with the PDFs and all films: what is published
+site: build/attention-in-stages$(draft).html $(pdf) $(films) ##2 the pages, the PDFs and all films: what is published
 	$(Q)texlua code/literate/site/cut.lua $< README.md build/site$(draft) build/films $(pdf) $(pdf:.pdf=-programs.pdf)
 book-student: build/attention-in-stages-student$(draft).pdf ##2 the PDF without solutions and hints
-book-student-html: build/site-student$(draft)/index.html ##2 the same as build/site-student/
+book-student-html: build/site-student$(draft)/index.html ##2 pages without solutions and hints: build/site-student/
 book-teacher: build/attention-in-stages-teacher$(draft).pdf ##2 the PDF with all solutions and model answers
-book-teacher-html: build/site-teacher$(draft)/index.html ##2 the same as build/site-teacher/
+book-teacher-html: build/site-teacher$(draft)/index.html ##2 pages with all solutions: build/site-teacher/
 
 # One source makes three editions; a site is cut from the HTML page, with the films that exist.
 define edition

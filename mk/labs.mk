@@ -4,7 +4,7 @@ build/lab: $(call objects,$(wildcard labs/driver/*.c labs/sheet/*.c) labs/replay
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-#labN: ##1 the same, and run the lab
+#labN: ##1 build chapter N's program and its lab, and run the lab
 lab_numbers := $(patsubst labs/lab%,%,$(labs:labs/lab0%=labs/lab%))
 .PHONY: $(lab_numbers:%=lab%)
 $(lab_numbers:%=lab%): lab%: chapter%
@@ -43,13 +43,13 @@ grade: $(model_judged:%=build/%) build/judge build/runner build/clock.so build/p
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
 # Takes ten minutes if no results are kept from an earlier run. make test grades one program of every
-# fourth lab, and compares the kept results of that lab's other programs.
+# fourth lab, and takes kept results for these labs' other programs.
 .PHONY: check-labs
 check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
 	$(Q)labs/tools/check-labs $(LABS)
 
-# Takes long: grades every cheat and its honest twin, and a class of them, killing the grader on the
-# way.
+# Takes long: grades every cheat and its honest twin; then a class of 60 submissions, and kills the
+# grader on the way.
 .PHONY: check-grader
 check-grader: grade ##3 grade the cheats of labs/fixtures, and a class of 60 of them
 	$(Q)labs/tools/check-grader --class 60

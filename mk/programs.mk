@@ -7,7 +7,8 @@ found := $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md)
 spine := $(shell sed -n 's/^- chapters/chapters/p' book.md 2>/dev/null)
 chapters := $(filter $(found),$(spine)) $(sort $(filter-out $(spine),$(found)))
 solutions := $(sort $(wildcard chapters/solutions/*.md))
-# Programs, found by their roots in the chapters and by the committed files: chapters/ may have no file but stages.tsv.
+# Programs, found by their roots (code blocks with file=) in the chapters, and by the committed files, since a copy of
+# the tree may have only stages.tsv in chapters/.
 roots := $(sort $(shell grep -shoE 'file=code/ch[0-9]{2}_[a-z0-9_]+\.(cu|c)' chapters/*.md | \
                         sed 's/^file=//') $(wildcard code/ch[0-9][0-9]_*.cu code/ch[0-9][0-9]_*.c))
 cuda_programs := $(patsubst code/%.cu,%,$(filter %.cu,$(roots)))
@@ -22,11 +23,11 @@ row = $(eval stage_$(call two,$(firstword $(1))) := $(wordlist 2,99,$(1)))
 $(if $(wildcard chapters/stages.tsv),$(foreach r,\
     $(shell code/tools/stages number program least profile film images | tr ' \t' ::),$(call row,$(subst :, ,$r))))
 chapter_of = $(patsubst ch%,%,$(firstword $(subst _, ,$(1))))
-# The row of a chapter by its two digits. If the table lacks something, make ends with a line about it.
+# The row of chapter $(1), two digits. If the table has no such row, make ends with a line about it.
 stage = $(or $(stage_$(1)),\
     $(error chapters/stages.tsv has no stage $(1:0%=%): add a row of its $(shell code/tools/stages)))
 # The program that a chapter's lab judges, if it exists; shapes for a chapter's profile and film; images of a program,
-# and the least GPU for it.
+# and the least compute capability of a GPU for it (75; -: an image for this machine's GPU is never added).
 judged = $(filter $(firstword $(stage_$(call two,$(1)))),$(programs))
 profile_shape = $(word 3,$(call stage,$(call two,$(1))))
 film_shape = $(word 4,$(call stage,$(call two,$(1))))
@@ -36,7 +37,7 @@ least = $(if $(call own_image,$(1)),-,$(word 2,$(call stage,$(call chapter_of,$(
 # The image of a program (or of a variant of it) that differs from its chapter's images: the row has program=image.
 own_image = $(patsubst $(basename $(1))=%,%,$(filter $(basename $(1))=%,$(stage_$(call chapter_of,$(1)))))
 
-# The numbers of the chapters that have programs; of those whose lab judges a kernel.
+# The numbers of the chapters that have programs; the numbers of the chapters whose lab judges a kernel.
 numbers := $(patsubst 0%,%,$(sort $(foreach p,$(programs),$(call chapter_of,$p))))
 kernel_numbers := $(strip $(foreach n,$(numbers),$(if $(filter $(cuda_programs),$(call judged,$n)),$n)))
 # Refuses a goal with a number, such as chapter99 or lab19, before anything is made, if that chapter or lab does not
@@ -48,8 +49,8 @@ refuse = $(foreach goal,$(filter-out $(2:%=$(1)%),$(filter $(addprefix $(1),$(di
 
 tangled := $(patsubst code/%,build/tangled/%,$(roots))
 
-# One run for all chapters. Outputs that do not change keep their times, so that only programs whose text changed are
-# compiled again. Without Pandoc, the committed code is compiled.
+# One run of Pandoc tangles all chapters. Outputs that do not change keep their times, so that only programs whose text
+# changed are compiled again. Without Pandoc, the committed code is compiled.
 tangler := $(wildcard $(patsubst %,code/literate/%.lua,tangle titles chunks sheets stages))
 build/tangle.stamp: $(chapters) $(solutions) $(tangler) code/ptxsim/counts.def code/workbench/shapes.def labs/sheet/resources.def chapters/stages.tsv $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
@@ -69,7 +70,7 @@ $(roots) $(tangled): build/tangle.stamp
 tangle: build/tangle.stamp ##5 write code/ and build/tangled/ from chapters/
 
 # The current hash of each program, by which the book and the labs recognise stale measurements. A program with knobs
-# (chapter 14) has a second hash, .any, which omits the line that sets them, and so is the same for all candidates.
+# (chapter 14) has a second hash, .any, which omits the line that sets them, and so does not depend on their values.
 build/hashes.tsv: $(roots) build/kernel-flags
 	$(Q)for f in $(roots); do \
 	    name=$${f##*/}; printf '%s\t%s\n' "$${name%.*}" "$$($(call source_hash,$$f))"; \

@@ -9,7 +9,7 @@ only_chapters := $(if $(filter-out chapter% lab% starter% profile%,$(or $(MAKECM
 there = $(wildcard build/obj/code/ptxsim/ops/isa/$(1).o)
 not_here := $(if $(only_chapters),$(foreach i,$(filter-out $(isa),base avx2 avx512),$(if $(call there,$i),,$i)))
 # The simulator's folders, the lowest first: each uses only those before it (code/tools/check-floors). The last
-# three are for other people's programs only: a library without them runs the book's.
+# three are for other people's programs only: a library without them runs the book's programs.
 extra := ops/extra decode/extra cudart/extra
 ptxsim := $(image) $(filter-out $(not_here:%=code/ptxsim/ops/isa/%.c),$(foreach f,base parse machine races ops ops/isa decode exec cudart $(extra),$(call sources,code/ptxsim/$f)))
 

@@ -14,7 +14,8 @@ long_tests := $(wildcard code/test/test_make.bats labs/test/test_grade.bats labs
                          code/test/test_search.bats code/test/test_stages.bats)
 
 # GCC 13 and 14 misalign 64-byte vectors by 32 bytes in some frames (of 736 bytes, for example) that
-# are checked for use after return: only on the real stack is such a frame aligned.
+# are checked for use after return: ASan keeps such frames outside of the stack; on the real stack
+# they are aligned.
 build/san/%avx512.o: private sanitize += --param asan-use-after-return=0
 
 # Sanitized tests that would run for many seconds are optimised, which takes a second more to
@@ -27,14 +28,14 @@ build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
-# Only instruction sets of this processor: a test can choose no other, and each takes a quarter of a
-# minute to compile.
+# Sanitized tests get only the instruction sets of this processor: they can choose no other, and each
+# set takes a quarter of a minute to compile.
 sets_here := base $(if $(filter avx2 avx512,$(isa)),avx2) $(filter avx512,$(isa))
 sets_elsewhere := $(filter-out $(sets_here),avx2 avx512)
 san_ptxsim := $(filter-out $(sets_elsewhere:%=code/ptxsim/ops/isa/%.c),$(ptxsim))
 
-# Archives, so that the linker takes only the objects that a test uses. `q`: files in different
-# folders may have the same name.
+# These are archives, so that the linker takes only the objects that a test uses. `q` keeps files of
+# the same name from different folders.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 build/san/libptxsim.a: $(call san_objects,$(san_ptxsim))
@@ -137,7 +138,8 @@ tests: $(setup) all planted answers $(c_tests) $(cuda_tests) $(coverage)/coverag
 test: tests ##5 run every test; the last line is "N passed, N failed"
 	$(Q)code/tools/run-tests $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
 
-# For use after an edit: the programs, tangled and right in the simulator, and what drives them.
+# For use after an edit: tests that the programs are tangled and right in the simulator, and tests the
+# tools that drive them.
 .PHONY: test-quick
 quick_tests = $(shell grep -lE '^\# bats (test|file)_tags=quick' $(bats_tests))
 test-quick: all ##5 two minutes of it: programs, labs, tangle, charts

@@ -2,8 +2,8 @@
 
 # ---- Flags ---------------------------------------------------------------------------------------
 
-# Compilation should be short: -O1 and line numbers for what runs once, more for what runs often
-# (OPT below).
+# Compilation should be short: -O1 and line numbers for what runs once, more optimisation for what
+# runs often (OPT below).
 CFLAGS = -std=c11 -D_GNU_SOURCE -O1 -g1 -Wall -Wextra $(strict)
 # The chapters' C programs are optimised: the first one computes for two seconds.
 PROGRAM_CFLAGS = $(CFLAGS) -O2
@@ -21,9 +21,10 @@ KERNEL_FLAGS := -std=c++20 -O3 -lineinfo -Icode
 # need them.
 lean := -D_GLIBCXX_BITS_SPECFUN_H
 NVCC_COMMON := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers --compress-mode=none
-# One executable for an L4, an H200, the simulator (by its PTX), and this machine's GPU. Its run
-# path leads to the real runtime; LD_LIBRARY_PATH=build/ptxsim overrides that. chapters/stages.tsv
-# lists the images of a chapter's programs (mk/programs.mk); the PTX of the first image is included.
+# A program's executable serves an L4, an H200, the simulator (by its PTX), and this machine's GPU.
+# Its run path leads to the real runtime; LD_LIBRARY_PATH=build/ptxsim overrides that.
+# chapters/stages.tsv lists the images of a chapter's programs (mk/programs.mk); the PTX of the first
+# image is included.
 comma := ,
 arch = $(patsubst sm_%,%,$(1))
 # Images that are also in $(2) are made from the first image's PTX; the others from PTX of their
@@ -48,8 +49,8 @@ native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu));
 
 # ---- Setting up ----------------------------------------------------------------------------------
 
-# code/tools/deps installs missing tools before anything is compiled; which ones, the goals decide:
-# those for a chapter; also for the grader; also for bats; for the book (no compiler); or all.
+# code/tools/deps installs missing tools before anything is compiled. The goals decide which: those
+# for a chapter; also the grader's; also bats; only the book's (no compiler); or all.
 wants_all := $(filter test tests site,$(MAKECMDGOALS))
 wants_grader := $(filter all runs mutants checklist grade check-labs check-grader build/judge,$(MAKECMDGOALS))
 wants_book := $(filter book book-% handout%,$(MAKECMDGOALS))

@@ -8,7 +8,7 @@ const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELE
   GROUP = 9, BULK = 10, PRODUCT = 11, FAULT = 12, VALUE = 13;
 const LOAD = 0, STORE = 1, ATOMIC = 2, COPY = 3;
 const ACCESSES = ["reads", "writes", "reads and writes", "copies to"];
-// For each mbarrier_kind (the index), its verb.
+// The verb of each mbarrier_kind (code/ptxsim/machine/program.h), which is the index.
 const MBARRIER_KINDS = ["initialises", "invalidates", "arrives at", "arrives at, and expects bytes at", "leaves",
   "leaves, and expects bytes at", "expects bytes at", "completes bytes of", "binds its copies to", "waits at"];
 const MBARRIER_COPIES = 8;
@@ -97,8 +97,8 @@ function makeFilm(data) {
 // The column of each step. Steps of a warp are in successive columns; after a barrier, all waiting
 // warps continue in the same column.
 function placeSteps(film) {
-  // met: by mbarrier, the number of its completed phases, the last column that reached it in this
-  // phase, and the column at which the last completed phase ended.
+  // met: for each mbarrier, by its address, {phases: how many phases it has completed; reached: the
+  // last column that used it in this phase; ended: the column in which the last phase ended}.
   const place = new Array(film.recording.warps).fill(0), met = new Map();
   for (let s = 0; s < film.steps; ++s) {
     film.column[s] = place[film.warp[s]]++;
@@ -131,8 +131,8 @@ function placeSteps(film) {
 
 const tileName = (film, e) => (bufferTile(film, decode(film, e).lanes[0].at) || { name: "" }).name;
 
-// Finds the copies under way: their first and last steps, and their group, or the mbarrier and its
-// phase.
+// Finds all copies, and what each wgmma reads: the step in which it begins, the step in which it is
+// known to have landed, and its group, or its mbarrier and the phase of the mbarrier.
 function followCopies(film) {
   const open = {}, way = [];
   film.copies = [];
@@ -180,8 +180,8 @@ function followCopies(film) {
     }
 }
 
-// The buffers of a ring, and for each the steps that touch it. t.codes[0].k and t.codes[0].v are
-// one buffer; k[0] is another.
+// Finds the buffers of rings, and for each the steps that touch it. For example, t.codes[0].k and
+// t.codes[0].v are parts of one buffer, t.codes[0]; k[0] is another buffer.
 function findBuffers(film) {
   const touched = new Map();
   for (const s of film.shared)
@@ -211,8 +211,8 @@ function lastAtMost(list, x) {
   return low - 1;
 }
 
-// The lane whose access in an event touches an address of shared memory: {lane, access}; null: none
-// does.
+// The lane whose access in an event touches an address of shared memory (for a wgmma, lane 0):
+// {lane, access}; null: none does.
 function touches(film, e, address) {
   if (e[0] === BULK)
     return address >= e[3] && address < e[3] + e[4] ? { lane: e[2], access: e[7] ? LOAD : COPY } : null;
@@ -302,8 +302,8 @@ function nameOf(film, address) {
 
 const popcount = (mask) => lanesOf(mask).length;
 
-// The elements of one part of an access, each with its wavefront, by the same rule as in
-// machine/counts.c.
+// The elements of one part of an access (wavefronts() makes the parts), each with its wavefront, by
+// the same rule as in code/ptxsim/machine/counts.c.
 function elementsOf(lanes, bytes) {
   const shift = bytes <= 4 ? 2 : Math.log2(bytes), places = 128 >> shift, seen = new Map(), depth = [];
   for (const l of lanes) {
@@ -350,7 +350,7 @@ function element(name, properties, ...children) {
   return node;
 }
 
-// `film` is the one of `films` that is shown; there are two if the race is between CTAs.
+// `film` is the one of `films` that is shown; there are two films if a race is between CTAs.
 const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [], lessons: [], openFragments: new Set(["matrix", "A", "D"]) };
 let film, films = [];
 
@@ -370,8 +370,8 @@ function letterOf(step) {
   return insn[4].startsWith("mbarrier") ? "m" : LETTERS[insn[3]] || ".";
 }
 
-// The state of a warp at a step, for example whether it waits at a barrier after its last step so
-// far.
+// The state of a warp at step `at`: its last step so far (-1: none), the barrier or mbarrier at
+// which it waits (null: none), and whether it has ended.
 function stateOf(warp, at) {
   const list = film.ofWarp[warp], i = lastAtMost(list, at), step = i < 0 ? -1 : list[i];
   let waits = null;
@@ -390,8 +390,8 @@ function stateOf(warp, at) {
 // ---- Source ---------------------------------------------------------------------------------------
 
 // A place in the source. On the book's site it is a link: CHUNKS says where the book has the lines
-// of a chapter, and the link opens that in the page that contains the film's frame. Only the link of
-// the current step can be reached by keyboard.
+// of a chapter, and the link opens this part of the book in the page that contains the film's
+// frame. Only the link of the current step can be reached by keyboard.
 function placeLink(file, line, words, tabIndex) {
   const chunk = typeof CHUNKS !== "undefined" && (CHUNKS[file] || []).find(([first, last]) => first <= line && line <= last);
   return chunk ? element("a", { href: chunk[2], target: "_top", textContent: words, title: "to its chunk in the book", tabIndex }) : words;
@@ -463,8 +463,8 @@ function placeWarps() {
   if (!row) return;
   row.classList.add("here");
   row.setAttribute("aria-current", "step");
-  // Reading a row's position makes the browser lay out the page: to avoid that in each step,
-  // positions are kept.
+  // Reading a row's position makes the browser lay out the page. To avoid this in each step, the
+  // position is computed from the height of a row.
   const top = (view.rowOf[film.insn[view.at]] + 1) * view.pitch;
   if (top < view.scrolled + 40 || top > view.scrolled + view.height - 60)
     scrollSource(Math.max(0, top - view.height / 3));
@@ -961,7 +961,8 @@ function follow(warp) {
   }
 }
 
-// The two accesses of a fault, [[index of the film, step], ...], the later one last.
+// The one or two accesses of a fault, [[index of the film, step], ...]: a race's earlier access, if
+// it is found, then the access at which the fault was reported.
 function accessesOf(f) {
   const accesses = [[0, f.step]];
   if (f.elsewhere && films[1]) accesses.unshift([1, firstAccess(films[1], f, films[1].steps - 1)]);
@@ -1095,14 +1096,15 @@ function wavesAt(step) {
   return sum;
 }
 
-// The step that last read the bytes that this step writes or copies to; for an atomic operation on
-// global memory, the first step of the same instruction. null: there is none before this step.
+// {step}: the step that last read the bytes that this step writes or copies to; for an atomic
+// operation on global memory, the first step of the same instruction. null: there is none before.
 function readBefore(step, done) {
   if (done.counter) return film.insn.indexOf(film.insn[step]) < step ? { step: film.insn.indexOf(film.insn[step]) } : null;
   return done.at.length ? whoTouches(film, step - 1, -1, done.at[0], reads) : null;
 }
 
-// The first step that fits a lesson's pattern, or the one with the most wavefronts; -1: none fits.
+// The first step that fits a lesson's pattern or, if the pattern has `most`, the fitting step with
+// the most wavefronts; -1: none fits.
 function findLesson(find) {
   const fits = film.recording.instructions.map((insn, i) => (!find.op || insn[4].includes(find.op)) &&
     (!find.at || linesOf(i).some((l) => textAt(l.row).includes(find.at))));
@@ -1156,8 +1158,8 @@ function showLessons() {
   $("lesson-list").replaceChildren(...list);
 }
 
-// A page that has this one in a frame passes its reader's choice of colours on in the address:
-// ?colours=light or dark.
+// A page that shows this page in a frame passes its reader's choice of colours on in the address:
+// ?colours=light or ?colours=dark.
 function chooseColours() {
   const choice = new URLSearchParams(location.search).get("colours");
   if (choice !== "light" && choice !== "dark") return;
@@ -1167,7 +1169,7 @@ function chooseColours() {
   }
 }
 
-// Goes to #step=N or #bookmark=NAME; returns false if that does not exist.
+// Goes to #step=N or #bookmark=NAME. Returns false if `hash` is neither, or no such bookmark exists.
 function goTo(hash) {
   const step = hash.match(/^#step=(\d+)$/), name = hash.match(/^#bookmark=([\w-]+)$/);
   const lesson = name && view.lessons.find((l) => l.name === name[1]);
@@ -1241,7 +1243,8 @@ function showFaults() {
 
 // ---- The start ------------------------------------------------------------------------------------
 
-// For the test: steps to the end and back, and returns what was shown.
+// For the test (code/ptxsim/test/watch_films.py): steps to the end and back, tries the buttons, and
+// returns what was shown.
 function selfTest() {
   const said = { steps: film.steps, waves: 0, drawn: 0, wrong: [], lines: {} };
   for (const [i, sum] of view.sums.entries())

@@ -7,9 +7,11 @@
 //   op      words in the PTX opcode
 //   reads, writes, copies     the beginning of a tile's name
 //   does    "released": a barrier lets its warps go on; "waits", "passes": the answer of an mbarrier to a test;
-//           "completes": a phase of an mbarrier ends; "left": a wait for copies ends; "bulk", "product": one begins
+//           "completes": a phase of an mbarrier ends; "left": a wait for copies ends; "bulk": a bulk copy begins;
+//           "product": a wgmma begins
 //   on      the beginning of the mbarrier's name
-//   again   the tile has been read before, so that this step overwrites it
+//   again   the step overwrites bytes that have been read; or it is an atomic operation on global memory, not the
+//           first of its instruction
 //   most    of the steps that fit, the one with the most wavefronts instead of the first
 //
 // In the sentence, names in braces are replaced by values at the step (factsOf() in film.js). A

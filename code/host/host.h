@@ -30,7 +30,7 @@ extern const char *speaker;
 // Prints one line on stderr, "SPEAKER: ...", and exits.
 void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
-// Like printf, but returns a new string.
+// Like printf, but returns a new string, which the caller may free.
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Reads a whole number typed by the user. Fails, naming it `what`, unless `word` is a number from `least` to `most`.
@@ -72,11 +72,11 @@ const char *string_or(const json_t *json, const char *path, const char *otherwis
 double number_at(const json_t *json, const char *path);      // NaN if there is none
 const char *string_at(const json_t *json, const char *path); // "?" if there is none
 
-// Writes a file through a temporary one beside it, so that nobody ever sees half of a file. format: jansson's flags;
-// end: written after the value, "\n" or "".
+// Writes a value to a file, by way of a temporary file beside it, so that nobody ever sees half of it; fails if this
+// is not possible. format: jansson's flags; end: written after the value, "\n" or "".
 void write_json(const json_t *json, const char *path, size_t format, const char *end);
 
-// Fails if a file could not be written. Called before the work whose result goes there.
+// Fails if a file cannot be written. To be called before the long work whose result is to be written there.
 void must_be_writable(const char *path);
 
 // All bytes of a file, or of the rest of a stream, and a NUL, for the caller to free; NULL: they cannot be read.
@@ -119,9 +119,10 @@ struct process {
 };
 bool process_start(struct process *child, char *const argv[], char *const env[]);
 // Sends a line to the program, and returns its answer, a JSON object, which the caller releases. NULL: the program has
-// ended, or did not answer within `seconds`.
+// ended, prints nothing for `seconds`, or its answer is not valid JSON.
 json_t *process_ask(struct process *child, const char *request, int seconds);
-// Closes the program's input, and waits until the program ends. Returns the same as run().
+// Closes the program's input, and waits until the program ends, at most for `seconds`. Returns its exit status and
+// stderr as run() does; `out` is empty.
 struct output process_finish(struct process *child, int seconds);
 
 #endif

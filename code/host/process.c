@@ -144,7 +144,7 @@ bool process_start(struct process *child, char *const argv[], char *const env[])
     close(out[1]);
     child->in = fdopen(in[1], "w");
     child->out = fdopen(out[0], "r");
-    // Writing to a program that has ended must not end this one: the missing answer is reported.
+    // Writing to a program that has ended must not end this one, too: process_ask() reports it.
     signal(SIGPIPE, SIG_IGN);
     return child->in && child->out;
 }

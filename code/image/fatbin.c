@@ -315,8 +315,8 @@ static uint32_t symbol_index(const struct elf *elf, const char *name)
     return 0;
 }
 
-// Reads a section of attributes. In `.nv.info`, they name their function by its symbol; in
-// `.nv.info.<kernel>` (symbol 0), all belong to that kernel.
+// Reads a section of attributes. In `.nv.info`, each names its function by a symbol, and only those
+// of `symbol` are taken; in `.nv.info.<kernel>`, read with symbol 0, all belong to that kernel.
 static void read_info(const struct section *section, uint32_t symbol,
                       struct cubin_resources *resources)
 {

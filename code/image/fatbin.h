@@ -1,6 +1,6 @@
 // fatbin.h: reads what nvcc puts into an executable, PTX texts and machine code (cubins), from the
 // `.nv_fatbin` data. The simulator uses it for the PTX that it runs and for register counts, the
-// workbench for resources of the sm_89 image, wherever it runs.
+// workbench for what a kernel's machine code needs, also where there is no such GPU.
 #ifndef FATBIN_H
 #define FATBIN_H
 
@@ -23,11 +23,13 @@ struct image {
 bool fatbin_next(const void *fatbin, size_t limit, const void **at, struct image *image);
 
 // Expands a compressed image: expanded_size bytes and a NUL, for the caller to free. NULL if it is
-// damaged, or if the library for its compression (libzstd.so.1, liblz4.so.1) is missing.
+// damaged or not compressed, if the library for its compression (libzstd.so.1, liblz4.so.1) is
+// missing, or if memory ran out.
 char *image_expand(const struct image *image);
 
 // Maps an executable and steps through all fat binaries in its .nv_fatbin section; calls `visit`
-// for each image, until it returns false. False: the file cannot be read, and `why` has one line.
+// for each image, until it returns false. False: the file cannot be read or has no such section,
+// and `why` has one line.
 bool fatbin_visit_executable(const char *path, bool (*visit)(const struct image *, void *),
                              void *data, char *why, size_t size);
 // Like fatbin_visit_executable, for a section of another name: __nv_relfatbin contains what

@@ -1,11 +1,11 @@
 // gpus.c: the table of GPUs.
 //
-// Sources: the CUDA C++ Programming Guide for the limits of compute capabilities 8.9 and 9.0, and
-// for rates of special functions and shared memory. The Ada architecture's white paper for SMs and
-// clocks of an L4: 58 SMs x 128 lanes x 2 x 2.04 GHz give the data sheet's fp32 rate. The data
-// sheets for tensor rates; they state rates with sparsity, twice the dense ones: 242 TFLOP/s for an
-// L4; 1979 for an H200 (SXM), computed for 1.83 GHz, not for the boost clock. An H200's driver for
-// its SMs, clocks and L2.
+// Sources. Limits of compute capabilities 8.9 and 9.0, rates of special functions and of shared
+// memory: the CUDA C++ Programming Guide. SMs and clocks of an L4: the Ada architecture's white
+// paper; 58 SMs x 128 lanes x 2 x 2.04 GHz give the data sheet's fp32 rate. Tensor rates: the data
+// sheets, which state them with sparsity, twice the dense rates: 242 TFLOP/s for an L4; 1979 for an
+// H200 (SXM), computed for 1.83 GHz, not for the boost clock. SMs, clocks and L2 of an H200: its
+// driver.
 #include "image/gpus.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // gpus.h: the GPUs of this book, each described once: name, limits and rates. The workbench's
 // occupancy, the simulator's device and floors, the grader and the charts read this table; another
 // GPU is one more row (code/test/test_gpu.bats adds one). Chapter 1 prints rates from its own
-// table; test_gpus.c checks that both are equal, and that recorded runs on an H200 agree.
+// table; test_gpus.c checks that the two tables agree, and that recorded runs agree with this one.
 #ifndef IMAGE_GPUS_H
 #define IMAGE_GPUS_H
 
@@ -11,7 +11,7 @@
 enum { GPU_L4, GPU_H200 }; // rows that the book names
 enum { GPUS_MOST = 8 };    // most rows of the table
 
-// Equal for all GPUs of the table. Rates are for each SM and cycle.
+// These numbers are equal for all GPUs of the table. Rates are for each SM and cycle.
 enum {
     GPU_THREADS_CTA = 1024,
     GPU_REGISTERS = 65536,      // registers of an SM; also the most that a CTA may have
@@ -29,13 +29,14 @@ struct gpu {
     int clock_khz, memory_clock_khz; // boost clock of the SMs; clock of the DRAM
     int bus_bits;                    // width of the bus to the DRAM
     size_t l2_bytes;
-    int threads_sm, blocks_sm; // the most that an SM holds
+    int threads_sm, blocks_sm; // the most threads, and the most CTAs, on an SM at once
     // Bytes of shared memory that a CTA may have, without and with opting in; and of an SM.
     size_t shared_default, shared_optin, shared_sm;
     // Dense products of halves with float sums; products of 8-bit numbers have twice that rate.
     double tensor_fp16_tflops;
     double fp32_tflops, dram_gbs;
-    // The rate of mma.sync, measured for this book with loops of nothing else; 0: unknown.
+    // The lowest and highest rate of mma.sync, measured for this book with loops of nothing else;
+    // 0: unknown.
     double mma_sync_low_tflops, mma_sync_high_tflops;
 };
 

@@ -104,7 +104,7 @@ static void chapter_1_has_the_same_rates(void **state)
     free(program);
 }
 
-// Asserts that a chapter's text has a table row with the numbers of gpus.c.
+// Asserts that a chapter's text contains this row of a table.
 static void __attribute__((format(printf, 2, 3))) has_row(const char *text, const char *format, ...)
 {
     char row[256];

@@ -24,7 +24,7 @@
 --          starters    variants for students, one a chapter at most
 --          mutants     variants with a planted bug
 -- part     file, line (of the fence), first (line of its first code line), lines, index (1 is the
---          definition), offset (chunk lines before it), and owner: the chunk or variant it is of;
+--          definition), offset (chunk lines before it), and owner: the chunk or variant it belongs to;
 --          later if the book prints it after the chapters, changes if its chapter shows what differs
 -- variant  kind = "starter" | "mutant" | "answer", chunk (which it replaces), chapter, name, breaks, title,
 --          shapes (at which its bug shows, if shapes= names some), only (the program, if only= names one),
@@ -50,7 +50,7 @@ local chunks = {}
 
 local COLUMNS = 80 -- as many as fit on the page
 local WIDE = { points = true, table = true, tikz = true } -- the weave prints these in another form
-local WORTHWHILE = 0.8 -- a difference is shown if it has at most this share of the lines
+local WORTHWHILE = 0.8 -- a difference is shown if it has at most this share of the chunk's lines
 local EXTENSIONS = { c = "c", cuda = "cu" }
 local REFERENCE = "^(%s*)<<([%w][%w_./-]*)>>%s*$"
 
@@ -76,8 +76,8 @@ function chunks.position(attributes)
     return file ~= "" and file or nil, tonumber(first), column == "1" and last - 1 or last
 end
 
--- The part (book.parts) that a code block of a document is; nil: the block is not one. file: the document's name,
--- for positions without one.
+-- The part that a code block of a document makes of a chunk or a variant; nil: the block makes none, as an
+-- illustration. file: the document's name, if the block's position has none.
 function chunks.block(book, attributes, file)
     local named, line = chunks.position(attributes)
     return line and book.blocks[(named or file) .. ":" .. line]
@@ -225,8 +225,8 @@ local function add_chunk(book, chapter, block, part)
     table.insert(chunk.parts, part)
 end
 
--- Complains about a part with `.later` that is not a chunk, or that has a starter in a lab: what a lab asks for
--- must be printed where the chapter explains it.
+-- Complains about a part with `.later` whose owner is no chunk, or has a starter in a lab: what a lab asks for must
+-- be printed where the chapter explains it. Also about a part with `.changes` that replaces nothing, or too much.
 local function check_later(book, part)
     local chunk = part.owner
     if not part.later then
@@ -403,8 +403,8 @@ local function link_variant(book, variant, seen)
     table.insert(chunk[variant.kind .. "s"], variant)
 end
 
--- Looks for cycles below `owner`, with chunks replaced by variants; `done` collects the chunks that were
--- visited. Returns true if there are none.
+-- Looks for cycles of references below `owner`; `swap` maps chunks to the variants that replace them; `done`
+-- collects the chunks that were visited. Returns true if there is no cycle.
 local function check_cycles(book, owner, swap, done, path)
     local fine = true
     done[owner] = true
@@ -453,8 +453,8 @@ function chunks.starters(book, root)
     return swap
 end
 
--- The answers of the book, one for each program: { root, name, swap = chunk -> answer }, in reading
--- order.
+-- The answers of the book, those of one program and name together: { root, name, swap = chunk -> answer }, in
+-- reading order.
 function chunks.answers(book)
     local list, by_key = {}, {}
     for _, variant in ipairs(book.variants) do
@@ -512,7 +512,7 @@ local function find_programs(book)
     end
 end
 
--- Makes lines of the complaints, in reading order, without repetitions.
+-- Turns the complaints in book.errors into lines, in reading order, without repetitions.
 local function sort_errors(book, paths)
     local order, lines, seen = {}, {}, {}
     for i, path in ipairs(paths) do
@@ -566,9 +566,10 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Expansion and comparison
 
--- The lines of a program with references resolved. { text, file, line }: a line of code; { opens = chunk,
--- indent, by = the chunk or variant that is used }: stands before the first line of a referenced chunk; {
--- closes = chunk }: after its last. `swap` maps chunks to the variants that replace them.
+-- The lines of a program with references resolved; `swap` maps chunks to the variants that replace them. A list of
+--   { text, file, line }            a line of code
+--   { opens = chunk, indent, by }   before the first line of a referenced chunk; by: the chunk, or its variant
+--   { closes = chunk }              after the last line of that chunk
 function chunks.expand(root, swap)
     local out = {}
     local function add(owner, indent)
@@ -597,9 +598,8 @@ function chunks.expand(root, swap)
     return out
 end
 
--- The changes from one list of lines to another, in order: { op = "same" "added" "removed", text, index = place
--- in `new` unless removed }. Also returns how many lines were added, and how many
--- removed.
+-- The changes from one list of lines to another, in order: { op = "same", "added" or "removed", text, index = place
+-- in `new` unless removed }. Also returns how many lines were added, and how many removed.
 function chunks.diff(old, new)
     local length = {} -- [i][j]: lines in the longest common subsequence of old[i..] and new[j..]
     for i = #old + 1, 1, -1 do
@@ -631,12 +631,13 @@ function chunks.diff(old, new)
     return entries, #new - common, #old - common
 end
 
--- The changes from the chunk that `owner`, a chunk or a variant, replaces.
+-- The changes from the chunk that `owner` replaces to `owner`, which is a chunk or a variant; as chunks.diff returns.
 function chunks.changes(owner)
     return chunks.diff(chunks.lines(owner.replaces or owner.chunk), chunks.lines(owner))
 end
 
--- The changes, with two unchanged lines around each; `skipped` marks where lines were left out.
+-- The entries of chunks.changes, but of the unchanged lines only two before and after each change; `skipped`: lines
+-- before this one were left out.
 function chunks.difference(owner)
     local entries, near, out = chunks.changes(owner), {}, {}
     for i, entry in ipairs(entries) do

@@ -104,8 +104,9 @@ local function typeset(sources, folder, here)
 end
 
 -- Sets for each source { text, where } its `pdf` and `page` in the cache and, unless it is for LaTeX, its
--- `svg`. All sources that are not in the cache go through one run. Two makes at the same time do not
--- disturb each other: each has its own folder, and files appear in the cache whole.
+-- `svg`. All sources that are not in the cache go through one run of LaTeX. Two makes at the same time do not
+-- disturb each other: each has its own folder, and files appear in the cache whole. Returns true; or false and
+-- what is wrong.
 function figures.compile(sources, here, latex)
     if #sources == 0 then
         return true

@@ -2,7 +2,7 @@
 --
 --   h200/ch03_wmma_qk:shapes.mission.timing.p50_us     a value of plots/runs/h200/ch03_wmma_qk.json
 --   h200/ch02_scalar:… / h200/ch03_wmma_qk:…           + - * / with spaces around, left to right
---   lines:code/ptxsim                                  today's lines of C in a folder, tests apart
+--   lines:code/ptxsim                                  today's lines of C in a folder, without its tests
 --
 -- A part of a path is the name of a field, an index into an array (from 0), or [field=value,…]: the one element
 -- of an array whose fields have these values, as in correctness[seed=0,input=normal].rel_head. A record is
@@ -259,7 +259,7 @@ local function count_lines(folder)
     return ok and count or nil
 end
 
--- The value of a number or a reference; or nil and what is wrong. Third result: why the value is stale.
+-- Returns the value of a number or a reference and, if the value is stale, why; or nil and what is wrong.
 local function operand(word)
     local number = tonumber(word)
     if number then

@@ -3,14 +3,14 @@
 --
 -- chapter.sheet, if the lab has a block of class points:
 --   number, title, line          from the file's name and the lab's heading; the block's line
---   program, before              what is judged (chapters/stages.tsv), and compared with what (labs/labNN; nil:
---                                with nothing); {.points program=…} names another program of the chapter
+--   program, before              what is judged (chapters/stages.tsv), and what it is compared with (labs/labNN; nil:
+--                                nothing); {.points program=…} names another program of the chapter
 --   p                          how its kernels may round P, in the notation of the workbench's p_rounding:
 --                              {.points p="e4m3 8 unrounded"}; with a maximum that lags behind:
 --                              p="e4m3 5 rounded lag 128 3.8625"; with a lag that depends on the row's mean:
 --                              p="… lag 128 0.8625 mean"; nil: P is not rounded
 --   runs                       "model": its program runs a language model, {.points runs=model}; nil: a kernel
---   mask                       "causal": what its kernels compute with; nil: no mask
+--   mask                       "causal": its kernels compute with that mask; nil: without a mask
 --   shapes                     of a lab on attention over a KV cache: its public shapes, from labs/labNN
 --   journal                    of a lab whose program searches: the file that answers its questions, from labs/labNN
 --   not_graded                 why labs/grade does not take it: {.points grade="no: REASON"}; nil: it does
@@ -19,10 +19,11 @@
 --              the last is the item `written`, whose points are the sum of the questions'
 --   tasks      starters in the order of the sheet, each with stars, earns, hints, marker
 --   questions  { points, text, line }
---   mutants    variants of the chapter's kernels, each with loses; planted in its programs
+--   mutants    variants of the chapter's kernels, planted in its programs; each with loses, the names of the items
+--              that it loses
 --
 -- The block of points has one item a line: NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS [# words]. A
--- resource without a limit has that of the lab: of its script, labs/labNN, or of labs/sheet/resources.def. An item
+-- resource without a limit takes it from the lab's script, labs/labNN, or from labs/sheet/resources.def. An item
 -- with `from` is an aim, what the lab teaches: COUNT is the count of the program before or, without one, of the
 -- starter. labs/sheet/rule.h has the rule by which items are paid.
 local runs = require "runs"
@@ -32,8 +33,8 @@ local sheets = {}
 
 -- Items without a limit: correct and hidden judge outputs, races judges accesses.
 local PLAIN = { correct = true, hidden = true, races = true }
--- Items of a lab whose program searches: how many candidates it asks for before it has the elite, on a journal and on
--- drawn landscapes.
+-- Items of a lab whose program searches: how many candidates it asks for until it has one of the elite (the best
+-- settings, labs/replay.h), on a journal and on drawn landscapes.
 local SEARCHES = { "candidates", "drawn" }
 
 -- The lines of a .def file of the C programs; its path is relative to code/.
@@ -99,8 +100,8 @@ local function is_one_of(list, name)
     end
     return false
 end
--- The items that a planted bug costs, by what it breaks, unless loses= names others. Without
--- `correct` the grader withholds all other items.
+-- The items that a planted bug loses, by what it breaks, unless loses= names others. Without `correct`, limits pay
+-- nothing, and an aim half.
 local LOSES = { race = "races", correctness = "correct hidden races", logits = "correct hidden races",
     draws = "correct hidden races" }
 
@@ -162,7 +163,8 @@ local function read_script(number)
     return (text:gsub("\n%s*#[^\n]*", "\n"))
 end
 
--- The limit of a resource in a lab's script, such as "<= 128"; nil: it has none.
+-- The limit of a resource in a lab, such as "<= 128": the one in the lab's script, else the usual one; nil: it has
+-- none, or the script has --without and its name.
 local function limit_in(script, name)
     for without in script:gmatch("%-%-without%s+([%w_,]+)") do
         if ("," .. without .. ","):find("," .. name .. ",", 1, true) then

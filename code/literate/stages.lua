@@ -4,8 +4,8 @@ local stages = {}
 
 -- Returns each row as a table by the names of the columns, in the file's order: { number = 3, name
 -- = "WMMA Q·Kᵀ", program = "ch03_wmma_qk", images = "sm_89 sm_90", least = "75" }; a column with
--- "-" is nil. Also returns the names of the columns for a message: "number, name, program". Nil and
--- one line about what is wrong if the file is missing or a row lacks a column.
+-- "-" is nil. Also returns the names of the columns for a message: "number, name, program". Returns
+-- nil and one line about what is wrong if the file is missing or a row has too few or many columns.
 function stages.read(path)
     local file = io.open(path)
     if not file then

@@ -252,7 +252,8 @@ local function record_of(spec, name)
     return setting and setting.text
 end
 
--- Sets the aliases {before}, {after} and {ratio} for the row `mission` of a lab.
+-- Sets the aliases {before}, {after} and {ratio} from the settings before: and after:; lab: gives them other values
+-- in the row `mission`.
 local function add_speedup(spec)
     for _, name in ipairs { "before", "after" } do
         local record = record_of(spec, name)
@@ -375,8 +376,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The whole table
 
--- The header, and the delimiter row below it; where a cell of the header is repeated, so is its
--- delimiter.
+-- The cells of the header, and of the delimiter row below it; where a cell of the header is repeated,
+-- so is its delimiter. Returns nil after a complaint about the delimiter row.
 local function set_head(spec)
     local head, delimiters = spec.written[1], spec.written[2]
     if not delimiters or row_text(delimiters.cells):match("[^|%s:-]") then

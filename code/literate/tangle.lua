@@ -8,7 +8,7 @@
 -- text changed:
 --
 --   code/chNN_name.cu|.c                  clean text, the chunks' titles as comments; committed
---   build/tangled/chNN_name.cu            the same with #line, so that errors name the chapter
+--   build/tangled/chNN_name.cu            without these titles, but with #line, so that errors name the chapter
 --   build/starters/chNN_name.cu           what a student gets, if the chapter has starters for it:
 --                                         clean text, too
 --   build/labs/labNN.json                 the lab's points, tasks, hints and questions
@@ -33,7 +33,7 @@ local function fail(...)
     os.exit(1)
 end
 
--- The program for the compiler, with #line wherever the next line is not the next one of the chapter.
+-- The program for the compiler, with #line before each line that does not follow the line above it in the chapter.
 local function mapped(root, swap, define)
     local out, file, line = { define and "#define " .. define }, nil, nil
     for _, entry in ipairs(chunks.expand(root, swap)) do

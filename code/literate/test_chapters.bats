@@ -25,8 +25,8 @@ typed_rows() { # FILE...
     [ "$output" = "" ]
 }
 
-# Lines of a paragraph that begin with a sign and a space: Pandoc ends the paragraph there, and begins a list. The first
-# line of a list follows a blank line or a box's opening.
+# Lines of a paragraph that begin with a sign and a space: Pandoc ends the paragraph there, and begins a list. A list
+# that is meant follows a blank line or a box's opening.
 torn_paragraphs() { # FILE...
     awk 'FNR == 1 { fence = 0; inside = 1 }
         /^ *```/ { fence = !fence; inside = 1; next }

@@ -1,15 +1,15 @@
 // ask.c: asks a model in double precision on the CPU, which takes a fifth of a second for each token.
-//   ask FILE QUESTION [--most N]   its answer: after each token the likeliest one; at most N
+//   ask FILE QUESTION [--most N]   its answer, at most N tokens: after each token the likeliest one
 //   ask FILE --logits TOKENS       the logits that follow these tokens, a line each; TOKENS: their numbers, "1 42 7"
 //   ask FILE --drawn PLACE         checks that tokens were drawn as their random numbers say. Standard input: the
-//                                  model's logits, a line each, then the tokens drawn for PLACE, PLACE + 1 and so on
+//                                  model's logits, a line each, then the tokens drawn for PLACE, PLACE + 1, ...
 //   ask FILE --perplexity          the perplexity of the text on standard input, in pieces of 512 tokens
 //   ask FILE --tensors FOLDER      writes each layer's queries, keys and values for the text on standard input, in the
 //                                  files that --tensors of the book's programs reads (code/workbench/workbench.h)
 //   ask FILE --tokens              the numbers of the tokens of each line of standard input
 //   --temperature T, --top-p P, --seed S   with QUESTION and --drawn: tokens are drawn (sample.c), not the likeliest
 //   --numbers                      with QUESTION: prints the numbers of the answer's tokens, a line each, not texts
-//   --cache e4m3                   with any but --tokens: keys and values are rounded as by chapter 21's cache
+//   --cache e4m3                   except with --tokens and --drawn: rounds keys and values as chapter 21's cache does
 #include "model.h"
 
 #include "host/host.h"
@@ -66,8 +66,8 @@ static void print_logits(const struct model *m, const char *words, enum kept kep
     reference_close(r);
 }
 
-// Ends with status 1 if a token is not the one that its random number draws, even if the sum of the weights before it
-// may be wrong by SLACK times the sum of all, and top_p by SLACK times itself.
+// Checks that each token is one that its random number may draw, where the sum of the weights before it may be wrong by
+// SLACK times the sum of all, and top_p by SLACK times itself. Ends with status 1 if one is not, or if there is none.
 static void check_drawn(const struct model *m, int place, const struct sampling *s)
 {
     const double SLACK = 2e-6;
@@ -197,7 +197,7 @@ static void print_perplexity(const struct model *m, enum kept kept)
     double *logits = need(malloc((size_t)STEP * (size_t)m->words * sizeof *logits)), sum = 0;
     struct reference *r = reference_open(m, piece, kept);
     for (size_t at = 0; at + 1 < count;) {
-        const size_t here = at % (size_t)piece; // place in the piece; its last token is never run
+        const size_t here = at % (size_t)piece; // place in the piece, whose last token is never run
         const size_t left =
             (size_t)piece - 1 - here < count - 1 - at ? (size_t)piece - 1 - here : count - 1 - at;
         const int step = left < STEP ? (int)left : STEP;

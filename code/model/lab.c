@@ -1,6 +1,6 @@
 // lab.c: what lab 23 asks of a program that runs a model: to read a text, to read one token more as it does in an
-// answer, and to draw tokens. All of it is compared with double precision, on a random model whose cache is rounded,
-// too.
+// answer, and to draw tokens. The model is random. Logits are compared with those of the reference (reference.c) with
+// a rounded cache; drawn tokens are checked in double precision.
 #include "model.h"
 
 #include "host/host.h"
@@ -15,8 +15,8 @@
 
 enum { CONTEXT = 200, DRAWS = 24, SEED_MOST = 1 << 30 };
 // How far logits may be from the reference's: the norm of the differences over the norm of the logits. Queries, P and
-// attention's output are rounded to half, and a rounded cache makes the difference larger: 0.0033 was the largest of
-// 156 texts and answers.
+// attention's output are rounded to half, and a rounded cache makes the difference larger: 0.0033 was the largest
+// difference of 156 texts and answers.
 static const double MOST = 0.006;
 // By how much the sum of the weights before a drawn token may be wrong, as a share of all weights (code/model/ask.c).
 static const double SLACK = 2e-6;

@@ -1,4 +1,5 @@
-// model.c: a model of the architecture "llama" whose logits are products with its embedding, and heads of 64 columns.
+// model.c: a model of the architecture "llama" whose logits are products with its embedding, and whose heads have 64
+// columns.
 #include "model.h"
 
 #include "host/host.h"

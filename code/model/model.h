@@ -28,7 +28,7 @@ extern "C" {
 // ---- The file (gguf.c) --------------------------------------------------------------------------
 
 // GGUF, version 3 (ggml, docs/gguf.md), little endian: a header, values by keys, a table of tensors, and their data.
-// It is mapped into memory and never unmapped: the values and tensors that are returned point into it.
+// It is mapped into memory until gguf_close(): the texts, int32s and tensors that are returned point into it.
 struct gguf;
 struct gguf *gguf_open(const char *path);
 void gguf_close(struct gguf *file);
@@ -46,12 +46,13 @@ double gguf_real(const struct gguf *file, const char *key, double least, double 
 struct span gguf_text(const struct gguf *file, const char *key);
 // Ends the program unless the value of a key is this text.
 void gguf_expect(const struct gguf *file, const char *key, const char *wanted);
-// Arrays of *count elements: texts, in an array that the caller frees; int32_t, which may be unaligned.
+// The array of a key, with *count elements: texts, in an array that the caller frees; int32_t, which may be unaligned.
+// Each ends the program if there is no such array.
 struct span *gguf_texts(const struct gguf *file, const char *key, size_t *count);
 const uint8_t *gguf_int32s(const struct gguf *file, const char *key, size_t *count);
 
-// How a tensor's numbers are stored, with ggml's numbers for it. F32: floats. The others have blocks of 32 numbers.
-// Q8_0: a number is d * q, with the block's scale d in half and q a signed byte. Q4_1: a number is d * q + m, with the
+// How a tensor's numbers are stored; the constants are ggml's. F32: floats. Q8_0 and Q4_1: blocks of 32 numbers. In
+// Q8_0 a number is d * q, with the block's scale d in half and q a signed byte. In Q4_1 a number is d * q + m, with the
 // block's d and m in half and q of 4 bits.
 enum quantisation { QUANT_F32 = 0, QUANT_Q4_1 = 3, QUANT_Q8_0 = 8 };
 // Bytes of a block. Q4_1: d, m, then 16 bytes, byte i with number i in its low half and number 16 + i in its high half.
@@ -142,7 +143,7 @@ struct model {
     struct chat chat;
     int layers, width, heads, key_heads, inner, words, context; // words: how many tokens exist
     double rope_base, epsilon; // epsilon: added under the root of each norm
-    struct tensor embedding;   // [words][width]; they are the weights of the logits, too
+    struct tensor embedding;   // [words][width]; its rows are the weights of the logits, too
     struct tensor output_norm;
     struct layer *layer;
 };
@@ -160,8 +161,8 @@ enum kept { KEPT_EXACT, KEPT_E4M3 };
 struct reference *reference_open(const struct model *model, int room, enum kept kept);
 void reference_close(struct reference *reference);
 
-// Runs the next `count` tokens of the sequence. logits: [count - from][words], those that follow each token from the
-// one with index `from` on.
+// Runs the next `count` tokens of the sequence. logits: [count - from][words], those that follow each of these tokens
+// whose index is at least `from`; NULL if `from` is `count`.
 void reference_run(struct reference *reference, const int *tokens, int count, int from,
                    double *logits);
 // To be called before the first token: queries are then kept as well as keys and values.
@@ -211,7 +212,8 @@ int sampled(const double *logits, int words, const struct sampling *sampling, in
 
 // ---- A small model (tiny.c) ---------------------------------------------------------------------
 
-// Writes a random model of two layers that reads `context` tokens. It has 282 tokens, or `least` if that is more.
+// Writes a random model of two layers. It reads texts of up to `context` tokens; 282 different tokens exist, or `least`
+// if that is more.
 enum { TINY_WORDS_MOST = 1 << 16 };
 void tiny_write(const char *path, int seed, int context, int least);
 
@@ -222,7 +224,7 @@ struct speaking {
     const char *name, *source_hash, *git_commit;
     // Makes a run of the model, with an empty cache; the result is `of` for next() and draw().
     void *(*open)(const struct model *model);
-    // Reads tokens that follow those that were read, and gives the logits after the last. answers: whether to read
+    // Reads the next `count` tokens of the text, and gives the logits after the last one. answers: whether to read them
     // in the way in which tokens of an answer are read; `count` is then 1.
     void (*next)(void *of, const int *tokens, int count, bool answers, float *logits);
     // Draws `count` tokens, all by the last logits, with the random numbers of positions that follow one another: the
@@ -232,7 +234,7 @@ struct speaking {
 // Whether the lab runs the program: it then gives --shapes, as to the programs of other chapters.
 bool lab_asks(int argc, char **argv);
 // Runs the program on small random models, a model for each seed, and compares it with the reference; the shape
-// 1x2xNq3p64 says that the model's cache has N tokens. Exit status 1: something was wrong.
+// 1x2xNq3p64 says that the model's cache has N tokens. Returns the exit status: 0, or 1 if an output was wrong.
 int lab_answer(int argc, char **argv, const struct speaking *program);
 
 #ifdef __cplusplus

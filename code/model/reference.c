@@ -1,5 +1,5 @@
-// reference.c: the model in double precision, with the weights as the file has them: the GPU's results are compared
-// with it.
+// reference.c: the model in double precision, with the weights as the file has them. The GPU's results are compared
+// with those of this code.
 #include "model.h"
 
 #include "host/host.h"
@@ -154,7 +154,8 @@ static void attend(const double *query, const double *keys, const double *values
         to[d] /= sum;
 }
 
-// Adds the attention of layer `number` to the vectors x[count][width]; their keys and values are put into the cache.
+// Adds the attention of layer `number` to the vectors x[count][width], and puts the vectors' keys and values into the
+// cache.
 static void add_attention(struct reference *r, int number, double *x, int count)
 {
     const struct model *m = r->model;

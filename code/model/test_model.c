@@ -104,7 +104,7 @@ static void known_texts_have_known_tokens(void **state)
            of_byte('e'), of_byte('n'), of_byte('d'), of_byte('|'), of_byte('>'));
 }
 
-// Random texts of letters, digits, marks and spaces, each of one to four bytes.
+// Random texts of letters, digits, marks and spaces; each such character has one to four bytes.
 static void texts_come_back_from_their_tokens(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void a_number_that_is_not_finite_is_seen_in_each_format(void **state)
     const struct tensor eight = {QUANT_Q8_0, 2, QUANT_BLOCK, q8, Q8_0_BYTES},
                         four = {QUANT_Q4_1, 2, QUANT_BLOCK, q4, Q4_1_BYTES},
                         single = {QUANT_F32, 1, 2, (const uint8_t *)floats, sizeof floats};
-    // Every bit pattern of a number is finite, but not of a scale.
+    // Every bit pattern of a quantised number is finite, but not every bit pattern of a scale.
     memset(q8 + 2, 0xff, QUANT_BLOCK);
     memset(q4 + 4, 0xff, QUANT_BLOCK / 2);
     assert_true(tensor_is_finite(&eight) && tensor_is_finite(&four) && tensor_is_finite(&single));
@@ -315,7 +315,8 @@ static void logits_are_those_of_another_program(void **state)
     free(logits);
 }
 
-// Compares the logits with compare.py's, whose keys and values numpy and ml_dtypes rounded to half and then to E4M3.
+// Compares the logits with those that compare.py's model computed when numpy and ml_dtypes rounded its keys and values
+// to half and then to E4M3, which compare.py itself does not do.
 static void a_rounded_cache_is_that_of_another_program(void **state)
 {
     (void)state;
@@ -379,7 +380,8 @@ static void random_bits_are_the_generators_known_ones(void **state)
     assert_int_equal(philox(0, 0), UINT64_C(0x6cd10df2ff1dae59));
 }
 
-// Four tokens with a half, a quarter and two eighths; top_p at, just below and just above their sums.
+// Tests four tokens whose probabilities are a half, a quarter and two eighths, with top_p at sums of these and just
+// above.
 static void a_set_reaches_its_probability_and_has_equals_whole(void **state)
 {
     (void)state;
@@ -561,7 +563,7 @@ static void the_program_writes_queries_keys_and_values(void **state)
     assert_int_equal(status, 3);
 }
 
-// The mean of -log p over tokens [from, to), which are one piece of --perplexity.
+// The sum of -log p over the tokens [from + 1, to); together with the token `from` they are one piece of --perplexity.
 static double surprise_of(const int *tokens, int from, int to)
 {
     const size_t words = (size_t)model->words;
@@ -584,7 +586,7 @@ static void the_program_tells_perplexity_in_pieces_of_the_context(void **state)
 {
     (void)state;
     char words[700] = "";
-    for (int i = 0; i < 40; ++i) // each text has five tokens or six
+    for (int i = 0; i < 40; ++i) // each of the two texts has five tokens or six
         strcat(words, i % 3 ? " the xyz" : "Why is 12!");
     size_t count;
     int status, *tokens = tokens_of(model->tokens, words, strlen(words), &count);
@@ -730,7 +732,7 @@ static const struct {
     // One tensor too few: data begin too early.
     {"GGUF", 4, BYTES_OF("\x13\0"), "\"token_embd.weight\""},
     {"GGUF", 12, BYTES_OF("\xff\xff\xff\xff"), "the number of values"},
-    {"GGUF", 12, BYTES_OF("\x17\0\0\0"), "tensor 1 of 20"}, // one value too many: it is read as one
+    {"GGUF", 12, BYTES_OF("\x17\0\0\0"), "tensor 1 of 20"}, // a tensor's name is read as a value's
     {"GGUF", 12, BYTES_OF("\0\0\0\0"), "tensor 1 of 20"},
     {"GGUF", 20, BYTES_OF("\xff\xff\xff\xff\xff\xff\xff\xff"),
      "value 1 of 22: 18446744073709551615 bytes are wanted"},

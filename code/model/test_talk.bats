@@ -44,10 +44,10 @@ bytes() {
     printf %b "\\x$(printf %02x $(($1 - 3 + ($1 >= 130))))"
 }
 
-# held PROGRAM COUNT MOST [OPTION]: the logits that follow COUNT tokens differ from the reference's by at most MOST.
-# Measured: with one token, whose attention is its own value, only products and norms differ, by 0.00001. With more,
-# queries, P and attention's output are rounded to half: 0.08. Errors make the difference larger: a cache that is not
-# rounded 1.7, a product's vector in one half instead of two 0.2, the wrong pairs of columns in RoPE 20.
+# held PROGRAM COUNT MOST [OPTION]: checks that the logits that follow COUNT tokens differ from the reference's by less
+# than MOST. Measured: with one token, whose attention is its own value, only products and norms differ, by 0.00001.
+# With more, queries, P and attention's output are rounded to half: 0.08. Errors make the difference larger: a cache
+# that is not rounded 1.7, a product's vector in one half instead of two 0.2, the wrong pairs of columns in RoPE 20.
 held() {
     run code/model/check "build/$1" "$TINY" "$(numbers "$2")" "$3" "${@:4}"
     echo "$1, $2 tokens: $output"
@@ -55,13 +55,13 @@ held() {
     [[ $output =~ ^"apart by 0.0"[0-9]+", 0.0"[0-9]+" on average"$ ]]
 }
 
-# spoke READ SAID: the line after an answer reports READ tokens read and SAID tokens said; its times may be any.
+# spoke READ SAID: checks that the line after an answer reports READ tokens read and SAID tokens said, with any times.
 spoke() {
     [[ $stderr =~ ^"talk: $1 tokens read, "[0-9.e+-]+" s each; $2 said, "[0-9.e+-]+" s each"$ ]]
 }
 
-# The logits of a prompt that is run by tiles, and of the same prompt run in steps of four tokens, differ by at most
-# MOST. Both sum up the same numbers, in different orders. With a rounded cache they differ by at most 0.04 here.
+# Checks that the logits of a prompt run by tiles and of the same prompt run in steps of four tokens differ by at most
+# MOST. Both ways sum up the same numbers, in different orders. With a rounded cache, they differ by at most 0.04 here.
 alike() { # PROGRAM COUNT MOST
     "build/$1" "$LONGER" --few 64 --logits "$(numbers "$2")" >"$BATS_TEST_TMPDIR/tiles" 2>"$BATS_TEST_TMPDIR/err"
     "build/$1" "$LONGER" --logits "$(numbers "$2")" --steps >"$BATS_TEST_TMPDIR/steps" 2>>"$BATS_TEST_TMPDIR/err"
@@ -102,7 +102,7 @@ alike() { # PROGRAM COUNT MOST
     text=$(head -c 241 LICENSE-text | tr -c 'a-z\n' 'z')
     reference=$(build/ask "$TINY" --perplexity --cache e4m3 <<<"$text")
     for program in ch23_talk ch23_hopper; do
-        run -0 build/$program "$TINY" --perplexity --few 4 <<<"$text" # products by tiles, the logits' too (8-bit weights)
+        run -0 build/$program "$TINY" --perplexity --few 4 <<<"$text" # all products by tiles, also the logits' (8 bits)
         echo "$output; $reference"
         [ "${#lines[@]}" -eq 1 ]
         awk '{ apart = log($1); sub(/^[^,]*/, ""); rest[NR] = $0; l[NR] = apart }
@@ -135,10 +135,11 @@ alike() { # PROGRAM COUNT MOST
     [ "$status" -eq 0 ]
     [ "$output" = "$(build/ask "$SHORTER" "the" --cache e4m3 --numbers)" ]
     spoke 89 "${#lines[@]}"
-    [ "${#lines[@]}" -le 44 ] # the context's 132 tokens less 89 of the question; the last one said is not read
+    [ "${#lines[@]}" -le 44 ] # 132 tokens of the context less 89 of the question; the last token said is not read
 }
 
-# drawn FILE COUNT SET OPTION...: COUNT tokens are those that their random numbers draw, from SET tokens.
+# drawn FILE COUNT SET OPTION...: checks that COUNT drawn tokens are those that their random numbers draw from a set of
+# SET tokens.
 drawn() {
     run code/model/check-drawn build/ch23_talk "$1" "5 9 200 77" "$2" "${@:4}"
     echo "${*:4}: $output"

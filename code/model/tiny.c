@@ -1,6 +1,6 @@
 // tiny.c: a model of two layers with random weights, in the same format as the real one, for tests and for the lab.
-// It has all parts that the real one has, in sizes that mostly differ, so that exchanged ones are noticed: groups of
-// three query heads, matrices in Q4_1, an embedding in Q8_0, merges, special tokens, and a byte without a token.
+// It has all parts that the real model has: groups of three query heads, matrices in Q4_1, an embedding in Q8_0,
+// merges, special tokens, and a byte without a token. Most of their sizes differ, so that exchanged sizes are noticed.
 #include "model.h"
 
 #include "host/host.h"
@@ -234,8 +234,8 @@ static void add_tensor(const char *name, int type, int rows, int columns)
     put_number(&table, (uint64_t)type, 4);
     put_number(&table, data.count, 8);
     if (rows == VECTOR)
-        // Weights of either sign. With positive ones the likeliest token after each would be that token again, because
-        // its embedding is a part of the sum.
+        // Weights of either sign. With positive weights, the likeliest token after a token would be the same token
+        // again, because the vector that gives the logits contains its embedding.
         for (int i = 0; i < columns; ++i) {
             const float weight = (float)(between(0.5, 1.5) * (random_word() % 2 ? 1 : -1));
             put(&data, &weight, sizeof weight);

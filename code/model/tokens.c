@@ -78,8 +78,8 @@ static pcre2_code *compile(const char *pattern)
     return need(code);
 }
 
-// Fills a table with the index of each name. The keys are copied to *to, each with a NUL. what: what a message calls a
-// name that is wrong.
+// Fills a table with the index of each name. The keys are copied to *to, each with a NUL. what: "token" or "merge", for
+// messages.
 static void number_names(struct hsearch_data *table, const struct gguf *file, const char *what,
                          const struct span *names, size_t count, char **to)
 {

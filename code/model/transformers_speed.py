@@ -55,7 +55,7 @@ def timed(call, samples=SAMPLES):
 
 
 class Speaker:
-    """Sequences of one length that go on at once."""
+    """Sequences of one length, each of which goes on by one token in a step."""
 
     def __init__(self, model, batch):
         self.model, self.batch = model, batch

@@ -199,7 +199,7 @@ END
         sed -nE 's/.*operator\(\)<(true|false)>\((p2?), p2?\);/step \2 \1/p; s/.*finish\((p2?), (true|false)\);/finish \1 \2/p' \
             >"$BATS_TEST_TMPDIR/calls"
     [ "$(cut -d' ' -f1 "$BATS_TEST_TMPDIR/calls" | xargs)" = "finish step finish step" ]
-    for call in 2 4 2 3; do # which of the four calls is made for tiles 0 to 3; the last is a finish()
+    for call in 2 4 2 3; do # for tiles 0 to 3, the line of the call in that file; the last tile's is a finish()
         sed -n "${call}p" "$BATS_TEST_TMPDIR/calls"
     done | sed 's/^[a-z]* //; s/ false$/\/{=}/; s/ true$/\/{+=}/' | nl -v0 -w1 -s/ >"$BATS_TEST_TMPDIR/expected"
     figure fig:ch18-four >"$BATS_TEST_TMPDIR/figure"

@@ -375,7 +375,8 @@ END
     [ "$status" -eq 0 ]
     [[ "$output" =~ ^([0-9]+)' pages, '([0-9]+)' links'$ ]]
     chapters=(chapters/[0-9A-Z]*-*.md)
-    # Also a landing page, preface, solutions, words, bibliography, two indices; and the programs of each chapter.
+    # Pages beside the chapters: landing page, preface, solutions, words, bibliography, two indices; and each chapter's
+    # programs.
     programs=$(grep -lE '^``` \{.*\.(later|changes)\b' chapters/[0-9A-Z]*-*.md | wc -l)
     [ "${BASH_REMATCH[1]}" -eq $((${#chapters[@]} + 7 + programs)) ]
     [ "${BASH_REMATCH[2]}" -gt 5000 ]

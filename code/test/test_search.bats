@@ -64,7 +64,7 @@ search() {
     build/ch14_search --budget 40 "$@"
 }
 
-# python CODE: `journal` is the list of the journal's candidates, `elite` what the search left.
+# python CODE: `journal` is the list of the journal's candidates, `elite` the contents of the search's elite.json.
 python() {
     python3 - "$1" <<'PYTHON'
 import json, os, sys

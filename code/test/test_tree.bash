@@ -1,7 +1,7 @@
 # Helpers for tests that work in a folder of their own.
 
-# Copies the checkout, for tests that change a chapter or a record. The copy's book has only the
-# first three chapters, which is a book, too, and is tangled in a sixth of the time.
+# Copies the checkout, for tests that change a chapter or a record. The copy has only the first three
+# chapters: they make a book, too, and are tangled in a sixth of the time.
 # copy_tree FOLDER BUILT...: with time stamps, and with these parts of build/.
 copy_tree() {
     local tree=$1

@@ -12,7 +12,7 @@
 #include "workbench/workbench.h"
 
 namespace quantiser
-{ // the test has a chapter's program in the same file
+{ // a namespace, since a test includes a chapter's program, too
 
 constexpr int THREADS = 256;
 constexpr int CHUNK = 8;                 // elements that a lane loads at once

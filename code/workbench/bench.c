@@ -135,7 +135,7 @@ size_t device_bytes(const struct device *device, const struct shape *shape,
                  shape_outputs(shape) * (shape->newest ? 2 : 1) * sizeof(uint16_t) +
                  2 * GUARD_BYTES + 3 * sizeof(float) * (size_t)shape->heads;
 
-    // One set more than is timed: inputs of other kinds are only checked, one set at a time.
+    // One input set more than are timed: sets that are only checked are there one at a time.
     return one * (timed ? (size_t)options->rotations + 1 : 1) +
            (timed && (options->mode == TIME_COLD || options->on_demand) ? flush_bytes(device) : 0);
 }
@@ -268,8 +268,8 @@ static void create_cache(struct device_case *c, const struct program *program,
     c->cache.scratch = c->inputs[5];
 }
 
-// What is wrong with the cache after a launch, in the grader's words; NULL: only the new tokens
-// have been added.
+// What is wrong with the cache after a launch, in the words that the grader uses; NULL: only the
+// new tokens have been added.
 static const char *wrong_cache(const struct device_case *c)
 {
     const struct cache_image *image = &c->image;

@@ -140,7 +140,8 @@ static void choose_rows(const struct view *v, struct off *o)
 
 // ---- Where --------------------------------------------------------------------------------------
 
-// Writes "rows 96 to 127" or "each row n with n % 8 = 7"; "": neither fits, or all `count` are off.
+// Writes "rows 96 to 127" or "each row n with n % 8 = 7"; "": neither fits, or all `count` are off,
+// or none.
 static void pattern(const bool *off, int count, const char *name, char *words, size_t size)
 {
     int first = 0, last = count - 1;
@@ -255,7 +256,7 @@ static double score_of(const struct head_data *h, const struct guess *g, int j)
     double dot = 0;
 
     for (int d = 0; d < h->dim; ++d) {
-        // Queries of a cache are halves.
+        // Queries without codes (h->q) are rounded to half.
         double q = h->q ? half_to_float(half_from_float(h->q[d])) : e4m3_to_float(h->q_codes[d]);
         dot += q * e4m3_to_float(k[d]);
     }
@@ -425,8 +426,8 @@ static void add_cause(char *words, size_t size, const char *cause)
              used ? ", or" : "Rows that are off come out just so", cause);
 }
 
-// Looks for causes that concern keys, with each possible size of a tile; several causes may leave
-// out the same keys.
+// Looks for causes that concern keys, with each possible size of a tile. Several sizes may leave
+// out the same keys: such a cause is named once.
 static void find_keys(const struct view *v, const struct off *o, char *words, size_t size)
 {
     static const struct cause causes[] = {
@@ -459,7 +460,8 @@ static void find_keys(const struct view *v, const struct off *o, char *words, si
 }
 
 // Looks for a missing scale of the scores. Often the largest score takes all of the weight,
-// whichever scale is missing: if three causes or more fit, the words say only that one is missing.
+// whichever scale is missing: if three causes or more fit, the words say only that a scale is
+// missing.
 static void find_scale(const struct view *v, const struct off *o, char *words, size_t size)
 {
     static const struct cause causes[] = {
@@ -509,8 +511,8 @@ static void take(const float *ref, int dim, int exchanged, double out[HEAD_DIM_M
         out[d] = ref[d ^ exchanged];
 }
 
-// Whether all tried rows have in column d what the reference has in column d ^ n: chunks have
-// changed places.
+// Whether all tried rows have in column d what the reference has in column d ^ n, as if chunks of
+// columns had changed places.
 static bool find_columns(const struct view *v, const struct off *o, char *words, size_t size)
 {
     double expected[HEAD_DIM_MOST];
@@ -553,7 +555,7 @@ static bool find_rows(const struct view *v, const struct off *o, char *words, si
     return o->tried_count > 0;
 }
 
-// Whether all outputs, or all of a head, are the right ones times one factor.
+// Whether the outputs of each head are the right ones times a factor, which may differ by head.
 static bool find_ratio(const struct view *v, char *words, size_t size)
 {
     double least = INFINITY, most = -INFINITY;

@@ -9,7 +9,8 @@
 
 #include "workbench.h"
 
-// Opens a new file beside `path`; *name: its name, for the caller to free.
+// Opens a new file beside `path`; *name: its name, for the caller to free. Returns -1 if it cannot;
+// `why` then has one line, and there is no name to free.
 static int open_beside(const char *path, char **name, char *why, size_t size)
 {
     struct stat status;
@@ -66,7 +67,7 @@ bool file_write(const char *path, const void *bytes, size_t count, char *why, si
         at += done;
         count -= (size_t)done;
     }
-    mode_t mask = umask(0); // for fopen's permissions: mkstemp made the file private
+    mode_t mask = umask(0); // to give the file fopen's permissions: mkstemp made it private
     umask(mask);
     written = count == 0 && fchmod(file, 0666 & ~mask) == 0;
     written = close(file) == 0 && written;

@@ -7,19 +7,20 @@
 //   wrong:  zeros give 1, mean(V) 0.8, a flipped sign 2, another head's output 1.5; missing T of S
 //           keys gives about sqrt(T / S): for a tile of 32, 0.5 at S = 128 and 0.06 at 8192.
 // 2e-3 is 6 times what right kernels reach, and lets no missing tile of 32 keys pass below S = 8
-// million, and no single missing key below S = 250 000. test_workbench.c checks the margins: at
-// least 5 on either side, at every shape. A row has fewer elements than a head to average its error
-// over, and a row may be wrong alone; hence a factor of 4 for the worst row.
+// million, and no single missing key below S = 250 000. test_workbench.c checks at many shapes that
+// right heads are below a fifth of it, and wrong heads above five times. A row has fewer elements
+// than a head to average its error over, and may be wrong alone; hence a factor of 4 for the worst
+// row.
 //
 // Why twice, for P in E4M3. Rounding to 4 significant bits makes an error of 2.6 % in the mean
 // square, and the output is wrong by about as much at any S: a tolerance that means something for P
 // in half lets no such kernel pass. So the reference rounds P in the same way, and its error is the
-// measure. A kernel's error differs a little from that, since the kernel rounds relative to the
+// measure. A kernel's error differs a little from it, since the kernel rounds relative to the
 // maximum so far, and the reference relative to the final one; all else that a right kernel does
 // costs less than 1e-3. A dropped tile of 32 keys costs about sqrt(32 / S), 0.0625 at S = 8192:
-// more than twice 0.027 in the head or, where that is close, in the worst row. GATE_ROUNDED_MOST is
-// for a rounding that destroys P (an offset of -12 leaves zeros): twice its error would let
-// anything pass.
+// more than twice what rounding costs, about 0.027, in the head or, where the head comes close to
+// the limit, in the worst row. GATE_ROUNDED_MOST is for a rounding that destroys P (an offset of
+// -12 leaves zeros): twice its error would let anything pass.
 #include <math.h>
 #include <stdlib.h>
 

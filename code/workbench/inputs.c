@@ -25,7 +25,7 @@ static const struct shape named_shapes[] = {
 
 enum { MOST_SEED = 9999, MOST_QUERIES = 16, LEAST_PAGE = 16, MOST_PAGE = 256, MOST_NEWEST = 65535 };
 
-// Reads `letter` and a number from 1 to `most`; returns 0 if the text has no such thing.
+// Reads `letter` and a number from 1 to `most`. Returns the number, or 0 if they are not there.
 static int parse_suffix(const char **at, char letter, long most)
 {
     char *end;
@@ -297,8 +297,8 @@ static void draw_places(const struct problem *problem, int tensor, size_t rows, 
     }
 }
 
-// The stream of a tensor's numbers: 0: Q, 1: K, 2: V. Hashing twice gives unrelated numbers
-// to neighbouring seeds, and to the three tensors.
+// The stream of a tensor's numbers; tensor 0 is Q, 1 is K, 2 is V. Hashing twice gives unrelated
+// numbers to neighbouring seeds, and to the three tensors.
 static uint64_t stream_of(const struct problem *problem, int tensor)
 {
     return splitmix64(splitmix64(problem->seed) + (uint64_t)tensor);
@@ -336,7 +336,8 @@ struct tensors { // the tensors of one layer of a model
     long start; // where Q begins in the file, in bytes
 };
 
-// Opens the file of a layer at Q. NULL: it is missing or malformed, and `why` has one line.
+// Opens the file of a layer, and sets *t from its first line. NULL: the file is missing or
+// malformed, and `why` has one line.
 static FILE *tensors_open(uint64_t layer, struct tensors *t, char *why, size_t size)
 {
     char path[4096];

@@ -98,11 +98,13 @@ void case_poison(const struct device_case *c, const struct device *device);
 cudaError_t case_launch(const struct device_case *c, const struct program *program,
                         cudaStream_t stream);
 
-// Launches once and waits. Returns the kernel's own error, which may be sticky.
+// Launches once and waits. Returns the launch's error or, if it has none, the kernel's, which may
+// be sticky.
 cudaError_t case_run(const struct device_case *c, const struct device *device,
                      const struct program *program);
 
-// Copies the output to the host. Returns NULL, or says which write is missing or went astray.
+// Copies the output to the host. Returns NULL, or the words that say which write to the cache is
+// missing or wrong, or that a write went past the output.
 const char *case_fetch(const struct device_case *c, const struct device *device, uint16_t *out);
 
 // Times launches over `count` cases in turn.
@@ -142,8 +144,8 @@ struct resources {
     int threads;
     int ctas_per_sm;           // CTAs on an SM of this machine's device
     double occupancy;          // on that device: resident warps divided by the most possible
-    struct {                   // from machine code for the first GPU of the table that the program
-                               // has code for
+    struct {                   // from machine code for the first GPU of the table (image/gpus.h)
+                               // that the program has code for
         const struct gpu *gpu; // NULL: there is no readable machine code
         int registers;
         size_t shared_bytes, local_bytes; // shared_bytes: static and dynamic
@@ -174,7 +176,8 @@ struct result { // for one shape, one kind of inputs and one seed
     const char *fault;            // why nothing was measured, or NULL
     char *how;                    // what is wrong with the measured output, or NULL
     struct error_metrics metrics; // relative to the dequantised reference
-    struct error_metrics sources; // relative to FP16 attention of the unquantised inputs
+    struct error_metrics sources; // relative to FP16 attention of the unquantised inputs, for
+                                  // gate_sources()
     struct error_metrics rounded; // errors of rounding P alone; zeros if program.p describes none
     struct error_limits limits;   // upper limits of `metrics`
     bool compared;                // whether `agreement` is set, because of --against

@@ -172,7 +172,8 @@ static bool add_timed(struct options *o, const char *item, char *why, size_t siz
     return add_kind(item, o->timed, &o->timed_count, why, size);
 }
 
-// Calls `add` for each item of a list with commas.
+// Calls `add` for each item of a list with commas. False: an item is empty, too long or refused by
+// `add`; `why` has one line.
 static bool parse_list(struct options *o, const char *text,
                        bool (*add)(struct options *, const char *, char *, size_t), char *why,
                        size_t size)
@@ -234,7 +235,8 @@ static bool names_model(const enum input_kind *kinds, int count)
     return false;
 }
 
-// A model's inputs must exist before anything runs. Only layers that are named are timed.
+// Checks, before anything runs, that the layers of a model that --seeds names exist. If they are
+// timed, there are at most as many rotations as layers, since no other layers are drawn.
 static bool check_tensors(struct options *o)
 {
     char why[4400];

@@ -1,6 +1,6 @@
-// program.c: workbench_main(), which calls the others in order: options, resources; then for each
-// shape, every input and seed is checked; only if all of them are right, it is timed, and checked
-// again.
+// program.c: workbench_main(), which calls the other files' functions in order: options, resources;
+// then it checks every kind of inputs and every seed of each shape. A shape is timed only if all
+// its outputs are right; they are checked again afterwards.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -176,8 +176,8 @@ static bool memory_suffices(const struct options *o, const struct device *device
     for (int i = 0; i < o->shape_count; ++i) {
         size_t kept = o->timing && !device->simulator ? (size_t)o->rotations : 0;
         // On the host: the problem (three tensors as floats and as codes), the FP16 reference (or
-        // the one with P rounded), the output and the stored one, and one reference for each input
-        // set; for a cache, its bytes before and after a launch.
+        // the reference with P rounded), the output, the stored output, and one reference for each
+        // input set; for a cache, its bytes before and after a launch.
         size_t elements = shape_elements(&o->shapes[i]), outputs = shape_outputs(&o->shapes[i]);
         size_t host = elements * 2 * 5 + outputs * (5 + 4 + 2 * 2 + 4 * (kept + 1));
         if (o->shapes[i].page)
@@ -313,7 +313,8 @@ static void measure_needles(const struct run *run, const struct shape_run *shape
     free(wide);
 }
 
-// Launches a case, checks its output, and prints what is wrong with it. first: whether it is the
+// Launches a case, checks its output, and notes in *result what is wrong with it. Returns the
+// launch's or kernel's error; if there is one, *result is not set. first: whether this is the
 // case's first launch.
 static cudaError_t run_and_check(const struct run *run, const struct shape_run *shape,
                                  const struct checked *c, const struct problem *problem, bool first,
@@ -339,9 +340,10 @@ static cudaError_t run_and_check(const struct run *run, const struct shape_run *
     return cudaSuccess;
 }
 
-// Draws an input set, computes its reference, runs the kernel on it (twice, if it keeps something
-// in scratch memory) and checks the output. False: the kernel has failed for good, and the device
-// can do nothing more.
+// Draws an input set, computes its reference, runs the kernel on it and checks the output; a kernel
+// with scratch memory whose output is right runs twice. is_listed: whether the command line asks
+// for the set: then the output is also compared with FP16 attention, and stored if --outputs asks
+// for it. False: the device can do nothing more.
 static bool first_run(const struct run *run, struct shape_run *shape, struct checked *c,
                       struct result *result, bool is_listed, enum exit_status *status)
 {
@@ -362,7 +364,7 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
     case_create(&c->device, run->device, run->program, &problem);
     range_push("verify");
     cudaError_t error = run_and_check(run, shape, c, &problem, true, out, result);
-    // A second launch, with scratch memory as the first one left it.
+    // A second launch, with scratch memory as the first launch left it.
     if (error == cudaSuccess && result->pass && c->device.cache.scratch)
         error = run_and_check(run, shape, c, &problem, false, out, result);
     if (error == cudaSuccess) {
@@ -424,7 +426,8 @@ static void poison_all(const struct run *run, const struct device_case *cases, i
         case_poison(&cases[i], run->device);
 }
 
-// A cold sample is one launch: all input sets must have had one before they are checked.
+// The number of samples to throw away before timing. A cold sample is one launch, and each of the
+// `count` input sets must have been launched before its output is checked.
 static int warmup_samples(const struct options *o, enum timing_mode mode, int count)
 {
     return mode == TIME_COLD && o->warmup < count ? count : o->warmup;
@@ -438,7 +441,8 @@ static void warm_up(struct stopwatch *watch, int count)
     range_pop();
 }
 
-// Reads the clock between samples: at the beginning, at the end, and several times in between.
+// Takes `count` samples. The clock is read at the beginning, at the end, and several times between
+// samples.
 static void sample(struct stopwatch *watch, int count, double *samples, struct clock_span *clock)
 {
     const struct clock_meter *meter = &watch->device->meter;
@@ -464,8 +468,8 @@ static const char *clock_text(const struct clock_span *clock, char *text, size_t
     return text;
 }
 
-// Reads a timing mode and a number of samples from a line of standard input; a line without them
-// asks for those of the command line.
+// Reads a timing mode and a number of samples, up to --iters, from a line of standard input. Any
+// other line asks for the command line's mode and --iters samples.
 static enum timing_mode read_request(const struct options *o, const char *line, int *samples)
 {
     char name[8], end;
@@ -553,8 +557,8 @@ struct kept {
     int count;
 };
 
-// Times inputs of one kind. If it needs more sets than there are seeds on the command line, checks
-// the additional ones first. False: a gate failed. *alive: false if the device is lost.
+// Times inputs of one kind. If fewer than --rotations sets are kept, first draws and checks more,
+// with seeds from `seed` on. False: a gate failed. *alive: false if the device is lost.
 static bool time_kind(const struct run *run, struct shape_run *shape, enum input_kind kind,
                       struct kept *kept, uint64_t seed, bool *alive, enum exit_status *status)
 {
@@ -615,7 +619,8 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
 }
 
 // Prints a line for the grader, which fills the pages: the bytes of scratch memory; then the
-// indices in a page of codes (K's tokens, then V's), and of scales, in four hexadecimal digits.
+// indices in a page of all codes (K's tokens, then V's) and of all scales, each index in four
+// hexadecimal digits.
 static void print_wants(const struct program *program, const struct cache_args *args)
 {
     int page = args->page, dim = shape_head_dim(&args->shape);

@@ -250,8 +250,8 @@ static json_t *timing_json(const struct run *run, const struct timing *timing)
     return object;
 }
 
-// Times of normal inputs go into the shape's own object, those of each other kind into an object
-// with the kind's name.
+// Times of normal inputs go into the shape's "timing"; those of each other kind into its
+// "timing_of", under the kind's name.
 static void put_times(json_t *object, const struct run *run, const struct shape_run *shape)
 {
     json_t *others = json_object();

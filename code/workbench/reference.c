@@ -12,8 +12,8 @@
 
 #include "workbench.h"
 
-// Vectors as wide as a register of AVX2. GCC keeps wider ones in memory, where each addition to a sum
-// waits for the store of the one before: that takes five times as long.
+// Vectors as wide as a register of AVX2. GCC keeps wider vectors in memory, where each addition to a
+// sum waits for the store of the previous sum: the loops then take five times as long.
 #define WIDTH 4
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define TARGET __attribute__((target_clones("avx2", "default")))
@@ -44,7 +44,8 @@ static double geometric_mean(const double *weights, int keys)
 // The new maximum of a kernel with room (p.room), after a tile whose highest weight is too high.
 static double raised(struct p_rounding p, double maximum, double highest, double mean)
 {
-    double most = p.offset + p.lag; // an exponent of 2, as all numbers here but the arguments
+    // All local numbers, and those of `p`, are exponents of 2; the other arguments are not.
+    double most = p.offset + p.lag;
     double high = p.offset + log2(highest / maximum), average = p.offset + log2(mean / maximum);
     double by = high - (most - p.room);
 
@@ -103,7 +104,7 @@ static void round_weights(struct scratch *s, struct p_rounding p)
 static double element(const struct work *work, const float *drawn, const uint8_t *codes,
                       float scale, size_t index)
 {
-    if (work->fp16 || !codes) // Q of a cache, which has no codes
+    if (work->fp16 || !codes) // no codes: Q of a cache without a prompt
         return half_to_float(half_from_float(drawn[index]));
     return (double)e4m3_to_float(codes[index]) * scale;
 }

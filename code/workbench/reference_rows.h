@@ -17,7 +17,7 @@ typedef int64_t ivec __attribute__((vector_size(WIDTH * sizeof(int64_t))));
 
 // A thread's memory for one job. Keys are padded to a multiple of LANES. Keys and values are stored
 // in the order in which they are read, vector after vector: rows whose length is a power of two
-// would share few sets of the cache.
+// would share few sets of the processor's cache.
 struct scratch {
     const struct row_loops *loops;
     int padded, dim;
@@ -91,7 +91,7 @@ TARGET static void softmax(struct scratch *s)
         double largest = -INFINITY;
         for (int lane = 0; lane < WIDTH; ++lane)
             largest = most[lane] > largest ? most[lane] : largest;
-        vec sum[PARTS] = {{0}}; // each lane: every eighth weight
+        vec sum[PARTS] = {{0}}; // each lane sums every eighth weight
         for (int j = 0; j < s->padded; j += WIDTH) {
             vec x = *(vec *)(row + j) - largest;
             ivec kept = x > -700.0; // all bits set in lanes to be kept; the others, including
@@ -114,9 +114,9 @@ TARGET static void softmax(struct scratch *s)
 }
 
 // Rounds scale * weight for `keys` weights to E4M3: to 3 bits after the leading one, and to
-// multiples of 2^-9. For that it adds 1.5 * 2^49 times the value of the leading bit, or times 2^-6
-// if that is more, and subtracts it again. Stores the rounded values times `back`, and returns
-// their sum.
+// multiples of 2^-9. For that it adds 1.5 * 2^49 times the value of the leading bit (or times 2^-6,
+// if the leading bit is less), and subtracts this number again. Stores the rounded values times
+// `back`, and returns the sum of what it has stored.
 TARGET static double round_tile(double *weights, int keys, double scale, double back)
 {
     const ivec least = {0}, half_bit = least + ((int64_t)1 << 51);

@@ -1,7 +1,7 @@
-// resources.c: what a kernel needs, on this machine's device and on a GPU of the table, wherever it
-// runs. The numbers for the table's GPU come from the machine code in this very executable: from
-// that for an L4 or, if there is none, as in a program for Hopper only, from that for the next GPU
-// of the table.
+// resources.c: what a kernel needs on this machine's device and, wherever the program runs, on a
+// GPU of the table (image/gpus.h). The numbers for the table's GPU come from the machine code in
+// this very executable: from the code for an L4 or, if there is none, as in a program for Hopper
+// only, from the code for the next GPU of the table.
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ bool resources_find(struct resources *r, const struct program *program, char *wh
     r->dynamic_shared_bytes = program->dynamic_shared_bytes;
     r->local_bytes = attributes.localSizeBytes;
     r->threads = program->threads;
-    // A kernel with more than 48 KiB must opt in; its launch function does so as well.
+    // A kernel with more than 48 KiB of shared memory must opt in; its launch function does so.
     if (r->dynamic_shared_bytes > 48 * 1024)
         (void)cudaFuncSetAttribute(program->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    (int)r->dynamic_shared_bytes);
@@ -76,7 +76,7 @@ bool resources_find(struct resources *r, const struct program *program, char *wh
     CUDA_CHECK(cudaDeviceGetAttribute(&most_threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0));
     r->occupancy = (double)r->ctas_per_sm * r->threads / most_threads;
 
-    // If there is no readable machine code, the record says so; that is no error.
+    // It is no error if there is no readable machine code: the record then has no numbers from it.
     CUDA_CHECK(cudaFuncGetName(&search.kernel, program->kernel));
     (void)fatbin_visit_executable("/proc/self/exe", visit, &search, ignored, sizeof ignored);
     int row = 0;

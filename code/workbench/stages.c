@@ -32,7 +32,8 @@ static int cut(char *line, char *cells[MOST_COLUMNS])
     return count;
 }
 
-// Reads the line that names the columns; false: a column that is needed is missing.
+// Reads the line that names the columns; false: a column that is needed is missing, or the names
+// are too long.
 static bool take_heading(char *cells[], int count, struct heading *heading)
 {
     size_t length = 0;
@@ -52,7 +53,7 @@ static bool take_heading(char *cells[], int count, struct heading *heading)
     return found == READ;
 }
 
-// Makes a stage of a row's cells; false: they cannot be one.
+// Makes a stage of a row's cells; false: a cell is malformed or too long.
 static bool take(char *cells[], const struct heading *heading, struct stage *stage)
 {
     const char *number = cells[heading->place[NUMBER]], *name = cells[heading->place[NAME]];

@@ -8,7 +8,7 @@ fault_flags=(-std=c++20 -O1 -I"$root/code" -cudart shared --compress-mode=none
              -gencode 'arch=compute_89,code=[sm_89,compute_89]')
 
 setup_file() {
-    # The plain kernels of fixtures/, with a mistake on request.
+    # Builds the plain kernels of fixtures/, which make a mistake on request.
     if [ -x "$root/build/cuda/bin/nvcc" ] && [ -f "$root/build/libworkbench.a" ]; then
         for fixture in faulty cached; do
             "$root/build/cuda/bin/nvcc" "${fault_flags[@]}" \
@@ -148,8 +148,8 @@ bats_require_minimum_version 1.5.0
     refused 2 '--plain: --cold-l2 and --plain exclude each other' --cold-l2 --plain
 }
 
-# The simulator has no clock, so this test provides a library that reports a millisecond for every
-# interval, and hides that it is the simulator. All else that the program does is real.
+# Runs the program with a library that reports a millisecond for every interval, since the simulator
+# has no clock, and that hides the simulator's version. All else that the program does is real.
 with_a_clock() {
     cat >../clock.c <<'C'
 #define _GNU_SOURCE

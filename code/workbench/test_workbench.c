@@ -1,7 +1,6 @@
 // test_workbench.c: tests the half of the workbench that needs no GPU.
 //
-// Built from formats.c, inputs.c, reference.c, gates.c, diagnosis.c, files.c, record.c, clocks.c and stages.c under
-// ASan and UBSan.
+// The test is linked with the workbench as compiled under ASan and UBSan (build/san/libworkbench.a).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -606,7 +605,8 @@ static void each_query_of_a_needle_is_a_copy_of_one_key(void **state)
     }
 }
 
-// Finds needles in an output that is the value of the key `off` places after each query's own.
+// Finds needles in an output whose rows are the values of the keys `off` places after those that
+// the queries copy.
 static struct needles found_after(const struct problem *p, int off)
 {
     size_t rows = shape_elements(&p->shape) / HEAD_DIM, keys = (size_t)p->shape.seq_len;
@@ -773,7 +773,7 @@ static void check_reference(const char *shape, enum input_kind kind, enum mask m
                                       : dequantised(p.v_codes, p.v_scales[head % p.shape.heads],
                                                     base + (size_t)j * HEAD_DIM));
                 float got = ref[base + (size_t)row * HEAD_DIM];
-                // Rounding the result to float, or to half (rounding twice may differ).
+                // The error of rounding the result to float or to half (rounding twice may differ).
                 double step = fp16 ? fabs(expected) * 0x1.01p-11 + 0x1p-25
                                    : fabs(expected) * 0x1.01p-24 + 1e-14;
                 if (!(fabs(got - expected) <= step))
@@ -983,7 +983,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
         for (int row = 0; row < seq_len; ++row) {
             size_t base = (size_t)head * seq_len * HEAD_DIM;
             double sum = ldexp(weights_of_row(&p, head, row, false, keys, weights), how.offset);
-            double rounded_sum = 0, maximum = 1; // maximum: of the row; weights are relative to it
+            double rounded_sum = 0, maximum = 1; // 1: the row's maximum, whose weight is 1
             double first_mean = 0;
             for (int j = 0; j < seq_len; ++j) {
                 if (how.tile > 0 && j % how.tile == 0) { // the kernel may use an older maximum
@@ -1296,7 +1296,7 @@ static void wrong_rows(const struct problem *p, int head, int row, const double 
     double *half = weights + seq_len, *e4m3 = half + seq_len; // the weights, rounded
     int tiles = (seq_len + 31) / 32;
     const int dropped[] = {[FIRST_TILE] = 0, [MIDDLE_TILE] = tiles / 2, [LAST_TILE] = tiles - 1};
-    double sums[MISTAKES], half_sum = 0, largest = 0; // largest: in the tiles so far
+    double sums[MISTAKES], half_sum = 0, largest = 0; // largest: the largest weight in tiles so far
 
     for (int m = 0; m < MISTAKES; ++m)
         sums[m] = sum;
@@ -1393,7 +1393,7 @@ static void check_gate(const char *name, enum input_kind kind, struct p_rounding
         if (pass != (m == NONE || m == HALF_P || (m == E4M3_P && how.format == P_E4M3)))
             fail_msg("%s, %s: %s: %.2e in a head, %.2e in a row", name, input_kind_name(kind),
                      mistake_names[m], metrics.rel_head, metrics.rel_row);
-        // The margins that gates.c promises.
+        // The margins. Those without P in E4M3 are the ones that gates.c promises.
         if (m == E4M3_P && how.format == P_E4M3)
             assert_true(metrics.rel_head < limits.head / 1.8 && metrics.rel_row < limits.row / 1.5);
         else if (how.format == P_E4M3 && m > E4M3_P && metrics.not_finite == 0 && m != STALE_ROW)
@@ -1481,7 +1481,7 @@ static void the_gate_tells_right_from_wrong_at_ragged_shapes(void **state)
     judge_all(judged);
     for (size_t i = 0; i < LENGTH(shapes); ++i)
         check_gate(shapes[i], INPUT_NORMAL, (struct p_rounding){0}, judged);
-    // With one key, every row is its value: P is 1, there is one tile, and the mean is right.
+    // With one key, every row is the key's value: P is 1, there is one tile, and mean(V) is right.
     judged[E4M3_P] = judged[MEAN_V] = judged[FIRST_TILE] = judged[MIDDLE_TILE] = judged[LAST_TILE] =
         false;
     check_gate("2x3x1", INPUT_NORMAL, (struct p_rounding){0}, judged);

@@ -28,7 +28,8 @@ struct shape {        // kernels get this struct as an argument, so fields that 
     uint16_t ragged;  // seed for the lengths of a ragged batch; 0: all sequences have seq_len
                       // tokens
     uint16_t page;    // tokens in a page of a cache; 0: no cache
-    uint16_t newest;  // in a prompt, the most query tokens of a sequence, its newest; 0: no prompt
+    uint16_t newest;  // in a prompt, how many of a sequence's newest tokens are queries, at most;
+                      // 0: no prompt
     uint8_t group;    // in a cache, query heads for each head of keys; 0: no cache
     uint8_t head_dim; // 128; 0: HEAD_DIM
     int batch;
@@ -41,9 +42,9 @@ struct shape {        // kernels get this struct as an argument, so fields that 
 // or BxHxSqQpPrN, is a cache of S tokens a sequence, in pages of P (16, 32, 64, 128 or 256); each sequence
 // has one query token, with Q query heads (1 to 16) for each of the H heads of keys. BxHxSqQpPsN is a
 // prompt: the N newest tokens of each sequence are query tokens, with Q heads each; in a ragged batch, 1
-// to N of them. d128 after any of these but before r: heads have 128 elements. False when malformed, when
-// a factor is 0, when a tensor would exceed 2^31 elements, or the name 23 characters; `why` (size bytes)
-// then holds one line saying what is wrong or what is allowed.
+// to N of them. d128 after any of these, before r if it is there: heads have 128 elements. False when
+// malformed, when a factor is 0, when a tensor would exceed 2^31 elements, or when the name would exceed
+// 23 characters; `why` (size bytes) then says in one line what is wrong or what is allowed.
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
 
 // Elements of a head's row: HEAD_DIM or 128.
@@ -65,8 +66,9 @@ int shape_query_heads(const struct shape *shape);
 int shape_rows(const struct shape *shape);
 size_t shape_outputs(const struct shape *shape);
 
-// The length of a sequence: seq_len; in a ragged batch a number drawn from 1 to seq_len. After it, Q, K and V contain
-// numbers that a kernel must not use, and the output is not checked. A cache's length includes the newest token.
+// The length of a sequence: seq_len; in a ragged batch a number drawn from 1 to seq_len. After its end, Q, K and V
+// contain numbers that a kernel must not use, and the output is not checked. A cache's length includes the newest
+// token.
 int shape_length(const struct shape *shape, int batch);
 
 // How many of a sequence's shape_rows() a launch has to compute: the sequence's length; in a cache
@@ -94,7 +96,7 @@ int shape_first_place(const struct shape *shape, int batch);
 double shape_flops(const struct shape *shape);
 double masked_flops(const struct shape *shape, enum mask mask);
 
-// Bytes of a cache's tokens: codes of K and V, and a scale for each.
+// Bytes of a cache's tokens: for each token and head of keys, the codes of K and V and their two scales.
 double shape_cache_bytes(const struct shape *shape);
 
 // ---- E4M3 (OCP 8-bit floating point, OFP8 specification, 2023) ----------------------------------
@@ -109,8 +111,9 @@ uint8_t e4m3_from_float(float value);
 float e4m3_to_float(uint8_t code);
 
 // E8M0 (OCP Microscaling Formats, 2023) is the exponent of a float: 2^(code - 127). Returns the
-// code of the smallest power of two with which `largest` becomes at most E4M3_MAX, but no less than
-// 2^-32's, which the smallest half needs: so the codes for 0 to 65504 are 40 apart at most.
+// code of the smallest power of two by which `largest` can be divided to become at most E4M3_MAX.
+// The least power is 2^-32, which the smallest half needs: so all codes for `largest` from 0 to
+// 65504 lie within 40 of each other.
 uint8_t e8m0_for(float largest);
 float e8m0_to_float(uint8_t code); // for codes 1 to 254
 
@@ -163,13 +166,13 @@ struct problem {
 };
 
 // Draws and quantises a problem. The same shape, kind and seed give the same bytes on every machine (inputs.c says
-// how). False, and nothing allocated: memory ran out.
+// how). False, and nothing allocated: memory ran out, or a model's layer could not be read.
 bool problem_create(struct problem *problem, const struct shape *shape, enum input_kind kind,
                     uint64_t seed);
 void problem_destroy(struct problem *problem);
 
-// In a problem of kind INPUT_NEEDLE, the place of the key that a query copies, among all keys of its sequence; in a
-// prompt, among those up to the first query's own. row: of Q, counted over all batches and heads.
+// In a problem of kind INPUT_NEEDLE, the position of the key that a query copies. It is drawn from all positions of the
+// sequence; in a prompt, from those up to the first query token's. row: of Q, counted over all batches and heads.
 int needle_place(const struct problem *problem, size_t row);
 
 // ---- A cache ------------------------------------------------------------------------------------
@@ -184,8 +187,8 @@ struct cache_image {
     int *table;    // [B][max_pages]: pages in a drawn order; -1 after a sequence's end
     size_t bytes;  // codes [pages][H][2 * page * D], then scales [pages][H][2 * page]
     size_t code_bytes;
-    uint8_t *before; // bytes without each sequence's newest token or, in a prompt, query tokens
-    uint8_t *then;   // bytes with these tokens. In both, slots without a token are NaN
+    uint8_t *before; // the cache without each sequence's newest token or, in a prompt, query tokens
+    uint8_t *then;   // the cache with these tokens. In both, slots without a token are NaN
 };
 
 // False, and nothing allocated: memory ran out.
@@ -202,7 +205,7 @@ struct rows {
     int stride;
 };
 
-// The covered row after `row`; seq_len: there is none. As in:
+// The covered row after `row`, or seq_len if there is none. It is used so:
 // for (int row = rows.first; row < seq_len; row = rows_next(rows, seq_len, row))
 static inline int rows_next(struct rows rows, int seq_len, int row)
 {
@@ -210,8 +213,8 @@ static inline int rows_next(struct rows rows, int seq_len, int row)
     return next < seq_len ? next : row < seq_len - 1 ? seq_len - 1 : seq_len;
 }
 
-// The rows that the gates check for a shape: all of them up to S = 2048; beyond that about 64 in each head, an odd
-// number of rows apart so that every position within a tile occurs; the first and last tile are included.
+// The rows that the gates check for a shape: all of them if a head has at most 2048; otherwise about 64 in each head,
+// an odd number of rows apart, so that every position within a tile occurs; the first and last tile are included.
 struct rows reference_rows(const struct shape *shape);
 
 // Attention in double precision on the dequantised inputs: softmax(q k^T * softmax_scale) v. Kernels are judged by it,
@@ -222,8 +225,8 @@ bool reference_dequantised(const struct problem *problem, struct rows rows, int 
                            float *out);
 
 // Attention in double precision on the tensors as drawn, rounded to half, with the result rounded to half: what a
-// careful FP16 attention of the unquantised inputs computes. The sources compare with it; it shows the error of the
-// quantisation, too.
+// careful FP16 attention of the unquantised inputs computes. A comparison with it shows the error of the quantisation,
+// too; the sources (the project that the book retells, chapter 1) compare with it.
 bool reference_fp16(const struct problem *problem, struct rows rows, int threads, float *out);
 
 // How a kernel rounds P, the numerators of its softmax, before its second product. Rounding to half costs too little to
@@ -241,11 +244,12 @@ struct p_rounding {
     // mean of the tile's weights, so that P is at most 1 where a score is the tile's mean. With
     // room: only the first tile does.
     bool mean;
-    // room = 0: a rise sets the maximum to the tile's own. Otherwise it puts the tile's highest P 2^room times below
-    // the limit of the next rise. But if that would put P of the first tile's mean below 2^kept, it rises less, down to
-    // what puts the highest P at that limit; this does not apply once P of that mean is 2^lost or less. And while P of
-    // that mean is above 2^-7, a tile whose highest P is more than 2^heavy times the geometric mean of its P (P below
-    // 2^-7 count as 2^-7) sets the maximum to its own.
+    // room = 0: a rise sets the maximum to the tile's own. Otherwise a rise makes the tile's highest P 2^room times
+    // smaller than the P that causes the next rise, with two exceptions. If this would put P of the first tile's mean
+    // below 2^kept, and that P is still above 2^lost, the maximum rises only until it is 2^kept, but at least until
+    // the tile's highest P no longer causes a rise. And while P of the first tile's mean is above 2^-7, a tile whose
+    // highest P is more than 2^heavy times the geometric mean of its P (P below 2^-7 count as 2^-7) sets the maximum to
+    // its own.
     double room, kept, lost, heavy;
 };
 
@@ -276,9 +280,10 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
 #define GATE_ROW_FACTOR 4.0
 bool gate_relative(const struct error_metrics *metrics, double tolerance);
 
-// The gate for a kernel that rounds P to E4M3: GATE_ROUNDED_FACTOR times the error of
-// reference_rounded_p with its output rounded to half, where that is more than the tolerance
-// allows. gates.c says why the factor is 2, and why there is an upper limit.
+// The limits for a kernel that rounds P to E4M3: GATE_ROUNDED_FACTOR times the errors of
+// reference_rounded_p with its output rounded to half, but at least the limits for the tolerance,
+// and at most those for the tolerance GATE_ROUNDED_MOST. gates.c says why the factor is 2, and why
+// there is an upper limit.
 #define GATE_ROUNDED_FACTOR 2.0
 #define GATE_ROUNDED_MOST 0.1
 struct error_limits {
@@ -294,15 +299,15 @@ bool gate_limits_of(const struct problem *problem, struct rows rows, int threads
                     struct p_rounding p, double tolerance, const float *ref,
                     struct error_metrics *rounded, struct error_limits *limits);
 
-// The sources' gate, against the FP16 reference: max <= 0.06, mean <= 0.02, bad <= 1 %. It is shown beside the first
-// gate and decides nothing (chapter 1 says why).
+// The gate of the sources (the project that the book retells), against the FP16 reference: max <= 0.06, mean <= 0.02,
+// bad <= 1 %. It is shown beside gate_relative() and decides nothing (chapter 1 says why).
 bool gate_sources(const struct error_metrics *metrics);
 
 // In a problem of kind INPUT_NEEDLE: whether the covered queries find the keys that they copy. A query's needle is the
 // value of the key that it copies. The needle is found if, of all values of its head and sequence, it makes the smallest
 // angle with the query's output, when the mean of these values is subtracted from both. `share` is an average over the
 // queries: the output's projection on the needle, both less the mean, as a multiple of the needle. If no other value
-// resembles the needle, that is the weight of its key.
+// resembles the needle, `share` is the weight of its key.
 struct needles {
     int of, found; // queries
     double share;
@@ -337,7 +342,8 @@ struct interval median_interval(double *values, int count);
 // `why` has one line.
 bool file_write(const char *path, const void *bytes, size_t count, char *why, size_t size);
 
-// Whether file_write() would succeed, without leaving anything. Called before the long work.
+// Whether file_write() would succeed; leaves nothing behind. To be called before the long work. False: `why` has one
+// line.
 bool file_writable(const char *path, char *why, size_t size);
 
 // ---- Chapter programs ---------------------------------------------------------------------------
@@ -460,7 +466,7 @@ struct program {
     // The launch function for a ragged batch; lengths: [B], on the device. NULL: the program takes no ragged batch.
     cudaError_t (*launch_ragged)(const struct attention_args *args, const int *lengths,
                                  cudaStream_t stream);
-    // The launch function for a cache; or NULL. code_place and scale_place are for its elements.
+    // The launch function for a cache; or NULL. code_place and scale_place say where the cache's elements are.
     cudaError_t (*launch_cache)(const struct cache_args *args, cudaStream_t stream);
     // The launch function for a prompt; or NULL: then a prompt of one query token is launched by launch_cache.
     cudaError_t (*launch_prompt)(const struct prompt_args *args, cudaStream_t stream);
@@ -473,7 +479,7 @@ struct program {
     // as many bytes. Launches in one stream run one after another and can share them; launches that may run at the
     // same time need their own.
     size_t (*scratch_bytes)(const struct cache_args *args);
-    const char *source_hash, *build_flags, *git_commit; // set by PROGRAM_BUILD, at the end
+    const char *source_hash, *build_flags, *git_commit; // set by PROGRAM_BUILD
 };
 
 // The main function of a chapter's program; see --help. Exit status: 0 all gates passed, 1 a gate

@@ -1,9 +1,9 @@
 """FlashAttention-3 of E4M3, as vLLM's package carries it: vllm_flash_attn/_vllm_fa3_C.abi3.so.
 
-A contestant of labs/tools/scoreboard (labs/tools/pytorch --help says what one is). The library alone is
+A contestant of labs/tools/scoreboard (labs/tools/pytorch --help says what one is). Only this library is
 loaded, from the path in FLASH_ATTENTION_3, or from vLLM where that is installed. It takes sequences of
-any lengths one after the other, [rows][H][64], and a scale for each sequence and head. Its output is
-bfloat16 or half, as the library has it, and its short sums of E4M3 are added up in float.
+any lengths one after the other, [rows][H][64], and a scale for each sequence and head. It chooses whether
+its output is bfloat16 or half, and adds up its short sums of E4M3 in float.
 """
 import functools
 import glob

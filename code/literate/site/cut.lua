@@ -58,8 +58,8 @@ end
 
 -- ---- The book ----------------------------------------------------------------------------------
 
--- The text of HTML, in one line. Elements inside a line are joined without a space. Pandoc also leaves an equation's
--- TeX in the HTML.
+-- The text of HTML, in one line. Inline elements are joined without a space. An equation's TeX, which Pandoc leaves in
+-- the HTML beside the equation, is dropped.
 local IN_LINE = {}
 for tag in ("a b code em i span strong sub sup math semantics mi mn mo mrow msub msup mtext"):gmatch("%w+") do
     IN_LINE[tag] = true
@@ -152,7 +152,8 @@ local function chunks_of(pages)
     return "<script>\nconst CHUNKS = {" .. table.concat(files, ",\n") .. "};\n</script>\n"
 end
 
--- The contents, with all sections of the current page, and only the titles of other chapters.
+-- The contents, with all sections of the current page, and only the titles of other chapters; all: with the sections
+-- of all chapters.
 local function contents_of(sidebar, page, at, all)
     local out, on_page = {}, nil
     for line in sidebar:gmatch("[^\n]+") do
@@ -174,7 +175,7 @@ end
 
 -- ---- The search --------------------------------------------------------------------------------
 
--- What the search can find: each section with its text, and chunks, figures, tables and index entries by name:
+-- What the search can find: each section with its text, and chunks, figures and index entries by name:
 -- [address, kind, title, where, text]. An index entry has a list of [address, section] for `where`.
 local function search_of(pages, at)
     local out = {}
@@ -241,8 +242,8 @@ end
 
 -- ---- The site ----------------------------------------------------------------------------------
 
--- For readers to whom a page is read out: a head without words is no head of a table; and Pandoc's role for an entry of
--- the bibliography, which DPUB-ARIA 1.1 has withdrawn, is that of a list's item.
+-- Mends HTML for readers to whom a page is read out: a table's head without words becomes an ordinary cell; Pandoc's
+-- roles for the bibliography and its entries, which DPUB-ARIA 1.1 has withdrawn, become those of a list and its items.
 local function mend(html)
     return (html:gsub("<th(%s?[^<>]*)></th>", "<td%1></td>"):gsub('role="doc%-bibliography"', 'role="list"')
         :gsub('role="doc%-biblioentry"', 'role="listitem"'))

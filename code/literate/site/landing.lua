@@ -62,8 +62,8 @@ local function figure(book, id)
     return (tag:gsub(' id="[^"]*"', "") .. inner:gsub('<a class="here".-</a>', ""))
 end
 
--- The items of the lists in a div, from after its tag to its end; items of nested lists are not listed
--- separately.
+-- The items of the lists in a div; html: what follows the div's opening tag. Items of nested lists are not
+-- listed separately.
 local function items(html)
     local found, divs, depth, from = {}, 1, 0, nil
     for at, slash, tag, after in html:gmatch("()<(/?)(%w+)[^>]*>()") do

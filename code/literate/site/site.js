@@ -212,7 +212,7 @@ function count(text, word) {
 }
 
 // How well a place answers the search; 0: not at all. It must contain all words; a match in a name counts more than one
-// in the text. The whole programs of the appendix contain nearly every word, so they come after what explains it.
+// in the text. The programs of the appendix contain nearly every word, so they come after places that explain the word.
 function score(place, phrase, wanted) {
   const counts = wanted.map((word) => [count(place.name, word), count(place.low, word)]);
   if (counts.some(([inName, inText]) => inName + inText === 0)) return 0;

@@ -52,9 +52,9 @@ local function set_figure(el, content, caption)
     }
 end
 
--- The words at the end of a caption that has film="10", or film="10:NAME" for a bookmark: which of the films of
--- `make films` shows this at work. site/cut.lua turns them into a link. In the students' edition, a kernel that the
--- reader is to write has instead the command for a film of their own: the book's film would show the solution.
+-- Adds words to the caption of a figure that has film="10", or film="10:NAME" for a bookmark: which of the films of
+-- `make films` shows this at work. site/cut.lua turns them into a link. In the students' edition, if the kernel is for
+-- the reader to write, the words are the command for a film of their own: the book's film would show the solution.
 local function add_film(caption, el, book)
     local number, bookmark = (el.attributes.film or ""):match("^(%w+):?([%w-]*)$")
     if not el.attributes.film then
@@ -108,8 +108,8 @@ end
 local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefault = "l" }
 local TABLE_WIDTH = 87 -- characters of text in a line of a table, roughly
 local BETWEEN = 2.2 -- characters between two columns
-local SPARE = 6 -- characters by which a table has to be narrower than a line not to be made as wide as it
-local ROOMY = 0.1 -- how much wider its columns with several lines are than what is in them
+local SPARE = 6 -- if a table lacks fewer characters than this of a line's width, it is made as wide as the line
+local ROOMY = 0.1 -- columns whose cells have several lines get wider, by at most this share of their width
 
 -- A cell's TeX roughly as it will read: numbers of pages and sections are not known yet, and code may be broken at
 -- penalties.
@@ -162,8 +162,8 @@ end
 -- one character at a time, in the column where that adds the fewest lines to the table (of several such columns,
 -- the widest). Then one column gives up to MOST_MOVED characters to another, as long as that saves lines. No column
 -- gets narrower than its longest word. Of two tables with equally many lines, the one whose cells have fewer lines
--- counts as shorter. At last, if a head has several lines, all heads may have as many: the columns give up what only
--- their heads needed, and share it.
+-- counts as shorter. At last, if one head has several lines, the other heads may have as many: each column gives up the
+-- width that only its head needed.
 local MOST_MOVED = 12
 local CELL, HEAD = 0.01, 0.8 -- weights of a line of a cell, and of a head; a line of the table weighs 1
 local function column_widths(rows)

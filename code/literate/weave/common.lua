@@ -83,7 +83,7 @@ function common.position(element)
     return line
 end
 
--- The comment from which `book` finds the place in the chapter for a line of LaTeX.
+-- The LaTeX comment by which code/literate/book finds the place in the chapter for a line of book.tex.
 function common.origin(line)
     return "%@ " .. common.where(line)
 end

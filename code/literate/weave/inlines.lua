@@ -61,7 +61,7 @@ local function set_link(link, capital)
     return raw(string.format('<a href="#%s">%s %s</a>', entry.id, word, entry.number))
 end
 
--- Inline code may break after signs at which a reader would break it: not after those that it begins with.
+-- Inline code may break after signs at which a reader would break it, but not after signs with which it begins.
 local function set_code(code)
     if not LATEX then
         code.attr = pandoc.Attr()
@@ -84,8 +84,8 @@ local function is_space(el)
     return el.t == "Space" or el.t == "SoftBreak"
 end
 
--- The text from list[i] on to the next space, step being 1, or back to the one before, step being -1; and where the
--- space is.
+-- The text from list[i] to the next space if step is 1, or back to the previous space if step is -1; and the index of
+-- that space.
 local function word(list, i, step)
     local text = ""
     while list[i] and not is_space(list[i]) do
@@ -97,7 +97,7 @@ local function word(list, i, step)
 end
 
 -- What a space becomes between two words that are read as one: a number and its unit or its next three digits, a
--- factor and a power of ten or two, a sign and what it compares with. Nil: the space stays one.
+-- factor and a power of ten or two, a sign and what it compares with. Nil: the space stays a space.
 local function bound(list, i)
     if not is_space(list[i]) or not list[i - 1] or not list[i + 1] then
         return nil

@@ -15,7 +15,7 @@ local labels = {}
 local entries = {} -- by id: a list of { kind, number, id (unique in the book), chapter, title }
 labels.pictures = {}
 
--- Adds a target for links within the book; kind: chapter, section, figure, table, equation or chunk.
+-- Adds a target for links within the book; kind: chapter, appendix, section, figure, table, equation or chunk.
 local function label(kind, id, number, line, title)
     local entry = { kind = kind, number = number, id = id, chapter = common.reading, title = title }
     entries[id] = entries[id] or {}
@@ -110,7 +110,8 @@ function labels.chapter(chapter, book)
     index.number(chapter)
 end
 
--- The label of an id, seen from this chapter; and whether the id is ambiguous.
+-- The entry of an id, preferably in the chapter that is being read (nil: there is none); and whether the id is
+-- ambiguous.
 function labels.find(id)
     local candidates = entries[id] or {}
     for _, entry in ipairs(candidates) do

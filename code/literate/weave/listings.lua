@@ -1,7 +1,7 @@
 -- Sets code: chunks with their names and links, starters, planted bugs as differences, and listings that are not
 -- chunks.
 --
---   listings.find_left_out(book, chapter)   called before the chapter is set: what a student's book leaves out
+--   listings.find_left_out(book, chapter)   finds what a student's book leaves out; called before the chapter is set
 --   listings.chunk(part, book)              a part of a chunk or variant (chunks.lua), or a pointer to where it
 --                                           is printed later
 --   listings.join_later(list)               makes one line of pointers that follow one another
@@ -104,7 +104,8 @@ local function page_break(lines, i, width)
     return "\\cb"
 end
 
--- Sets references to chunks, one below the other in a program, as one paragraph; returns the index of the last.
+-- Sets references to chunks, one below the other in a program, as one paragraph; returns the index of the last
+-- reference, or nil, and sets nothing, if there is only one.
 local function set_run(lines, i, out)
     local names, last = {}, i
     for j = i, #lines do
@@ -321,8 +322,8 @@ local function task_foot(owner)
         .. (LATEX and "\\code{" .. escape(command) .. "}" or "<code>" .. command .. "</code>")
 end
 
--- What a student's book has instead of a chunk of this chapter: a starter; or "hidden", nothing, if only solutions
--- use the chunk.
+-- What a student's book has instead of a chunk of this chapter: a starter; or, if only solutions use the chunk,
+-- "hidden", a comment that says that it is left out.
 local left_out = {} -- chapter -> chunk -> starter or "hidden"
 
 function listings.find_left_out(book, chapter)
@@ -485,7 +486,8 @@ function listings.chunk(part, book, is_rest)
     return raw_block(head .. body .. foot .. "</div>")
 end
 
--- The heading before a chapter's programs. On the site a page begins with it: all programs are over a megabyte.
+-- The heading before a chapter's programs. On the site a page begins with it, since a page with the programs of all
+-- chapters would be over a megabyte.
 local function rest_head(chapter)
     local title = escape(chapter.contents[1].entry.title)
     if LATEX then

@@ -23,9 +23,9 @@ local read = {}
 
 local MINUS = "−"
 
--- Whether an element has no attribute but its position. A document has a Span with a position
--- around each word, and to look at the attributes of all Spans takes seconds: so they are looked at
--- last, and only where an element has more than one.
+-- Whether an element's position is its only attribute. A document has a Span with a position
+-- around each word, and looking at the names of all Spans' attributes takes seconds: so this looks
+-- at them last, and only where an element has more than one.
 local function only_position(element)
     local attr = element.attr
     if attr.identifier ~= "" or #attr.classes > 0 then
@@ -114,7 +114,7 @@ local function number_equation(math, id, line)
     return pandoc.Span({ math }, pandoc.Attr(id, { "equation" }, { line = tostring(line or "") }))
 end
 
--- The content of an equation's Span, inside the Span that has its position.
+-- The Math of an equation's Span, which may be inside a Span that has its position; false or nil: it is no equation.
 local function equation(span)
     local inner = #span.content == 1 and span.content[1]
     if inner and inner.t == "Span" and only_position(inner) then
@@ -299,13 +299,13 @@ local LADDER_GPU = { folder = "h200", name = "an H200", rates = { half = 989.5, 
 
 local function ladder(block)
     local rows, trouble = stages.read("chapters/stages.tsv")
-    trouble = not rows and trouble or nil -- if the rows were read, it has the names of the columns
+    trouble = not rows and trouble or nil -- if the rows were read, stages.read returned the columns' names here
     local to = block.attributes.to or ""
     local at = LADDER_GPU.folder .. "/%s:shapes.mission."
     local function time(program)
         return (at .. "timing.p50_us"):format(program)
     end
-    local function number(expression) -- 0 for a wrong reference, which the paragraph has and reports
+    local function number(expression) -- 0 for a wrong reference: the paragraph has it, too, and reports it
         return tonumber((runs.evaluate(expression, "%.17g"))) or 0
     end
     local rungs, last, format = {}, nil, "half"

@@ -61,7 +61,8 @@ function solutions.exercises(chapter)
     return found
 end
 
--- Puts words before the first paragraph; if there is none, makes one of them.
+-- Begins a div with words: at the beginning of its first paragraph or, if it begins with another block, in a
+-- paragraph of their own.
 local function begin_with(div, words)
     local first
     for _, block in ipairs(div.content) do -- a RawBlock with the line for LaTeX may come first

@@ -177,7 +177,7 @@ _OPERATORS = {name: _define(name, stage) for name, stage in STAGES.items() if no
 def quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
     """E4M3 codes [3, batch, heads, seq_len, 64] of q, k and v, and their scales [3, heads].
 
-    A head of one of them has one scale over all sequences: its largest magnitude is code 448.
+    Each head of each of the three tensors has one scale for all sequences, by which its largest magnitude becomes 448.
     """
     return _quantise(q, k, v)
 
@@ -203,7 +203,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, accuracy: Optional[str] = None
     fastest stage that has both on this GPU runs. Or stage names the kernel: registers, short, fp8_mma (P in E4M3),
     hopper_half, hopper (P in E4M3), causal or causal_half; those with hopper and half in their names run on a Hopper
     alone. lengths, of stage causal: how long each sequence of the batch is, from 1 to seq_len, on the tensors' device;
-    the output is 0 past there.
+    the output is 0 past a sequence's end.
     """
     _require(accuracy is None or stage is None,
              lambda: f"accuracy is {accuracy} and stage is {stage}: a stage has its accuracy, so name one of the two")
