@@ -198,8 +198,8 @@ enum { LANES = 16, WIDTH = 8, PARTS = LANES / WIDTH, COLUMNS = HEAD_DIM / WIDTH 
 typedef float vec __attribute__((vector_size(WIDTH * sizeof(float))));
 typedef int32_t ivec __attribute__((vector_size(WIDTH * sizeof(int32_t))));
 
-// Values and padded keys of one (batch, head); keys are arranged so that a vector holds the same
-// element of several keys.
+// Queries, keys and values of one (batch, head), padded to a multiple of LANES rows. Keys are
+// arranged so that a vector has the same element of several keys.
 struct one_head {
     float *queries; // [seq_len][HEAD_DIM]
     vec *keys;      // [padded / LANES][HEAD_DIM][PARTS], one key for each lane

@@ -36,7 +36,7 @@
 //   runner.c    the runner, a program of its own: runs kernels on inputs that come through a pipe
 //   clock.c     a library: the clock that host code sees while it is recorded
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 //
 // The judge trusts nothing that comes out of a box: it cuts and cleans texts, and checks numbers.
 #ifndef JUDGE_H
@@ -117,8 +117,8 @@ struct stream { // what a process wrote, up to a limit
 
 struct boxed {
     int status;        // exit status; 128 + signal; or -1: stopped
-    bool late, chatty; // late: it exceeded its CPU time, or its time by the clock; chatty: it wrote
-                       // too much
+    bool late, chatty; // late: the process exceeded its CPU time, or its time by the clock; chatty:
+                       // it wrote too much
     double used;       // CPU seconds used; if the process was stopped, all that were allowed
     struct stream out, err, lines; // lines: from file descriptor 3; all three end with a NUL
 };
@@ -295,8 +295,8 @@ int secret_between(int least, int most, uint64_t drawn);
 // A shape with about as much work as a public one, the same for all submissions, for the caller to
 // free. It consists of whole tiles of 128 keys: one tile more or less than the public shape, or as
 // many tiles and another number of heads; if the public shape has fewer than three tiles, three to
-// six. For a cache, the number of keys is drawn, within a quarter of the public shape's. A ragged
-// shape, or one of a part of a tile, is returned unchanged.
+// six. For a cache, the number of keys is drawn, within a quarter of the public shape's. A copy of
+// the public shape is returned if it is ragged, or is no cache's and not whole tiles.
 char *drawn_like(const char *published);
 
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
@@ -315,7 +315,7 @@ void case_lay_out(struct grade_case *c, const struct places *places, bool stale)
 void case_free(struct grade_case *c);
 const char *input_name(enum input input);
 // Whether an answer is right: the output, and for a cache also all of its bytes. If not, *why says
-// so in one line.
+// so in one line. *error: the output's largest relative error in a head.
 bool case_right(const struct grade_case *c, const char *answer, double *error, char **why);
 // Says in one line how far, and where, an answer is wrong; for the caller to free.
 char *case_how_wrong(const struct grade_case *c, const char *answer);
@@ -334,7 +334,8 @@ void lab_read(void); // reads the sheet of options.lab
 enum { LABS_MAX = 32 };
 extern struct sheet all_sheets[LABS_MAX]; // filled by labs_read(), for aims of several labs
 extern int sheet_count;
-// Reads the sheets of all graded labs of kernels with an aim; the first becomes the current one.
+// Reads the sheets of all graded labs with an aim, except for searches and language models; the
+// first sheet becomes the current one.
 void labs_read(void);
 
 // ---- Searches -----------------------------------------------------------------------------------
@@ -360,10 +361,10 @@ typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
                             char **why);
 
 struct use {
-    bool known;
+    bool known;   // whether use_of() has filled in the struct
     bool depends; // whether the outputs change with Q, with K and with V
     double share; // the share of executions that affect an output, 0 to 1
-    double deviation;
+    double deviation; // standard deviation of `share`
     // Work of a launch: flops of products, bytes of copies that were read and depend on the inputs,
     // sectors of atomic operations.
     double work;
@@ -409,7 +410,7 @@ enum status {
     STATUS_WRONG,   // it ran, and earned nothing
     STATUS_STOPPED, // it exceeded its time or memory
     STATUS_NO_COMPILE,
-    STATUS_REFUSED,    // refused for what its host code does
+    STATUS_REFUSED,    // refused, mostly for what its host code does
     STATUS_NOT_GRADED, // no readable source
 };
 enum status result_status(const json_t *result);
@@ -494,11 +495,12 @@ const json_t *earlier_item(const json_t *earlier, const char *name, const char *
 json_t *joined_cases(const json_t *earlier, const json_t *anew);
 
 void late_read(void); // reads the options about late work
-// Whole days late; a begun day counts as one.
+// How many days late an entry came; a begun day counts as a whole one.
 int late_days(const char *folder, const struct entry *e);
 double late_points(double score, int days);
 
-// Whether two preprocessed programs differ in nothing but layout, names and numbers.
+// Whether two preprocessed programs become the same tokens (alike.c): then they differ only in
+// layout, names, numbers and texts in quotes.
 bool reads_the_same(const struct source *plain, const struct source *other);
 // The name of another chapter's program, if the text is that program; for the caller to free;
 // otherwise NULL. Each text is given unchanged and preprocessed: the submission, the lab's own
