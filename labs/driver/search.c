@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// PRACTICE: seed of the landscapes; the grader draws its own.
+// PRACTICE: seed of the first drawn landscape; the grader has other seeds.
 enum { SEARCH_SECONDS = 20, PRACTICE = 14000 };
 
 static struct game games[REPLAY_SEEDS];

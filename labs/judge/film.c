@@ -1,7 +1,7 @@
 // film.c: makes a page to watch (code/film/) of the first race or fault of a wrong submission.
 //
 // The fault is looked for and filmed at public shapes and on the inputs of seed 0, as by ./labN
-// FILE --film: nothing is drawn from the secret, and everybody can repeat it. A film does not affect
+// FILE --film: nothing is drawn from the secret, and everybody can repeat it. A film affects no
 // points. The kernels run in the runner's box, as for every case. The page is made in a box of the
 // compiler's kind, since it shows the source: a #line of the submission may name any file, but in
 // this box there are only the submission and files that are no secret. If anything fails, the
