@@ -162,8 +162,8 @@ static double draw_part(uint64_t *state)
     return sum / 1.5 - 1;
 }
 
-// By how much, at most, one knob's value, and the values of two knobs together, change the logarithm
-// of a score; and the share of valid settings that is refused, as among the book's candidates.
+// By how much, at most, one knob's value, and two knobs' values together, change the logarithm of a
+// score; and the share of valid settings that is refused, as among the book's candidates.
 static const double ALONE = 0.45, TOGETHER = 0.04, REFUSED = 1.0 / 3;
 
 static int by_value(const void *a, const void *b)

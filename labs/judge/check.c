@@ -164,8 +164,8 @@ static void enter_all(void)
               text("%s/code/%s.cu", root, before));
 }
 
-// The quick test grades one program of each lab, of a kind that differs from lab to lab. For the
-// lab's other programs it uses the kept results of a whole test with the same programs, sheets and
+// The quick test grades one program of each lab; the lab's number decides which one. For the lab's
+// other programs it uses the kept results of a whole test with the same programs, sheets and
 // grader. Removes the programs without a kept result, and returns their number.
 static int leave_out(void)
 {

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// CPU time of a case. The largest cases take some seconds, on a slow machine half a minute. An
-// endless loop ends with its budget of instructions, which is the same on every machine; this limit
-// stops what no budget counts.
+// CASE_SECONDS: CPU time of a case. The largest cases take some seconds, on a slow machine half a
+// minute. An endless loop ends with its budget of instructions, which is the same on every machine;
+// CASE_SECONDS limits what no budget counts.
 enum {
     CASE_SECONDS = 120,
     SHAPES_SEEN = 32,
@@ -292,9 +292,9 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
     case_free(&c);
 }
 
-// Several launches on different inputs, of which some share Q, K or V. A kernel is wrong in one of
-// them if it keeps something from one launch to the next, does not always compute, or does not
-// reset its counters.
+// Runs a case of several launches on different inputs; some of these share Q, K or V. A kernel is
+// wrong in one of the launches if it keeps something from one launch to the next, does not always
+// compute, or does not reset its counters.
 static void run_again(struct grading *g, const char *shape, const char *of)
 {
     const int count = secret_between(AGAIN_LEAST, AGAIN_MOST, public_draw("%s launches", of));
@@ -1022,8 +1022,8 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 
 #define UNSEEN "whether that was used could not be seen:"
 
-// The most and the least work of other kinds than an aim counts, as multiples of the same work in
-// the lab's own program.
+// How much work that an aim does not count a kernel may have, and must have, as multiples of the
+// same work in the lab's own program.
 static const double MOST_BESIDE = 1.5, LEAST_BESIDE = 0.75;
 // The most warp instructions of a kernel whose aim is paid, as a multiple of the lab program's: an
 // aim that takes more is reached in a roundabout way, such as a table that is looked up in turns.
@@ -1172,8 +1172,9 @@ static char *executes_too_much(const struct counted *run, const struct book_run 
 }
 
 // A text, for the caller to free, if too few bytes of K or of V pass through shared memory, where
-// they could cause conflicts: by loads that affect outputs, of bytes that other threads have
-// stored. Measured at the shape where use is measured. NULL: enough bytes of both pass through it.
+// they could cause conflicts. A byte counts if a thread loads what another has stored there, and
+// the load affects outputs. Measured at the shape where use is measured. NULL: enough bytes of K
+// and of V pass through it.
 static char *passes_by(struct grading *g)
 {
     const struct use *loads = use_in(g, SPOIL_LOADS);
@@ -1379,7 +1380,7 @@ static void hold_to_shape(struct grading *g, const struct item *item, const char
 }
 
 // Checks an aim at the other public shapes (except in a cache's lab, whose shapes differ in kind),
-// and at shapes that nobody knew.
+// and at drawn shapes, which nobody knew.
 static void hold_to_shapes(struct grading *g, const struct item *item, struct outcome *o)
 {
     for (int i = 0; i < sheet.shape_count && !sheet.cache; ++i)
@@ -1392,9 +1393,10 @@ static void hold_to_shapes(struct grading *g, const struct item *item, struct ou
         hold_to_shape(g, item, many_tiles(), "a drawn shape of many tiles", o);
 }
 
-// For an aim with an upper limit, a resource is the largest value over the launches of all runs, at
-// any shape. Exceptions are the number of CTAs, which grows with the shape, and caches, whose
-// shapes differ in kind.
+// A resource's value as an item judges it. For an aim with an upper limit it is the largest value
+// over the launches of all runs, at any shape; otherwise `value`, that at the item's shape.
+// Exceptions are the number of CTAs, which grows with the shape, and caches, whose shapes differ in
+// kind.
 static double most_of_runs(const struct grading *g, const struct item *item, double value)
 {
     const bool of_all = is_aim(item) && !sheet.cache && strcmp(item->name, "ctas") != 0;

@@ -309,8 +309,8 @@ void case_make_of(struct grade_case *c, const char *shape, float softmax_scale, 
 // in V, from case 2 only in K, from case 3 only in Q, and from later cases in all tensors.
 enum { CASES_MIXED = 4 };
 void mixed_seeds(int i, const uint64_t seeds[], uint64_t of[TENSORS]);
-// Lays out a cache as a submission wants it. Slots without a token contain NaN; if `stale`, what
-// looks like a token.
+// Lays out a cache as a submission wants it. Slots without a token contain NaN or, if `stale`,
+// bytes that look like a token.
 void case_lay_out(struct grade_case *c, const struct places *places, bool stale);
 void case_free(struct grade_case *c);
 const char *input_name(enum input input);
@@ -361,9 +361,9 @@ typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
                             char **why);
 
 struct use {
-    bool known;   // whether use_of() has filled in the struct
-    bool depends; // whether the outputs change with Q, with K and with V
-    double share; // the share of executions that affect an output, 0 to 1
+    bool known;       // whether use_of() has filled in the struct
+    bool depends;     // whether the outputs change with Q, with K and with V
+    double share;     // the share of executions that affect an output, 0 to 1
     double deviation; // standard deviation of `share`
     // Work of a launch: flops of products, bytes of copies that were read and depend on the inputs,
     // sectors of atomic operations.
@@ -374,11 +374,12 @@ struct use {
     char *why; // why use was not measured: a launch did not end; or NULL
 };
 struct use use_of(enum spoils what, launch_ablated *launch, void *of);
-// The work on operands that depend on the inputs. For each combination of Q, K and V
-// (worked_on.work), at most as much counts as in the lab's own program, and in all at most `share`
-// of the submission's work.
+// The work on operands that depend on the inputs: for each combination of Q, K and V
+// (worked_on.work) at most as much as the lab's own program has, and in all at most `share` of the
+// submission's work.
 double work_in_common(const struct use *use, double share, const struct use *own);
-// How much of a count is used, and used as in the lab's own program, whose count is `of_book`.
+// How much of a count affects outputs, as far as the lab's own program does such work, too.
+// of_book: that program's count.
 double used_as_by(enum spoils what, double count, double of_book, const struct use *use,
                   const struct use *own);
 // *what: the operations to be spoiled in order to see whether what a counter or a resource counts
@@ -463,12 +464,12 @@ struct entry {
     json_t *result;
     json_t *earlier;        // with --item: its latest earlier result, or NULL
     double earlier_written; // seconds since 1970
-    pid_t pid;              // the process that is grading it; -1: graded
+    pid_t pid;              // the process that is grading it; 0: none yet; -1: it has been graded
     int tries;              // how many of its processes were killed
 };
 
 const char *grader_hash(void); // hash of the judge, and of the programs that run kernels for it
-// Sets `kept`, once `source` or `why` is set.
+// Sets e->kept, by a hash; e->source or e->why must have been set.
 void entry_keep(struct entry *e);
 json_t *kept_result(const struct entry *e); // NULL: none is kept
 char *film_kept(const struct entry *e);     // build/grade/kept/HASH.html, beside its result

@@ -196,8 +196,8 @@ struct worked_on {
     double at_once;
     // The share of the sectors loaded from global memory that warps without products load.
     double apart;
-    double spread; // sectors of K and V that are loaded, divided by those that the busiest CTA
-                   // loads
+    double spread; // sectors of K and V that are loaded, each counted once, divided by those that
+                   // the busiest CTA loads
 };
 
 struct noticed {

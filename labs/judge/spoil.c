@@ -126,7 +126,7 @@ static const struct execution **sorted_by_operands(const struct execution *log, 
 }
 
 struct copied {
-    double bytes, under_way; // of those bytes that were read
+    double bytes, under_way; // bytes: those that were read; under_way (struct execution): for these
 };
 
 static int compare_under_way(const void *a, const void *b)
