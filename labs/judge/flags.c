@@ -101,8 +101,8 @@ static bool keeps_nothing(const char *ptx, const char *name, size_t length)
 }
 
 // The place after the next ".global" (or other memory) that declares a variable; NULL: there is
-// none. Inline assembly may have a declaration anywhere. In an instruction the word is part of a
-// longer one.
+// none. Inline assembly may have a declaration anywhere. In an instruction, such as ld.global.f32,
+// the word is part of a longer one.
 static const char *next_variable(const char *ptx, const char *memory)
 {
     for (const char *at = ptx; (at = strstr(at, memory)) != NULL;) {

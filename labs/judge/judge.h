@@ -21,12 +21,12 @@
 //   alike.c     text shared by submissions, beyond the starter's and the book's; copied programs
 //   regrade.c   grades one item again for a class
 //   items.c     grades a submission, item by item; the result is JSON
-//   feedback.c  writes a result for people, for Gradescope, for a gradebook
+//   feedback.c  writes a result for people and for Gradescope
 //   board.c     the ranking by speed
 //   sources.c   finds and reads a submission's source
 //   entries.c   grades submissions in processes of their own, resumable
 //   slurm.c     grades submissions on a cluster
-//   folder.c    finds the submissions of a class, and writes their results
+//   folder.c    finds the submissions of a class; writes their results and the gradebook
 //   check.c     tests a lab: grades its starter, solution and planted bugs
 //   pairs.c     tests all sheets: what each program of the book earns for each lab's aims
 //   main.c      one submission, a folder, or a test
@@ -78,9 +78,9 @@ void secrets_read(void);
 
 // ---- Texts --------------------------------------------------------------------------------------
 
-// A line of a report with bytes that could mislead replaced: control characters and bytes that are
-// not UTF-8 by \xHH, characters that disguise others (U+202E and its kind) by \u202e. For the
-// caller to free.
+// A text for a report, in which bytes that could mislead are replaced: control characters, except
+// for newlines, and bytes that are not UTF-8 by \xHH; characters that disguise others, such as
+// U+202E, by \u202e. For the caller to free.
 char *cleaned(const char *line, size_t bytes);
 char *clean_name(const char *name); // like cleaned(), for a name, which becomes one line
 // Adds the number of bytes, and then the bytes, to a hash: so "ab" and "c" do not give the hash of

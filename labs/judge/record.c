@@ -195,8 +195,8 @@ static uint16_t *read_order(const char *digits, size_t count)
 }
 
 // Reads the line of the host code's output with the bytes of scratch memory and the order of a
-// page's elements. Such a line can pass on nothing but an order, and the host code has seen no
-// tokens.
+// page's elements. The host code has seen no tokens, so it cannot pass on results in this line.
+// Returns why the line is refused, or NULL.
 static const char *read_wants(char *printed, struct known_launches *k)
 {
     const int page = k->shape.page;

@@ -393,7 +393,7 @@ static void *device_copy(const char *from, size_t bytes)
     return to;
 }
 
-// One set of inputs with its buffers, which are filled, used by launches, and read.
+// One set of inputs: the arguments of its launches, and the memory to which these point.
 struct set {
     union kernel_args args;
     void *at[KERNEL_POINTERS]; // the inputs, then the output

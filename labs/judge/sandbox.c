@@ -124,7 +124,8 @@ static const int compilers[] = {
     SYS_copy_file_range, SYS_sendfile, SYS_getgroups, SYS_prctl, SYS_truncate, SYS_fsync,
     SYS_sched_setaffinity,
 };
-// The simulator, in the runner or in a model's program, maps a file of NaNs (memory.c).
+// The simulator, in the runner or in a model's program, maps a file of NaNs
+// (code/ptxsim/base/memory.c).
 static const int runner[] = {SYS_memfd_create};
 // Further calls that a GPU's driver needs.
 static const int drivers[] = {
@@ -317,7 +318,7 @@ static void add_box(struct command *c, const struct box *box)
     add(c, "--cap-drop", "ALL", NULL);
     add(c, "--hostname", "box", NULL);
     add_system(c);
-    // A compiler gets no /dev but null: an #include of /dev/zero would read until memory ends.
+    // Of /dev a compiler gets only null: an #include of /dev/zero would read until memory ends.
     if (box->kind == BOX_COMPILE) {
         add(c, "--tmpfs", "/dev", NULL);
         add(c, "--dev-bind", "/dev/null", "/dev/null");

@@ -126,7 +126,7 @@ static const struct execution **sorted_by_operands(const struct execution *log, 
 }
 
 struct copied {
-    double bytes, under_way; // bytes: those that were read; under_way (struct execution): for these
+    double bytes, under_way; // bytes: those that were read; under_way: of these (struct execution)
 };
 
 static int compare_under_way(const void *a, const void *b)

@@ -119,7 +119,7 @@ begin() {
     echo $! >"$file.process"
 }
 
-# waited_for NAME: waits for its end, and gives its output and status.
+# waited_for NAME: waits until the command has ended; sets $output and $status to its own.
 waited_for() {
     while kill -0 "$(cat "$BATS_FILE_TMPDIR/$1.process")" 2>&-; do sleep 0.1; done
     output=$(cat "$BATS_FILE_TMPDIR/$1.said") status=$(cat "$BATS_FILE_TMPDIR/$1.status")
