@@ -162,8 +162,8 @@ static double draw_part(uint64_t *state)
     return sum / 1.5 - 1;
 }
 
-// How much the value of one knob, and of two together, adds to the logarithm of a score or takes
-// from it, at most; and the share of valid settings that is refused, as among the book's candidates.
+// By how much, at most, one knob's value, and two knobs' values together, change the logarithm of a
+// score; and the share of valid settings that is refused, as among the book's candidates.
 static const double ALONE = 0.45, TOGETHER = 0.04, REFUSED = 1.0 / 3;
 
 static int by_value(const void *a, const void *b)
@@ -211,8 +211,8 @@ static void draw_once(struct landscape *l, uint64_t *state)
     find_best(l);
 }
 
-// Whether a landscape makes a task: not if it refuses most of generation 0 of the book's search, or
-// if a setting of generation 0 has a score within 10 % of the best.
+// Whether a landscape makes a task: not if it refuses more than half of generation 0 of the book's
+// search (`first`), or if a setting of generation 0 has a score within 10 % of the best.
 static bool is_task(const struct landscape *l)
 {
     static const char *const first[] = {

@@ -231,7 +231,8 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         (output.status == EXIT_MACHINE && json_array_size(faults) == 0))
         fail(output.status == EXIT_USAGE ? EXIT_USAGE : EXIT_MACHINE, "%s", last_line(output.err));
     int passed = 0, total = json_array_size(checks);
-    // closest: the largest error relative to the error with P in E4M3, if that is known.
+    // closest: the largest ratio of an error to the error that rounding P to E4M3 causes, among
+    // those outputs whose record has the latter.
     double worst = 0, closest = 0;
     const char *how = NULL;
     for (int i = 0; i < total; ++i) {

@@ -65,7 +65,7 @@ static int seeds_asked(void)
 // The counts of one launch and the L4's floors, from a simulator's report; for a language model's
 // program, which launches each kernel many times, the counts of all launches of one seed. Counts of
 // several kernels are added up, but of their numbers of CTAs the largest is taken. NULL if the
-// report holds no launch.
+// report has no launch.
 json_t *simulator_read(json_t *report)
 {
     json_t *kernels = json_object_get(report, "kernels");

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// PRACTICE: seed of the landscapes; the grader draws its own.
+// PRACTICE: seed of the first drawn landscape; the grader has other seeds.
 enum { SEARCH_SECONDS = 20, PRACTICE = 14000 };
 
 static struct game games[REPLAY_SEEDS];
@@ -174,8 +174,8 @@ static void show_yardstick(const char *name, const char *key, const int counts[]
             json_pack("{s:i, s:i, s:i}", "median", median, "worst", most, "found", found));
 }
 
-// Shows the counts of the judged search beside those of the book's search, if another one is
-// judged, and of random choice.
+// Shows the counts of the judged search, of the book's search (unless that is the judged one), and
+// of random choice.
 static void show_yardsticks(const struct landscape *l, const char *own)
 {
     int counts[REPLAY_SEEDS];

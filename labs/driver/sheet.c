@@ -205,8 +205,8 @@ static double value_of(const struct item *item)
     return number_at(counts, item->name);
 }
 
-// Whether a fault of this kind ends the kernel in whatever order its warps run: a wrong address, a
-// trap, an endless loop.
+// Whether the program's fault is of a kind that ends a kernel in whatever order its warps run: a
+// wrong address, a trap, an endless loop.
 static bool fails_anyway(void)
 {
     static const char *const kinds[] = {"out of bounds", "misaligned", "trap", "assert", "endless"};

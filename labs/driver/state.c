@@ -43,7 +43,7 @@ char *const *environment(bool gpu, const char *report, double budget)
     static char *env[5];
     env[0] = gpu ? text("WORKBENCH_ON=gpu") : text("LD_LIBRARY_PATH=%s/build/ptxsim", root);
     env[1] = text("PTXSIM_REPORT=%s", report);
-    env[2] = "PTXSIM_UNWRITTEN="; // empty: as in the grader, no library may load unwritten memory
+    env[2] = "PTXSIM_UNWRITTEN="; // empty: as in the grader, not even CUB may load unwritten memory
     env[3] = budget > 0 ? text("PTXSIM_BUDGET=%.0f", budget) : NULL;
     return env;
 }

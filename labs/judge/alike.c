@@ -2,11 +2,12 @@
 // book's; and finds which program of another chapter a submission is.
 //
 // Winnowing (Schleimer, Wilkerson, Aiken: "Winnowing: Local Algorithms for Document
-// Fingerprinting", SIGMOD 2003). A text, once unchanged and once preprocessed, becomes tokens;
-// comments, spaces, names and numbers do not count. Each run of RUN tokens has a hash. From each
-// WINDOW consecutive runs, the least hash is kept as a fingerprint, with its line. Two texts that
-// share RUN + WINDOW - 1 consecutive tokens share a fingerprint. The result tells where to look,
-// not who copied.
+// Fingerprinting", SIGMOD 2003). A text, once unchanged and once preprocessed, becomes tokens,
+// without comments, spaces, directives and empty statements. All numbers are the same token; so are
+// all texts in quotes, and all names, except for words that is_kept() lists. Each run of RUN tokens
+// has a hash. From each WINDOW consecutive runs, the least hash is kept as a fingerprint, with its
+// line. Two texts that share RUN + WINDOW - 1 consecutive tokens share a fingerprint. The result
+// tells where to look, not who copied.
 #include "judge.h"
 
 #include <ctype.h>
@@ -33,8 +34,8 @@ static bool is_name(char c) // a letter of any alphabet counts
     return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
 }
 
-// Whether a token keeps a word's spelling: keywords of the language, names with a meaning in CUDA,
-// and names that begin with two underscores say what a program does.
+// Whether the token of a word keeps its spelling: keywords of the language, names with a meaning in
+// CUDA, and names that begin with two underscores say what a program does.
 static bool is_kept(const char *word, size_t length)
 {
     static const char *const words[] = {
@@ -374,9 +375,9 @@ static int shared_by(const struct prints *a, const struct prints *b)
     return shared;
 }
 
-// Compares by what is special to a program: the fingerprints that neither the starter nor the lab's
-// own program has. A text that has nearly all of them is taken for that program, whatever else it
-// contains. If there are several such programs, the one with the most shared fingerprints is taken.
+// Looks at the fingerprints of a chapter's program that neither the starter nor the lab's own
+// program has. A text that has nearly all of these is taken for the chapter's program, whatever
+// else it contains. Of several such programs, the one that shares most fingerprints is taken.
 char *book_program(const struct source given[2], const struct source own[2],
                    const struct source starter[2])
 {

@@ -1,6 +1,7 @@
 // board.c: the ranking by speed, if submissions were timed on a GPU. Only right kernels take part,
 // ranked by their speed relative to the book's program in the same run. Kernels whose 95 %
-// intervals overlap share a rank, since the order between them is noise.
+// intervals overlap with that of the fastest kernel of a rank share this rank, since the order
+// between them is noise.
 #include "judge.h"
 
 #include <ctype.h>

@@ -156,7 +156,8 @@ static void reshape_inputs(struct grade_case *c)
         p->k_codes[i] = e4m3_from_float(400 + 0.1f * e4m3_to_float(p->k_codes[i]));
     }
     for (size_t i = 0; c->input == GRADE_RISING && i < elements; ++i) {
-        // Each key points in the direction of the head's first query; the lengths grow.
+        // Each key points in the direction of the head's first query, and is longer than the one
+        // before it.
         size_t row = i / HEAD_DIM % (size_t)p->shape.seq_len;
         size_t first = i - row * HEAD_DIM;
         float grown = e4m3_to_float(p->q_codes[first]) * (float)(row + 1) / (float)p->shape.seq_len;
@@ -198,8 +199,8 @@ enum { LANES = 16, WIDTH = 8, PARTS = LANES / WIDTH, COLUMNS = HEAD_DIM / WIDTH 
 typedef float vec __attribute__((vector_size(WIDTH * sizeof(float))));
 typedef int32_t ivec __attribute__((vector_size(WIDTH * sizeof(int32_t))));
 
-// Values and padded keys of one (batch, head); keys are arranged so that a vector holds the same
-// element of several keys.
+// Queries, keys and values of one (batch, head), padded to a multiple of LANES rows. Keys are
+// arranged so that a vector has the same element of several keys.
 struct one_head {
     float *queries; // [seq_len][HEAD_DIM]
     vec *keys;      // [padded / LANES][HEAD_DIM][PARTS], one key for each lane

@@ -63,7 +63,8 @@ static bool read_row(const char *line, struct row *row)
     return words > 0;
 }
 
-// Reads the points from the chapter; the last row is for all questions together.
+// Reads the points from the chapter; returns the number of rows. If questions have points, the last
+// row is for all of them together.
 static int read_chapter(struct row rows[ROWS_MAX])
 {
     char *path = text("%s/%s", root, string_or(sheet.json, "chapter", "")), *rest = NULL;
@@ -163,8 +164,8 @@ static void enter_all(void)
               text("%s/code/%s.cu", root, before));
 }
 
-// The quick test grades one program of each lab, of a kind that differs from lab to lab. For the
-// lab's other programs it uses the kept results of a whole test with the same programs, sheets and
+// The quick test grades one program of each lab; the lab's number decides which one. For the lab's
+// other programs it uses the kept results of a whole test with the same programs, sheets and
 // grader. Removes the programs without a kept result, and returns their number.
 static int leave_out(void)
 {
@@ -194,8 +195,8 @@ static bool is_named(const json_t *names, const char *name)
 }
 
 // *names: the judged items that were not passed. Returns whether they are exactly the items in
-// `loses`. limits: whether to judge items that have a limit, too, as for a bug in the lab's own program;
-// ignored if `loses` has `correct`.
+// `loses`. limits: whether to judge items that have a limit, too, as for a bug in the lab's own
+// program; ignored if `loses` has `correct`: then no item with a limit is judged.
 static bool lost_as_said(const json_t *result, const json_t *loses, bool limits, char **names)
 {
     const json_t *item;
@@ -229,8 +230,8 @@ static char *joined(const json_t *names)
     return *all ? all : "nothing";
 }
 
-// The points that a bug should lose: for an item with cases, those of its lost cases; for any other
-// item all of its points.
+// The points that a bug should lose by the items in `loses`: of an item with cases, the points of
+// its failed cases; of any other item, all points.
 static double lost_points(const json_t *result, const json_t *loses)
 {
     const json_t *item, *c;
@@ -330,8 +331,9 @@ static void tell(int ended, int of, const struct entry *e)
 // ---- The record ---------------------------------------------------------------------------------
 //
 // What the book's own programs earn, for appendix D's table and for what the book says about
-// planted bugs: the points of each, and for those in the lab's program the least and the most. A
-// whole test writes the record; the quick one compares with it.
+// planted bugs: the points of the starter, the solution, the program before and each bug planted in
+// the lab's program, and the least and the most points of these bugs. Bugs in other programs are
+// not recorded. A whole test without failures writes the record; the quick test compares with it.
 
 static const char *const kinds[] = {
     [STARTER] = "starter", [SOLUTION] = "solution", [BEFORE] = "before"};

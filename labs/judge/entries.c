@@ -83,7 +83,7 @@ bool entry_grade(struct entry *e)
                          ? grade_aims(e->name, e->source, e->bytes, all_sheets, sheet_count)
                      : e->source ? grade(e->name, e->source, e->bytes, e->earlier)
                                  : not_graded(e->name, e->why);
-    // The film is written before the result, so that no result is without its film.
+    // The film is written before the result: whoever finds the result finds the film, too.
     film_take(result, film_kept(e));
     char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     bool written = words && write_text(e->kept, text("%s\n", words));
@@ -120,9 +120,9 @@ void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell)
     tell(++*ended, count, e);
 }
 
-// Handles a grading process that was killed, by the kernel for lack of memory or by somebody. It is
-// tried once more. If it is killed again, the entry gets a note instead of a result, and the note
-// is not kept.
+// Handles a grading process that was killed, by the kernel for lack of memory or by somebody. The
+// entry is graded once more. If that process is killed, too, the entry gets a note instead of a
+// result, and the note is not kept.
 static void lost_entry(struct entry *e, int signal, int *ended, int count, tell_entry *tell)
 {
     submission_tidy();

@@ -144,8 +144,8 @@ static char *rule_applied(const json_t *result)
     return words;
 }
 
-// Prints those failed cases of an item that may be told, each with the command line that repeats
-// it.
+// Prints the failed cases of `correct`, each with the command line that repeats it. For any other
+// item prints nothing, since the inputs of its cases are secret.
 static void failed_cases(const json_t *result, const char *item, FILE *to)
 {
     const json_t *c;

@@ -1,7 +1,7 @@
 // film.c: makes a page to watch (code/film/) of the first race or fault of a wrong submission.
 //
 // The fault is looked for and filmed at public shapes and on the inputs of seed 0, as by ./labN
-// FILE --film: nothing is drawn from the secret, and everybody can repeat it. It does not affect
+// FILE --film: nothing is drawn from the secret, and everybody can repeat it. A film affects no
 // points. The kernels run in the runner's box, as for every case. The page is made in a box of the
 // compiler's kind, since it shows the source: a #line of the submission may name any file, but in
 // this box there are only the submission and files that are no secret. If anything fails, the
@@ -20,7 +20,7 @@ static const char *const usual_shapes[SHAPES] = {"1x1x96", "1x1x97", "1x1x128", 
 static const char *const cache_shapes[SHAPES] = {"1x1x96q4p16", "1x2x97q4p32", "1x1x300q12p64",
                                                  "1x2x512q4p16"};
 
-// Finds the number of the block that the words of a fault name.
+// Finds the number of the block that the words of a fault name; false: they name none.
 static bool block_of(const char *words, unsigned cta[3])
 {
     const char *block = strstr(words, ", block (");

@@ -11,8 +11,8 @@ static bool is_name(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$';
 }
 
-// Whether a text contains this word, not only as part of a longer one. The word may end in a
-// bracket or begin with a dot.
+// Whether a text contains this word, not only as part of a longer one. The word may begin or end
+// with a character that no name has, such as a bracket, a dot or a slash.
 static bool has_word(const struct source *in, const char *word, size_t length)
 {
     const char *words = in->text, *end = words + in->bytes;
@@ -89,7 +89,7 @@ static void add_flag(json_t *flags, int count, const char *what, const char *nam
 }
 
 // Whether a variable is a library's object without state: local to its translation unit, and named
-// nowhere but in its declaration.
+// only in its declaration.
 static bool keeps_nothing(const char *ptx, const char *name, size_t length)
 {
     char *word = text("%.*s", (int)length, name);
@@ -101,8 +101,8 @@ static bool keeps_nothing(const char *ptx, const char *name, size_t length)
 }
 
 // The place after the next ".global" (or other memory) that declares a variable; NULL: there is
-// none. Inline assembly may have a declaration anywhere. In an instruction the word is part of a
-// longer one.
+// none. Inline assembly may have a declaration anywhere. In an instruction, such as ld.global.f32,
+// the word is part of a longer one.
 static const char *next_variable(const char *ptx, const char *memory)
 {
     for (const char *at = ptx; (at = strstr(at, memory)) != NULL;) {
@@ -133,8 +133,8 @@ static bool has_variable(const struct source *in, const char *name, size_t lengt
     return false;
 }
 
-// Adds the names of a PTX text's variables in a memory; leaves out those of the lab's own program,
-// and strings of printf.
+// Adds the names of a PTX text's variables in a memory; leaves out variables of the lab's own
+// program, strings of printf, and libraries' objects without state.
 static void add_variables(char **names, int *count, const char *ptx, const char *memory,
                           const struct source *own)
 {

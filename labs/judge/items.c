@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// CPU time of a case. The largest cases take some seconds, on a slow machine half a minute. An
-// endless loop ends with its budget of instructions, which is the same on every machine; this limit
-// stops what no budget counts.
+// CASE_SECONDS: CPU time of a case. The largest cases take some seconds, on a slow machine half a
+// minute. An endless loop ends with its budget of instructions, which is the same on every machine;
+// CASE_SECONDS limits what no budget counts.
 enum {
     CASE_SECONDS = 120,
     SHAPES_SEEN = 32,
@@ -21,7 +21,8 @@ enum {
 };
 // The number of launches in a case with several launches is drawn from this range.
 enum { AGAIN_LEAST = 6, AGAIN_MOST = 12 };
-// MODEL_ASKED: tasks for a model: to read, to answer, to draw. MODELS_DRAWN: models of `hidden`.
+// MODEL_ASKED: tasks for a language model's program: to read a text, to read one token more, to
+// draw tokens. MODELS_DRAWN: the models on which `hidden` tries it.
 enum { MODEL_ASKED = 3, MODELS_DRAWN = 4 };
 
 struct grading {
@@ -212,7 +213,7 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
         .schedule = schedule,
         .hasty = schedule % 2,
         .budget = budget_of(&c->shape),
-        // One thread, so that what a CTA gets from a queue does not depend on the machine.
+        // One host thread, so that what a CTA gets from a queue does not depend on the machine.
         .threads = 1,
         .sets = count,
         .scratch = k->scratch,
@@ -233,8 +234,8 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
     if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2 + count, CASE_SECONDS, reply, out,
                     why))
         return false;
-    // Stopped after too many races: runs again without looking for races, for the outputs. The item
-    // `races` judges the races.
+    // If too many races have stopped the launch, it is repeated without looking for races, for the
+    // outputs. The item `races` judges the races.
     if (reply->raced_out) {
         struct reply raced = *reply;
         free(*out);
@@ -291,9 +292,9 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
     case_free(&c);
 }
 
-// Several launches on different inputs, of which some share Q, K or V. A kernel is wrong in one of
-// them if it keeps something from one launch to the next, does not always compute, or does not
-// reset its counters.
+// Runs a case of several launches on different inputs; some of these share Q, K or V. A kernel is
+// wrong in one of the launches if it keeps something from one launch to the next, does not always
+// compute, or does not reset its counters.
 static void run_again(struct grading *g, const char *shape, const char *of)
 {
     const int count = secret_between(AGAIN_LEAST, AGAIN_MOST, public_draw("%s launches", of));
@@ -786,8 +787,8 @@ static bool launch_for_use(void *of, struct grade_case *cases, int count,
     return ended;
 }
 
-// How much of the lab's own program is used: measured as for a submission, and kept like the
-// program's counts.
+// How much of what the lab's own program does affects its outputs (struct use): measured as for a
+// submission, and kept like the program's counts.
 static struct use use_of_the_book(enum spoils what)
 {
     struct source source = of_the_lab(&sheet, "code");
@@ -817,15 +818,15 @@ static struct use use_of_the_book(enum spoils what)
 
 // ---- Counts -------------------------------------------------------------------------------------
 
-// Whether a run has stored every output. If so, even a wrong kernel has done at least the lab's
-// work.
+// Whether a run has stored as many bytes as all outputs have. If so, even a wrong kernel is taken
+// to have done at least the lab's work.
 static bool stores_all(const struct counted *run)
 {
     return run->counts.global_store_sectors * 32 >= shape_outputs(&run->shape) * sizeof(uint16_t);
 }
 
-// A right run at a shape; otherwise, with `wrong_too`, a wrong run that stores every output. NULL:
-// there is none.
+// A right run at a shape; otherwise, with `wrong_too`, a wrong run that stores every output, or any
+// wrong run of a language model's program. NULL: there is no such run.
 static const struct counted *counted_at(const struct grading *g, const char *shape, bool wrong_too)
 {
     const struct counted *found = NULL;
@@ -892,7 +893,8 @@ static bool counts_wrong(const struct item *item)
     return is_aim(item) && strcmp(item->name, "barriers") != 0;
 }
 
-// The value of an item's counter at its shape, from an earlier run or a new one.
+// The value of an item's counter at its shape, from an earlier run or a new one. NaN: no run can be
+// counted, and *why says why.
 static double count_at(struct grading *g, const struct item *item, char **why)
 {
     const char *shape = shape_of(item);
@@ -934,7 +936,7 @@ static bool has_come_further(const struct grading *g, const struct item *item)
 }
 
 // Whether a submission, however it is written, does just what the starter does: no output differs,
-// and no count is nearer to its aim.
+// and no count is nearer to its aim than the starter's.
 static bool does_as_the_starter(struct grading *g)
 {
     struct book_run starter = run_of_the_book("build/starters", sheet.shapes[0]);
@@ -1020,8 +1022,8 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 
 #define UNSEEN "whether that was used could not be seen:"
 
-// The most and the least work of other kinds than an aim counts, as multiples of the same work in
-// the lab's own program.
+// How much work that an aim does not count a kernel may have, and must have, as multiples of the
+// same work in the lab's own program.
 static const double MOST_BESIDE = 1.5, LEAST_BESIDE = 0.75;
 // The most warp instructions of a kernel whose aim is paid, as a multiple of the lab program's: an
 // aim that takes more is reached in a roundabout way, such as a table that is looked up in turns.
@@ -1170,8 +1172,9 @@ static char *executes_too_much(const struct counted *run, const struct book_run 
 }
 
 // A text, for the caller to free, if too few bytes of K or of V pass through shared memory, where
-// they could cause conflicts: by loads that affect outputs, of bytes that other threads have
-// stored. Measured at the shape where use is measured. NULL: enough bytes of both pass through it.
+// they could cause conflicts. A byte counts if a thread loads what another has stored there, and
+// the load affects outputs. Measured at the shape where use is measured. NULL: enough bytes of K
+// and of V pass through it.
 static char *passes_by(struct grading *g)
 {
     const struct use *loads = use_in(g, SPOIL_LOADS);
@@ -1322,7 +1325,8 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
 }
 
 // Scales an aim to another shape in the proportion of the lab's own program, and loosens its limit
-// by a tenth. False: that is not possible.
+// by a tenth. False: that program has no run to scale by, or the count from which the scaled aim
+// starts keeps the limit already.
 static bool item_at(const struct item *item, const char *other, const struct book_run *there,
                     struct item *scaled)
 {
@@ -1376,7 +1380,7 @@ static void hold_to_shape(struct grading *g, const struct item *item, const char
 }
 
 // Checks an aim at the other public shapes (except in a cache's lab, whose shapes differ in kind),
-// and at shapes that nobody knew.
+// and at drawn shapes, which nobody knew.
 static void hold_to_shapes(struct grading *g, const struct item *item, struct outcome *o)
 {
     for (int i = 0; i < sheet.shape_count && !sheet.cache; ++i)
@@ -1389,9 +1393,10 @@ static void hold_to_shapes(struct grading *g, const struct item *item, struct ou
         hold_to_shape(g, item, many_tiles(), "a drawn shape of many tiles", o);
 }
 
-// For an aim with an upper limit, a resource is the largest value over the launches of all runs, at
-// any shape. Exceptions are the number of CTAs, which grows with the shape, and caches, whose
-// shapes differ in kind.
+// A resource's value as an item judges it. For an aim with an upper limit it is the largest value
+// over the launches of all runs, at any shape; otherwise `value`, that at the item's shape.
+// Exceptions are the number of CTAs, which grows with the shape, and caches, whose shapes differ in
+// kind.
 static double most_of_runs(const struct grading *g, const struct item *item, double value)
 {
     const bool of_all = is_aim(item) && !sheet.cache && strcmp(item->name, "ctas") != 0;
@@ -1613,7 +1618,7 @@ static void free_texts(struct source texts[TEXTS])
 }
 
 // Whether a submission is the starter as handed out: all gaps of the sheet are still marked as
-// open, or only the marks were removed.
+// open, or the submission reads the same as the starter (reads_the_same).
 static bool is_untouched(const struct source texts[TEXTS])
 {
     const json_t *tasks = json_object_get(sheet.json, "exercises"), *task;

@@ -21,12 +21,12 @@
 //   alike.c     text shared by submissions, beyond the starter's and the book's; copied programs
 //   regrade.c   grades one item again for a class
 //   items.c     grades a submission, item by item; the result is JSON
-//   feedback.c  writes a result for people, for Gradescope, for a gradebook
+//   feedback.c  writes a result for people and for Gradescope
 //   board.c     the ranking by speed
 //   sources.c   finds and reads a submission's source
 //   entries.c   grades submissions in processes of their own, resumable
 //   slurm.c     grades submissions on a cluster
-//   folder.c    finds the submissions of a class, and writes their results
+//   folder.c    finds the submissions of a class; writes their results and the gradebook
 //   check.c     tests a lab: grades its starter, solution and planted bugs
 //   pairs.c     tests all sheets: what each program of the book earns for each lab's aims
 //   main.c      one submission, a folder, or a test
@@ -36,7 +36,7 @@
 //   runner.c    the runner, a program of its own: runs kernels on inputs that come through a pipe
 //   clock.c     a library: the clock that host code sees while it is recorded
 //
-// Each uses only those above it in this list: code/tools/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors checks that.
 //
 // The judge trusts nothing that comes out of a box: it cuts and cleans texts, and checks numbers.
 #ifndef JUDGE_H
@@ -78,9 +78,9 @@ void secrets_read(void);
 
 // ---- Texts --------------------------------------------------------------------------------------
 
-// A line of a report with bytes that could mislead replaced: control characters and bytes that are
-// not UTF-8 by \xHH, characters that disguise others (U+202E and its kind) by \u202e. For the
-// caller to free.
+// A text for a report, in which bytes that could mislead are replaced: control characters, except
+// for newlines, and bytes that are not UTF-8 by \xHH; characters that disguise others, such as
+// U+202E, by \u202e. For the caller to free.
 char *cleaned(const char *line, size_t bytes);
 char *clean_name(const char *name); // like cleaned(), for a name, which becomes one line
 // Adds the number of bytes, and then the bytes, to a hash: so "ab" and "c" do not give the hash of
@@ -117,8 +117,8 @@ struct stream { // what a process wrote, up to a limit
 
 struct boxed {
     int status;        // exit status; 128 + signal; or -1: stopped
-    bool late, chatty; // late: it exceeded its CPU time, or its time by the clock; chatty: it wrote
-                       // too much
+    bool late, chatty; // late: the process exceeded its CPU time, or its time by the clock; chatty:
+                       // it wrote too much
     double used;       // CPU seconds used; if the process was stopped, all that were allowed
     struct stream out, err, lines; // lines: from file descriptor 3; all three end with a NUL
 };
@@ -295,8 +295,8 @@ int secret_between(int least, int most, uint64_t drawn);
 // A shape with about as much work as a public one, the same for all submissions, for the caller to
 // free. It consists of whole tiles of 128 keys: one tile more or less than the public shape, or as
 // many tiles and another number of heads; if the public shape has fewer than three tiles, three to
-// six. For a cache, the number of keys is drawn, within a quarter of the public shape's. A ragged
-// shape, or one of a part of a tile, is returned unchanged.
+// six. For a cache, the number of keys is drawn, within a quarter of the public shape's. A copy of
+// the public shape is returned if it is ragged, or is no cache's and not whole tiles.
 char *drawn_like(const char *published);
 
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
@@ -309,13 +309,13 @@ void case_make_of(struct grade_case *c, const char *shape, float softmax_scale, 
 // in V, from case 2 only in K, from case 3 only in Q, and from later cases in all tensors.
 enum { CASES_MIXED = 4 };
 void mixed_seeds(int i, const uint64_t seeds[], uint64_t of[TENSORS]);
-// Lays out a cache as a submission wants it. Slots without a token contain NaN; if `stale`, what
-// looks like a token.
+// Lays out a cache as a submission wants it. Slots without a token contain NaN or, if `stale`,
+// bytes that look like a token.
 void case_lay_out(struct grade_case *c, const struct places *places, bool stale);
 void case_free(struct grade_case *c);
 const char *input_name(enum input input);
 // Whether an answer is right: the output, and for a cache also all of its bytes. If not, *why says
-// so in one line.
+// so in one line. *error: the output's largest relative error in a head.
 bool case_right(const struct grade_case *c, const char *answer, double *error, char **why);
 // Says in one line how far, and where, an answer is wrong; for the caller to free.
 char *case_how_wrong(const struct grade_case *c, const char *answer);
@@ -334,7 +334,8 @@ void lab_read(void); // reads the sheet of options.lab
 enum { LABS_MAX = 32 };
 extern struct sheet all_sheets[LABS_MAX]; // filled by labs_read(), for aims of several labs
 extern int sheet_count;
-// Reads the sheets of all graded labs of kernels with an aim; the first becomes the current one.
+// Reads the sheets of all graded labs with an aim, except for searches and language models; the
+// first sheet becomes the current one.
 void labs_read(void);
 
 // ---- Searches -----------------------------------------------------------------------------------
@@ -360,10 +361,10 @@ typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
                             char **why);
 
 struct use {
-    bool known;
-    bool depends; // whether the outputs change with Q, with K and with V
-    double share; // the share of executions that affect an output, 0 to 1
-    double deviation;
+    bool known;       // whether use_of() has filled in the struct
+    bool depends;     // whether the outputs change with Q, with K and with V
+    double share;     // the share of executions that affect an output, 0 to 1
+    double deviation; // standard deviation of `share`
     // Work of a launch: flops of products, bytes of copies that were read and depend on the inputs,
     // sectors of atomic operations.
     double work;
@@ -373,11 +374,12 @@ struct use {
     char *why; // why use was not measured: a launch did not end; or NULL
 };
 struct use use_of(enum spoils what, launch_ablated *launch, void *of);
-// The work on operands that depend on the inputs. For each combination of Q, K and V
-// (worked_on.work), at most as much counts as in the lab's own program, and in all at most `share`
-// of the submission's work.
+// The work on operands that depend on the inputs: for each combination of Q, K and V
+// (worked_on.work) at most as much as the lab's own program has, and in all at most `share` of the
+// submission's work.
 double work_in_common(const struct use *use, double share, const struct use *own);
-// How much of a count is used, and used as in the lab's own program, whose count is `of_book`.
+// How much of a count affects outputs, as far as the lab's own program does such work, too.
+// of_book: that program's count.
 double used_as_by(enum spoils what, double count, double of_book, const struct use *use,
                   const struct use *own);
 // *what: the operations to be spoiled in order to see whether what a counter or a resource counts
@@ -409,7 +411,7 @@ enum status {
     STATUS_WRONG,   // it ran, and earned nothing
     STATUS_STOPPED, // it exceeded its time or memory
     STATUS_NO_COMPILE,
-    STATUS_REFUSED,    // refused for what its host code does
+    STATUS_REFUSED,    // refused, mostly for what its host code does
     STATUS_NOT_GRADED, // no readable source
 };
 enum status result_status(const json_t *result);
@@ -462,12 +464,12 @@ struct entry {
     json_t *result;
     json_t *earlier;        // with --item: its latest earlier result, or NULL
     double earlier_written; // seconds since 1970
-    pid_t pid;              // the process that is grading it; -1: graded
+    pid_t pid;              // the process that is grading it; 0: none yet; -1: it has been graded
     int tries;              // how many of its processes were killed
 };
 
 const char *grader_hash(void); // hash of the judge, and of the programs that run kernels for it
-// Sets `kept`, once `source` or `why` is set.
+// Sets e->kept, by a hash; e->source or e->why must have been set.
 void entry_keep(struct entry *e);
 json_t *kept_result(const struct entry *e); // NULL: none is kept
 char *film_kept(const struct entry *e);     // build/grade/kept/HASH.html, beside its result
@@ -494,11 +496,12 @@ const json_t *earlier_item(const json_t *earlier, const char *name, const char *
 json_t *joined_cases(const json_t *earlier, const json_t *anew);
 
 void late_read(void); // reads the options about late work
-// Whole days late; a begun day counts as one.
+// How many days late an entry came; a begun day counts as a whole one.
 int late_days(const char *folder, const struct entry *e);
 double late_points(double score, int days);
 
-// Whether two preprocessed programs differ in nothing but layout, names and numbers.
+// Whether two preprocessed programs become the same tokens (alike.c): then they differ only in
+// layout, names, numbers and texts in quotes.
 bool reads_the_same(const struct source *plain, const struct source *other);
 // The name of another chapter's program, if the text is that program; for the caller to free;
 // otherwise NULL. Each text is given unchanged and preprocessed: the submission, the lab's own

@@ -183,21 +183,21 @@ enum { CHANGES_V = 1, CHANGES_K = 2, CHANGES = 1 << 3 };
 struct worked_on {
     double work[CHANGES];
     double executions;
-    // The share of atomic operations at an address where many CTAs have some, that find a value
-    // there which no other operation has found.
+    // How many different values atomic operations find at the addresses where many CTAs have some,
+    // added up over these addresses, as a share of all atomic operations.
     double orders;
     // For each kind of progress (enum progress): bytes of copies that a CTA had under way, on average
     // over its progress. Only bytes that were read later count, without the tenth that was under
     // way longest.
     double overlap[PROGRESSES];
     double meets; // signals of a launch that are meetings (struct ablation)
-    // Of sectors loaded from global memory by warps before their first product: how many of them
-    // are loaded at once (struct ablation), on average over the sectors.
+    // How many of the sectors that warps load from global memory before their first product are
+    // loaded at once (struct ablation), on average over these sectors.
     double at_once;
-    // Of sectors loaded from global memory: the share of those loaded by warps without products.
+    // The share of the sectors loaded from global memory that warps without products load.
     double apart;
-    double spread; // sectors of K and V that are loaded, divided by those that the busiest CTA
-                   // loads
+    double spread; // sectors of K and V that are loaded, each counted once, divided by those that
+                   // the busiest CTA loads
 };
 
 struct noticed {

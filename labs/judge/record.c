@@ -66,7 +66,8 @@ static bool has_too_many_ctas(const struct recorded *l, const struct shape *shap
 }
 
 // Reads one line of the runtime's output; the submission may have added lines of its own. A number
-// that no launch can have becomes one that no GPU accepts.
+// that no launch can have becomes one that no GPU accepts. Returns why the launch is refused; NULL:
+// it is not.
 static const char *read_launch(char *line, const struct shape *shape, struct recorded *l)
 {
     static const char head[] = "launch ";
@@ -194,8 +195,8 @@ static uint16_t *read_order(const char *digits, size_t count)
 }
 
 // Reads the line of the host code's output with the bytes of scratch memory and the order of a
-// page's elements. Such a line can pass on nothing but an order, and the host code has seen no
-// tokens.
+// page's elements. The host code has seen no tokens, so it cannot pass on results in this line.
+// Returns why the line is refused, or NULL.
 static const char *read_wants(char *printed, struct known_launches *k)
 {
     const int page = k->shape.page;
@@ -227,7 +228,7 @@ static const char *read_wants(char *printed, struct known_launches *k)
 // "printed", its wishes; or with "wrong", why there is no answer.
 static json_t *record(struct submission *s, const struct shape *shape, int run)
 {
-    // Any date from 2020 to 2092, at any time of day.
+    // Any time from the beginning of 2020 to January 2093.
     uint64_t drawn = secret_draw("clock %s %d", shape->name, run) >> 3;
     char *clock = text("%llu", 1577836800000000000ull + (unsigned long long)drawn);
     struct box box = {

@@ -3,8 +3,8 @@
 //
 // No host code of the submission is in this process. It gets PTX and recorded launches, but neither
 // the reference nor the seed. It answers on its own file descriptor, which a kernel's prints cannot
-// reach. In the simulator, a process runs one case and ends, so that no case finds anything left by
-// another. The runner is called in two ways:
+// reach. In the simulator, a process runs the cases of one request and ends, so that no request
+// finds anything left by another. The runner is called in two ways:
 //   build/runner       the simulator
 //   build/runner gpu   the GPU, by the driver's API (gpu.c)
 #include "protocol.h"
@@ -136,9 +136,9 @@ static const char *__attribute__((returns_nonnull)) too_large(uint64_t ctas, uin
                 (unsigned long long)ctas, gpu, (unsigned long long)at_once);
 }
 
-// Measures what a launch needs of JUDGED_GPU, by its machine code; returns a line if that is more
-// than this GPU has. All resources of launches are measured, and their limits checked, here.
-// *at_once: the CTAs that fit at a time.
+// Measures what a launch needs of JUDGED_GPU, by its machine code. Returns a line if that is more
+// than this GPU has, or if the launch cannot be made at all; otherwise NULL. All resources of
+// launches are measured, and their limits checked, here. *at_once: the CTAs that fit at a time.
 static const char *measure(const struct recorded *l, const struct shape *shape, struct footprint *f,
                            uint64_t *at_once)
 {
@@ -240,7 +240,8 @@ static void *symbol_or_memory(const char *target, size_t *size)
 }
 
 // Step "memory KIND ADDRESS BYTES", such as "memory d 0x280000100000 4096" (m: managed memory):
-// allocates memory at an address, once for all sets. line: without "memory ".
+// allocates memory at an address, once for all sets. line: without "memory ". Returns why it cannot
+// be done, or NULL.
 static const char *step_memory(const char *line)
 {
     static uint64_t all;
@@ -260,7 +261,9 @@ static const char *step_memory(const char *line)
     return base ? NULL : "its host code allocates memory where there is none";
 }
 
-// Steps "write TARGET OFFSET BYTES" and "fill TARGET OFFSET COUNT VALUE ELEMENT".
+// Step "write TARGET OFFSET BYTES" (hexadecimal digits) or, if `fills`, "fill TARGET OFFSET COUNT
+// VALUE ELEMENT": COUNT elements of ELEMENT bytes. line: without the first word. Returns why it
+// cannot be done, or NULL.
 static const char *step_store(const char *line, bool fills)
 {
     static char target[KERNEL_NAME_MAX];
@@ -390,7 +393,7 @@ static void *device_copy(const char *from, size_t bytes)
     return to;
 }
 
-// One set of inputs with its buffers, which are filled, used by launches, and read.
+// One set of inputs: the arguments of its launches, and the memory to which these point.
 struct set {
     union kernel_args args;
     void *at[KERNEL_POINTERS]; // the inputs, then the output

@@ -82,8 +82,7 @@ static void set_limits(const struct box *box)
 // ---- System calls -------------------------------------------------------------------------------
 
 // clang-format off
-// What an ordinary program with one thread calls, which uses files that exist. Some processors lack
-// SYS_open and similar calls.
+// What an ordinary program with one thread calls. Some processors lack SYS_open and similar calls.
 static const int allowed[] = {
 #ifdef SYS_open
     SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_dup2, SYS_arch_prctl, SYS_unlink,
@@ -125,7 +124,8 @@ static const int compilers[] = {
     SYS_copy_file_range, SYS_sendfile, SYS_getgroups, SYS_prctl, SYS_truncate, SYS_fsync,
     SYS_sched_setaffinity,
 };
-// The simulator, in the runner or in a model's program, maps a file of NaNs (memory.c).
+// The simulator, in the runner or in a model's program, maps a file of NaNs
+// (code/ptxsim/base/memory.c).
 static const int runner[] = {SYS_memfd_create};
 // Further calls that a GPU's driver needs.
 static const int drivers[] = {
@@ -170,9 +170,9 @@ static void allow(struct filter *f, const int *calls, size_t bytes)
     }
 }
 
-// Allows clone: compilers may start processes, without new namespaces; the runner may start
-// threads. clone3, whose flags a filter cannot see, does not exist here, so the C library uses
-// clone.
+// Allows clone: in a box for compilers or for a model's program, processes may be started, without
+// new namespaces; in the runner's box, threads. clone3, whose flags a filter cannot see, does not
+// exist here, so the C library uses clone.
 static void allow_clone(struct filter *f, const struct box *box)
 {
     bool processes = writes_files(box);
@@ -318,7 +318,7 @@ static void add_box(struct command *c, const struct box *box)
     add(c, "--cap-drop", "ALL", NULL);
     add(c, "--hostname", "box", NULL);
     add_system(c);
-    // A compiler gets no /dev but null: an #include of /dev/zero would read until memory ends.
+    // Of /dev a compiler gets only null: an #include of /dev/zero would read until memory ends.
     if (box->kind == BOX_COMPILE) {
         add(c, "--tmpfs", "/dev", NULL);
         add(c, "--dev-bind", "/dev/null", "/dev/null");
@@ -384,8 +384,8 @@ static void add_box(struct command *c, const struct box *box)
 
 // ---- Starting -----------------------------------------------------------------------------------
 
-// Closes all other descriptors that the grader, or the process that started it, has open, such as
-// that of the secret's file.
+// Closes all descriptors above `last` that the grader, or the process that started it, has open,
+// such as that of the secret's file.
 static void close_others(int last)
 {
     if (syscall(SYS_close_range, (unsigned)last + 1, ~0u, 0) == 0)
@@ -423,7 +423,7 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
         set_limits(box);
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
         char *gpus = visible ? text("%s", visible) : NULL;
-        clearenv(); // bubblewrap's environment, too, which its box shows
+        clearenv(); // since the box shows bubblewrap's own environment
         setenv("PATH", "/usr/bin:/bin", 1);
         if (options.unsafe && box->gpu && gpus)
             setenv("CUDA_VISIBLE_DEVICES", gpus, 1);

@@ -101,7 +101,8 @@ static void look_at_children(struct submission *s, struct searches *all, bool *l
     }
 }
 
-// Runs one search; returns how many candidates it asked for until it reached the elite.
+// Runs one search; returns how many candidates it asked for until it reached the elite, or
+// REPLAY_MOST if it did not reach the elite or was not run.
 static int search(struct submission *s, const struct landscape *l, int seed, bool *late,
                   struct game *g)
 {

@@ -320,7 +320,8 @@ static void take_line(struct waiting *w, const char *line)
             struct element *e = &w->spools[i].elements[k];
             if (strcmp(w->spools[i].name, name) ||
                 (rest ? *e->state || !is_over(state) : atoi(element) != k) ||
-                (*e->state && !is_over(e->state))) // the element is queued again after it ended
+                (*e->state && !is_over(e->state))) // keeps a state that is not over: the element
+                                                   // was queued again after it ended
                 continue;
             strcpy(e->state, state);
             strcpy(e->node, node);
@@ -359,7 +360,7 @@ static bool ask_slurm(struct waiting *w, char **why)
     for (int s = 0; s < w->spool_count; ++s)
         for (int k = 0; k < w->spools[s].count; ++k)
             w->spools[s].elements[k].state[0] = '\0';
-    // First the lines for single elements; then lines for a whole job, which hold for its other
+    // First the lines for single elements; then lines for a whole job, which apply to its other
     // elements.
     for (int rest = 0; rest < 2; ++rest)
         for (const char *line = said; *line; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -397,8 +398,8 @@ static bool may_end(const struct element *e)
     return *e->state && !is_over(e->state);
 }
 
-// Takes over the spools with elements that still run or wait for an earlier judge, and removes
-// others that are older than STALE_SECONDS.
+// Takes over an earlier judge's spools with elements that still run or are pending, and removes the
+// other spools that are older than STALE_SECONDS.
 static void adopt(struct waiting *w)
 {
     char *why;

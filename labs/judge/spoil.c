@@ -73,9 +73,10 @@ static size_t count_ctas(const struct execution *sorted, size_t count)
     return ctas;
 }
 
-// The share of the first set's atomic operations at an address that may be a queue's, which find a
-// value there that no other operation has found. An address may be a queue's if half of the CTAs
-// with atomic operations have one there: at least four CTAs, or all if there are fewer.
+// How many different values the first set's atomic operations find at each address that may be a
+// queue's, added up, as a share of all the set's atomic operations. An address may be a queue's if
+// at least half of the CTAs with atomic operations have some there, and at least four CTAs (or
+// all, if there are two or three).
 static double share_of_orders(const struct execution *log, size_t count)
 {
     enum { SEVERAL = 4 };
@@ -125,7 +126,7 @@ static const struct execution **sorted_by_operands(const struct execution *log, 
 }
 
 struct copied {
-    double bytes, under_way; // of those bytes that were read
+    double bytes, under_way; // bytes: those that were read; under_way: of these (struct execution)
 };
 
 static int compare_under_way(const void *a, const void *b)
@@ -210,8 +211,8 @@ static struct chosen choose(const struct spoiling *s, size_t execution)
     return chosen;
 }
 
-// Adds to `a`, and to `places` in the log, the executions that a draw spoils. False: there are none,
-// or (without `halves`) `a` has an execution of their CTA already.
+// Adds to `a` the executions that a draw spoils, and to `places` their indices in the log. False:
+// there are none, or (without `halves`) `a` has an execution of the same CTA already.
 static bool take_draw(const struct spoiling *s, int draw, struct ablation *a,
                       size_t places[SPOILED_MOST])
 {
@@ -235,8 +236,8 @@ static bool take_draw(const struct spoiling *s, int draw, struct ablation *a,
     return of > 0;
 }
 
-// Sets which spoiled CTAs have stored a changed output. False: an output that none of them has stored
-// changed, too.
+// noticed: for each spoiled CTA, whether an output that it stored has changed. False: an output
+// that no spoiled CTA stored has changed, too.
 static bool noticed_by(const struct spoiling *s, const struct ablation *a, const uint16_t *now,
                        bool noticed[SPOILED_MOST])
 {

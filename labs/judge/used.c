@@ -1,6 +1,6 @@
 // used.c: finds out whether what an aim counts is used. Some of the counted executions are spoiled,
-// in additional launches, and the outputs must change. For an upper limit, other work is counted,
-// too, and compared with that of the lab's own program.
+// in additional launches, and the outputs must change. What is used is compared with the lab's own
+// program. (For an upper limit, items.c also compares other work with that program's.)
 #include "judge.h"
 
 #include <math.h>

@@ -14,8 +14,8 @@
 
 // ---- Time by the clock --------------------------------------------------------------------------
 
-// Seconds by the clock: three times the CPU time that the kernels may use, times the number of
-// processes that share a core at present.
+// Seconds by the clock: --wall or, by default, three times the CPU time that the kernels may use,
+// times the number of processes that share a core at present.
 static int wall_seconds(void)
 {
     double load = 0, cores = (double)sysconf(_SC_NPROCESSORS_ONLN);

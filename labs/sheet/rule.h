@@ -25,9 +25,9 @@ struct reached {
 // 1. `correct`, `hidden` and `races` pay for each of their cases.
 //
 // 2. An aim pays by how far a kernel has come from the program before, from a fifth of the way on.
-// While a case of `correct` is wrong, it pays half of that, and limits and speed pay nothing.
+// While a case of `correct` is wrong, an aim pays half of that, and limits and speed pay nothing.
 //
-// 3. What any other item pays grows with the aim, from nothing to the whole.
+// 3. Any other item pays in proportion to how far the aims have been reached.
 //
 // So the program before gets nothing, and nobody gains by not trying. A starter gets nothing
 // either, although it may meet an aim: aims count once a case is right or a gap is filled.

@@ -46,8 +46,8 @@ def test_exact_attention_with_a_mask_is_pytorchs(exchange):
 
 def test_what_a_cache_is_given_is_what_it_has(exchange):
     _, k, v = layers()[0]
-    k[0, 0, 0] = k[0, 0, 0] / k[0, 0, 0].abs().max() * 448 / 64  # a row with the scale 2^-6 and the code of 448,
-    k[0, 0, 0, k[0, 0, 0].abs().argmin()] = 2**-15  # and the smallest code
+    k[0, 0, 0] = k[0, 0, 0] / k[0, 0, 0].abs().max() * 448 / 64  # a row with the scale 2^-6 and the code of 448
+    k[0, 0, 0, k[0, 0, 0].abs().argmin()] = 2**-15  # the row's smallest code, too
     k[0, 0, 1] = 0
     cache = new_cache(*k.shape[:3], page=16, device="cpu")
     fill_cache(cache, k, v)

@@ -99,11 +99,11 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
         if not i["passed"] and not i["by_hand"] and not i["left_out"]])' "$BATS_TEST_TMPDIR/r.json"
 }
 
-# labs/fixtures/cheats: each file says how it must be graded. `make check-grader` grades them all.
-# Here is one cheat of each kind, with a twin that does the same honestly: prints of kernels, places
-# to write to, races between CTAs, idle copies, the allow-list, odd objects, inputs, names of
-# functions, counters of launches, video instructions, CTAs that do not fit, detours. Other cheats, such as those with shared memory, state between launches, races within a CTA
-# and the date, have tests below.
+# labs/fixtures/cheats: each file says how it must be graded. `make check-grader` grades them all. Here is one cheat of
+# each kind, with a twin that does the same thing honestly: prints of kernels, places to write to, races between CTAs,
+# idle copies, the sandbox's allowed system calls, odd objects, inputs, names of functions, counters of launches, video
+# instructions, CTAs that do not fit, detours. Other cheats, such as those with shared memory, state between launches,
+# races within a CTA and the date, have tests below.
 @test "cheats, and their honest twins, are graded as their texts say" {
     run labs/tools/check-grader --quick prints-reply fills-memory fills-disk keeps-little \
         races-between-ctas meets-when-long lto-options overwrites-inputs \
@@ -281,7 +281,7 @@ faulty() {
 
 @test "a fault in a hidden case is reported with its place in the source, but without an address" {
     small
-    # Faulty in one kind of hidden case, whatever is drawn.
+    # The program is faulty in exactly one of the hidden cases, whatever is drawn.
     faulty 'args.shape.seq_len < 16 \&\& args.shape.heads < 4 \&\& args.shape.batch < 4'
     echo "$output"
     [[ $output == *"correct"*"ok"*"hidden"*"17 of 18 right; an access out of bounds, attention.cu:"* ]]

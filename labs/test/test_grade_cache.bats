@@ -72,7 +72,7 @@ for line, page in zip(open(sys.argv[1]), (16, 256)):
     assert head == "cache"
     codes, scales = numbers(codes), numbers(scales)
     assert sorted(codes) == list(range(2 * page * 64)) and sorted(scales) == list(range(2 * page))
-    assert codes[:1024] == list(range(1024)) # K's tokens of a granule are rows
+    assert codes[:1024] == list(range(1024)) # the first 16 tokens of K, one after the other
     assert scales[:8] == [0, 1, 2, 3, 8, 9, 10, 11] # four scales of K, then four of V
 assert scratches[0] > 0 and scratches[1] == 0, scratches # scratch memory only where keys are divided
 END

@@ -304,8 +304,8 @@ fake_profile() {
     [ "$(grep -c 'GREEN\|RED' out)" -eq 0 ]
 }
 
-# in_terminal COMMAND: runs it with a terminal as its output, and leaves that in $output with
-# visible escapes.
+# in_terminal COMMAND: runs the command with a terminal as its standard output; $output becomes what
+# it printed, with visible escapes.
 in_terminal() {
     output=$(script -qec "$1" /dev/null </dev/null | cat -v)
 }

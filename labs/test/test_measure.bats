@@ -17,7 +17,7 @@ setup() {
     echo 'SHAPE(small, 1, 8, 128)' >code/workbench/shapes.def
     touch code/one.cu code/two.cu code/list.c
     echo workbench_main | tee code/one.cu >code/two.cu
-    # A record of a program: writes the hash of today's build/hashes.tsv.
+    # Each program writes a record, which has the program's hash from build/hashes.tsv.
     for name in one two list; do
         fake "build/$name" 'name=${0##*/}; echo "$name" >>called
             while [ "$1" != --record ]; do shift; done

@@ -4,8 +4,9 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-    # replay WHAT ...: landscapes and games without a program; play COMMAND...: a game with a
-    # program, on the journal, or with SEED on a drawn landscape; it may last for SECONDS_LEFT.
+    # Builds a program. replay WHAT ...: tries landscapes and games without a search. replay play COMMAND...: a
+    # game with a search, on the journal or, if the variable SEED is set, on the landscape drawn from it; the
+    # search may take SECONDS_LEFT seconds, or else 60.
     cat >"$BATS_FILE_TMPDIR/replay.c" <<'END'
 #include "replay.h"
 #include <signal.h>
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
     } else if (!strcmp(argv[1], "random")) {
         landscape_read(&l, argv[2], why, sizeof why);
         printf("%d %d\n", random_count(&l, 11), random_count(&l, 11));
-        for (int s = 0; s < REPLAY_SETTINGS; ++s) // all are in the elite, also the first choice
+        for (int s = 0; s < REPLAY_SETTINGS; ++s) // now every setting is in the elite
             l.verdict[s] = SETTING_TIMED, l.score[s] = l.best;
         printf("%d\n", random_count(&l, 11));
     } else if (!strcmp(argv[1], "median")) {
@@ -118,7 +119,7 @@ begin() {
     echo $! >"$file.process"
 }
 
-# waited_for NAME: waits for its end, and gives its output and status.
+# waited_for NAME: waits until the command has ended; sets $output and $status to its own.
 waited_for() {
     while kill -0 "$(cat "$BATS_FILE_TMPDIR/$1.process")" 2>&-; do sleep 0.1; done
     output=$(cat "$BATS_FILE_TMPDIR/$1.said") status=$(cat "$BATS_FILE_TMPDIR/$1.status")

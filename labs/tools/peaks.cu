@@ -41,7 +41,8 @@ __device__ void conversion(uint32_t &x)
                  : "+r"(x));
 }
 
-// BOTH: as in attention on a 16 x 16 block of scores, 16 products, and 8 exponentials by each lane.
+// BOTH: in each round a warp has 16 products, and each lane 8 exponentials, as attention has for a
+// 16 x 16 block of scores.
 enum kind { PRODUCTS, EXPONENTIALS, BOTH, CONVERSIONS };
 
 template <kind KIND> __global__ void __launch_bounds__(THREADS) work(float *out)

@@ -6,12 +6,12 @@
 // First all contestants of a shape are started and checked; then they are timed in turn, a short
 // batch each, and in reverse order in the next round, so that a drifting clock affects all of them.
 // Each is timed in three ways: graph, plain, cold (chapter 19 and any program's --help explain
-// them). A contestant that is wrong, before or after, has no times. Slow ones get fewer rounds: see
-// SLOW_US. A contestant may be an attention in a Python file (labs/tools/pytorch --help). Each
-// program is compared, round by round, with PyTorch's backends, the contestants, and the programs
-// that --over names. With --causal, PyTorch's backends have a causal mask. With several kinds of
-// --inputs, each shape is run again for each further kind, in graphs only; these results are under
-// "inputs" of the shape in the record. The record has everything; OUT.json is
+// them). A contestant that is wrong, before or after timing, has no times. Slow ones get fewer
+// rounds: see SLOW_US. A contestant may be an attention in a Python file (labs/tools/pytorch
+// --help). Each program is compared, round by round, with PyTorch's backends, the contestants, and
+// the programs that --over names. With --causal, PyTorch's backends have a causal mask. With
+// several kinds of --inputs, each shape is run again for each further kind, in graphs only; these
+// results are under "inputs" of the shape in the record. The record has everything; OUT.json is
 // plots/runs/<gpu>/scoreboard.json or, with a program of your own, build/board/scoreboard.json.
 //
 // Exit status: 0 done, 1 something was wrong, 2 bad usage, 3 no GPU, no programs.
