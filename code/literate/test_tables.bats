@@ -309,3 +309,8 @@ EOF
     run set_table table
     [[ ${lines[0]} == '\begin{tabularx}{\linewidth}{@{}>{\hsize='*'\raggedright'*'X>{\hsize='*'\raggedleft'*'Xr@{}}\toprule' ]]
 }
+
+@test "a line ends neither after a sign nor within a short sum or product" {
+    printf '# Signs\n\n%s\n' 'Of S = 512 there are 2 · 64 bytes, *t* + 1 tiles, 16 heads · 16 tiles, 3 × 4 parts.' | weave
+    grep -qF 'Of S =~512 there are 2~·~64 bytes, \emph{t}~+~1 tiles, 16 heads ·~16 tiles, 3~×~4 parts.' woven
+}

@@ -97,7 +97,17 @@ local function word(list, i, step)
 end
 
 -- What a space becomes between two words that are read as one: a number and its unit or its next three digits, a
--- factor and a power of ten or two, a sign and what it compares with. Nil: the space stays one.
+-- factor and a power of ten or two, a short sum or product, a sign and what follows it. Nil: the space stays one.
+local SIGNS = {}
+for sign in ("≤ ≥ = ≈ < > · × + −"):gmatch("%S+") do
+    SIGNS[sign] = true
+end
+local SHORT = 4 -- characters of a part that is not parted from the other
+
+local function is_short(text)
+    return text:find("^[%w(√]") and (utf8.len(text) or #text) <= SHORT
+end
+
 local function bound(list, i)
     if not is_space(list[i]) or not list[i - 1] or not list[i + 1] then
         return nil
@@ -107,9 +117,9 @@ local function bound(list, i)
     local number, further = before:match("%d$"), word(list, at + 1, 1)
     local power = "^[12]0?[\xB2-\xE2]" -- 10⁻³ or 2⁸: after the digits comes a superscript's first byte
     if number and (UNITS[after:gsub("[.,;:)]+$", "")] or after:match("^%%"))
-        or before == "≤" or before == "≥"
-        or number and after == "×" and further:match("^%d") or before == "×" and after:match("^%d")
-        or number and after == "·" and further:match(power) or before == "·" and after:match(power) then
+        or SIGNS[before] and i > 2 and #after > 0
+        or number and after == "×" and further:match("^%d") or number and after == "·" and further:match(power)
+        or (after == "·" or after == "+" or after == "−") and is_short(before) and is_short(further) then
         return "\u{A0}"
     elseif before:match("^%(?%d%d?%d?$") and after:match("^%d%d%d%f[%D]") then
         return "\u{202F}" -- as in numbers of records
