@@ -314,3 +314,8 @@ EOF
     printf '# Signs\n\n%s\n' 'Of S = 512 there are 2 · 64 bytes, *t* + 1 tiles, 16 heads · 16 tiles, 3 × 4 parts.' | weave
     grep -qF 'Of S =~512 there are 2~·~64 bytes, \emph{t}~+~1 tiles, 16 heads ·~16 tiles, 3~×~4 parts.' woven
 }
+
+@test "a name in code that is longer than half a line may break before its capitals" {
+    printf '# Names\n\n%s\n' '`cudaLaunchKernelEx`, `cudaLaunchAttributeClusterDimension`' | weave
+    grep -qF '\code{cudaLaunchKernelEx}, \code{cuda\cbk{}Launch\cbk{}Attribute\cbk{}Cluster\cbk{}Dimension}' woven
+}

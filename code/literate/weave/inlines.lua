@@ -61,7 +61,9 @@ local function set_link(link, capital)
     return raw(string.format('<a href="#%s">%s %s</a>', entry.id, word, entry.number))
 end
 
--- Inline code may break after signs at which a reader would break it: not after those that it begins with.
+-- Inline code may break after signs at which a reader would break it: not after those that it begins with. A name longer
+-- than half a line may break before its capitals.
+local LONG_NAME = 32
 local function set_code(code)
     if not LATEX then
         code.attr = pandoc.Attr()
@@ -71,6 +73,9 @@ local function set_code(code)
     if #code.text > 12 then
         text = text:gsub("([%w}])([/.,(:=]+)(%w)", "%1%2\\cbk{}%3")
             :gsub("(%w\\_)(%w%w)", "%1\\cbk{}%2")
+    end
+    if #code.text > LONG_NAME then
+        text = text:gsub("(%l)(%u%l)", "%1\\cbk{}%2")
     end
     return raw("\\code{" .. text .. "}")
 end
