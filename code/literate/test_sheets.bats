@@ -420,6 +420,16 @@ weave_latex() {
     pandoc -f commonmark_x-emoji+sourcepos --lua-filter "$literate/weave.lua" --to latex book.md
 }
 
+@test "in print, words of an item without a limit have the room of the limits, unless they need more" {
+    book
+    weave_latex >book.tex
+    grep -qF '\code{races} & 10 & \multicolumn{2}{l@{}}{of four schedules} \\' book.tex
+    grep -qF '\code{registers} & 5 & ≤ 128 &' book.tex
+    long=$(printf 'of %.0s' {1..40})
+    sed -i "s/# of four schedules/# $long/" chapters/02-sum.md
+    weave_latex | grep -qF "\code{races} & 10 &  & ${long% } "
+}
+
 @test "the book has the sheet's points, task, hints and questions; the chapter has the solution" {
     tangle
     mkdir -p plots/runs/simulator # as check-labs leaves it for one of two planted bugs

@@ -268,3 +268,54 @@ EOF
     expect_error "3: cannot read 'h200/a:name x 2': $reads" '' "$head" "$rule" '| x | h200/a:name x 2 |'
     expect_error "3: cannot read 'about h200/a:name': $reads" '' "$head" "$rule" '| x | about h200/a:name |'
 }
+
+# The columns of the table, and its head.
+set_table() {
+    printf '# Tables\n\n' | cat - "$1" | weave
+    grep '^.begin{tabular' woven
+    grep 'midrule' woven
+}
+
+@test "print: heads above numbers are broken where that makes them narrowest, all with as few lines as fit" {
+    cat > table <<'EOF'
+| shape | flash over it | µs: two buffers, six CTAs | one buffer, six | PyTorch, flash | cuDNN over it | the ratio of both | p50, µs |
+|---|--:|--:|--:|--:|--:|--:|--:|
+| small | 1.40 | 516 | 444 | 5.12 | 2.1 | 12 | 7 |
+EOF
+    run set_table table
+    [ "${lines[0]}" = '\begin{tabular}{@{}lrrrrrrr@{}}\toprule' ]
+    [[ ${lines[1]} == *'{\headlines{r}{flash\\over it}}'*'{\headlines{r}{µs: two buffers,\\six CTAs}}'* ]]
+    [[ ${lines[1]} == *'{\headlines{r}{one buffer,\\six}}'*'{\headlines{r}{PyTorch,\\flash}}'* ]]
+}
+
+@test "print: what fits into a line is not broken; numbers with powers of ten count as they read" {
+    cat > table <<'EOF'
+| gate | limit | chapter 10 | together | one producer | two producers |
+|---|---|--:|--:|--:|--:|
+| shared memory a CTA, bytes | ≤ 65536 | 23 040 | 23 168 | 23 168 | 23 168 |
+| error of a head, `mission` | ≤ 2 · 10⁻³ | 2.8 × 10⁻⁴ | 2.8 × 10⁻⁴ | 2.8 × 10⁻⁴ | 2.8 × 10⁻⁴ |
+EOF
+    run set_table table
+    [ "${lines[0]}" = '\begin{tabular}{@{}llrrrr@{}}\toprule' ]
+    [[ ${lines[1]} != *headlines* ]]
+}
+
+@test "print: a table with long cells fills the line, and they are broken" {
+    cat > table <<'EOF'
+| tried | why, perhaps | p50, µs |
+|---|--:|--:|
+| the threads of a warp take turns with the loads of the next tile of keys | they fall into that rhythm by themselves, and nobody waits for anybody | 5.71 |
+EOF
+    run set_table table
+    [[ ${lines[0]} == '\begin{tabularx}{\linewidth}{@{}>{\hsize='*'\raggedright'*'X>{\hsize='*'\raggedleft'*'Xr@{}}\toprule' ]]
+}
+
+@test "a line ends neither after a sign nor within a short sum or product" {
+    printf '# Signs\n\n%s\n' 'Of S = 512 there are 2 · 64 bytes, *t* + 1 tiles, 16 heads · 16 tiles, 3 × 4 parts.' | weave
+    grep -qF 'Of S =~512 there are 2~·~64 bytes, \emph{t}~+~1 tiles, 16 heads ·~16 tiles, 3~×~4 parts.' woven
+}
+
+@test "a name in code that is longer than half a line may break before its capitals" {
+    printf '# Names\n\n%s\n' '`cudaLaunchKernelEx`, `cudaLaunchAttributeClusterDimension`' | weave
+    grep -qF '\code{cudaLaunchKernelEx}, \code{cuda\cbk{}Launch\cbk{}Attribute\cbk{}Cluster\cbk{}Dimension}' woven
+}

@@ -77,10 +77,11 @@ line_of() { # FILE PATTERN
     run -1 grep -nE '[?][?]' "$made/build/book.txt"
 }
 
-@test "pdf: columns whose words share the width keep their side: numbers stand to the right" {
-    line=$(grep -F '\begin{tabular}' "$made/build/book/book.tex" | head -1)
-    [[ $line == *'{@{}l>{\raggedleft\arraybackslash}p{'*'>{\raggedright\arraybackslash}p{'*'@{}}'* ]] ||
-        { echo "$line"; false; }
+@test "pdf: columns keep their side: numbers, and the lines of the heads above them, stand to the right" {
+    line=$(grep '^\\begin{tabular' "$made/build/book/book.tex" | head -1)
+    [[ $line == *'{@{}lrrl@{}}'* ]] || { echo "$line"; false; }
+    grep -qF '\tablehead{\headlines{r}{times as\\fast as\\the first}}' "$made/build/book/book.tex" ||
+        { grep -F 'times as' "$made/build/book/book.tex"; false; }
 }
 
 @test "pdf: what is printed later stands in the appendix, and pages lead there and back" {

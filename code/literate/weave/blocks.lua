@@ -106,29 +106,55 @@ function blocks.chart(div, book)
 end
 
 local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefault = "l" }
-local TABLE_WIDTH = 87 -- characters of text in a line of a table, roughly
-local BETWEEN = 2.2 -- characters between two columns
-local SPARE = 6 -- if a table lacks fewer characters than this of a line's width, it is made as wide as the line
-local ROOMY = 0.1 -- columns whose cells have several lines get wider, by at most this share of their width
+local TABLE_WIDTH = 87 -- a line of a table, in widths of a digit
+local BETWEEN = 2.2 -- the same between two columns
+local SPARE = 6 -- if a table lacks less than this of a line's width, it is made as wide as the line
+local ROOMY = 0.06 -- the share by which columns whose cells have several lines get wider, for widths are rounded
+
+-- The widths of characters in a table's cells and in its heads, as the fonts have them (Pagella at 9 pt, bold Heros at
+-- 7.4 pt). CODE and RAISED stand for any character of code, and for a small raised one.
+local CODE, RAISED = "\u{E000}", "\u{E001}"
+local SPACE = 0.5
+local function widths_of(by_width, other)
+    local widths = setmetatable({}, { __index = function() return other end })
+    for width, characters in pairs(by_width) do
+        for character in characters:gmatch(utf8.charpattern) do
+            widths[character] = width
+        end
+    end
+    return widths
+end
+local IN_CELLS = widths_of({
+    [0.5] = "'|,.:;j\u{A0}", [0.6] = "!ilt·’³²⁻⁴" .. RAISED, [0.7] = '"-IJ`f', [0.8] = "*rs⟨⟩", [0.9] = "()?[]c{}",
+    [1.03] = CODE, [1.2] = "BELPT^dhnpu~×", [1.3] = "RXYZ", [1.4] = "CKVµ", [1.5] = "&+<=>@ADGU−≤≥", [1.6] = "OQ",
+    [1.7] = "%HNw", [1.8] = "mM", [2] = "W",
+}, 1.05)
+local IN_HEADS = widths_of({
+    [0.5] = "'!(),-./:;I[]\\`fijlt|·’³²⁻⁴\u{A0}" .. RAISED, [0.6] = "*r{}", [0.8] = '"z“”', [1.1] = "EPSVXY",
+    [1.2] = "&ABCDHKNRU", [1.3] = "GOQw", [1.4] = "%Mm", [1.5] = "W",
+}, 0.95)
+
+local function width_of(text, widths)
+    local width = 0
+    for character in text:gmatch(utf8.charpattern) do
+        width = width + widths[character]
+    end
+    return width
+end
 
 -- A cell's TeX roughly as it will read: numbers of pages and sections are not known yet, and code may be broken at
 -- penalties.
 local function as_read(tex)
     return (tex:gsub("\\pageref%b{}", "123"):gsub("\\ref%*?%b{}", "12.3"):gsub("\\hyperref%b[]", "")
+        :gsub("\\textsuperscript(%b{})", function(raised) return (raised:gsub(utf8.charpattern, RAISED)) end)
         :gsub("\\cbk ?", " "):gsub("\\text%w+ ?", "x"):gsub("\\%a+ ?", ""):gsub("\\(.)", "%1"):gsub("[{}]", "")
         :gsub("~", "\u{A0}"))
 end
 
--- A word of code made longer, since its letters are wider.
-local function wider(word)
-    return word .. ("x"):rep(#word // 8)
-end
-
--- The lengths of a cell's words, and how many lines they take in a column. TeX hyphenates long words.
+-- The widths of a cell's words. TeX hyphenates long words. Citations have no names yet.
 local LONG_WORD, SYLLABLES = 16, 12
 
-local function word_lengths(cell)
-    local lengths = {}
+local function word_widths(cell, widths)
     local read_so = pandoc.Blocks(cell):walk {
         Str = function(el)
             if #el.text > LONG_WORD then
@@ -137,67 +163,134 @@ local function word_lengths(cell)
         end,
         RawInline = function(el)
             local text = as_read(el.text)
-            return pandoc.Str(el.text:find("^\\code") and text:gsub("%S+", wider) or text)
+            if el.text:find("^\\code") then
+                text = text:gsub("%S+", function(word) return (word:gsub(utf8.charpattern, CODE)) end)
+            end
+            return pandoc.Str(text)
         end,
+        Cite = function(el) return pandoc.Str("(" .. ("Author 2025; "):rep(#el.citations)) end,
     }
     local text = pandoc.utils.stringify(read_so):gsub("(%[%S+,) ", "%1\u{A0}") -- an interval stays in one line
+    local of_words = {}
     for word in text:gmatch("%S+") do
-        table.insert(lengths, utf8.len(word) or #word)
+        table.insert(of_words, width_of(word, widths))
     end
-    return lengths
+    return of_words
 end
 
-local function lines_of(lengths, width)
-    local lines, used = 1, -1
-    for _, length in ipairs(lengths) do
-        if used + 1 + length > width and used > 0 then
-            lines, used = lines + 1, -1
+-- The words of a head, as lists of inlines, and their widths, with the last word that ends in a comma.
+local function head_words(cell)
+    local words, widths = { pandoc.Inlines {} }, {}
+    for _, inline in ipairs(pandoc.utils.blocks_to_inlines(cell)) do
+        if inline.t == "Space" or inline.t == "SoftBreak" then
+            table.insert(words, pandoc.Inlines {})
+        else
+            words[#words]:insert(inline)
         end
-        used = used + 1 + length
     end
-    return lines
+    for i, word in ipairs(words) do
+        widths[i] = -SPACE
+        for _, width in ipairs(word_widths({ pandoc.Plain(word) }, IN_HEADS)) do
+            widths[i] = widths[i] + SPACE + width
+        end
+        if i < #words and pandoc.utils.stringify(word):find("[,:]$") then
+            widths.comma = i
+        end
+    end
+    return words, widths
 end
 
--- The width of each column, in characters, and the width of its longest cell. A table that is too wide is narrowed
--- one character at a time, in the column where that adds the fewest lines to the table (of several such columns,
--- the widest). Then one column gives up to MOST_MOVED characters to another, as long as that saves lines. No column
--- gets narrower than its longest word. Of two tables with equally many lines, the one whose cells have fewer lines
--- counts as shorter. At last, if one head has several lines, the other heads may have as many: each column gives up the
--- width that only its head needed.
-local MOST_MOVED = 12
+-- How many lines a cell's words take in a column, by how little more than its width one line has to have for another
+-- word, and the last word of each line.
+local NEARLY = 1e-6
+local function lines_of(words, width)
+    local lines, used, more, last = 1, -SPACE, math.huge, {}
+    for i, word in ipairs(words) do
+        local needed = used + SPACE + word
+        if needed > width + NEARLY and used > 0 then
+            more, last[lines] = math.min(more, needed - width), i - 1
+            lines, needed = lines + 1, word
+        end
+        used = needed
+    end
+    last[lines] = #words
+    return lines, more, last
+end
+
+-- The least width in which a cell's words take so many lines, and the last word of each line. Two lines of a head part
+-- at its comma, if they need little more for that.
+local COMMA = 2
+local function narrowest(words, lines)
+    local width = math.max(0, table.unpack(words))
+    local needed, more, last = lines_of(words, width)
+    while needed > lines do
+        width = width + more
+        needed, more, last = lines_of(words, width)
+    end
+    if words.comma and needed == 2 then
+        local parted = math.max(narrowest({ table.unpack(words, 1, words.comma) }, 1),
+            (narrowest({ table.unpack(words, words.comma + 1) }, 1)))
+        if parted <= width + COMMA then
+            return math.max(parted, width), { words.comma, #words }
+        end
+    end
+    return width, last
+end
+
+-- The width of each column, and the width of its longest cell below the head. If all these cells fit into one line
+-- each, the heads have as few lines as they can, and all may have as many. Else a table that is too wide is narrowed
+-- by one digit at a time, in the column where that adds the fewest lines to the table (of several such columns, the
+-- widest). Then one column gives up to MOST_MOVED digits to another, as long as that saves lines. No column gets
+-- narrower than its longest word. Of two tables with equally many lines, the one whose cells have fewer lines counts
+-- as shorter. At last, if a head has several lines, all heads may have as many: the columns give up what only their
+-- heads needed, and the others get it where that saves lines.
+local MOST_MOVED, MOST_HEAD = 12, 3
 local CELL, HEAD = 0.01, 0.8 -- weights of a line of a cell, and of a head; a line of the table weighs 1
 local function column_widths(rows)
-    local width, widest, least, total = {}, {}, {}, 0
-    for _, row in ipairs(rows) do
-        for i, lengths in ipairs(row) do
-            local length = math.max(#lengths - 1, 0)
-            for _, word in ipairs(lengths) do
-                length = length + word
-                least[i] = math.max(least[i] or 1, word)
-            end
-            widest[i] = math.max(widest[i] or 1, length)
+    local width, widest, body, least = {}, {}, {}, {}
+    for i in ipairs(rows[1]) do
+        widest[i], body[i], least[i] = 1, 1, 1
+    end
+    for r, row in ipairs(rows) do
+        for i, words in ipairs(row) do
+            local whole = narrowest(words, 1)
+            widest[i], least[i] = math.max(widest[i], whole), math.max(least[i], table.unpack(words))
+            body[i] = r > 1 and math.max(body[i], whole) or body[i]
+        end
+    end
+    local function room()
+        local left = TABLE_WIDTH + BETWEEN
+        for _, w in ipairs(width) do
+            left = left - w - BETWEEN
+        end
+        return left
+    end
+    for lines = 1, MOST_HEAD do
+        for i, words in ipairs(rows[1]) do
+            width[i] = math.max(body[i], (narrowest(words, lines)))
+        end
+        if room() >= 0 then
+            return width, body
         end
     end
     local function height()
         local lines = 0
         for r, row in ipairs(rows) do
             local most = 1
-            for i, lengths in ipairs(row) do
-                local needed = lines_of(lengths, width[i])
+            for i, words in ipairs(row) do
+                local needed = lines_of(words, width[i])
                 most, lines = math.max(most, needed), lines + CELL * needed
             end
             lines = lines + (r == 1 and HEAD or 1) * most
         end
         return lines
     end
-    for i, w in ipairs(widest) do
-        width[i], total = w, total + w + (i > 1 and BETWEEN or 0)
-    end
-    while total > TABLE_WIDTH do
+    width = { table.unpack(widest) }
+    while room() < 0 do
         local best, fewest
         for i, w in ipairs(width) do
-            if w > (least[i] or 1) then
-                width[i] = w - 1
+            if w > least[i] then
+                width[i] = math.max(w - 1, least[i])
                 local lines = height()
                 width[i] = w
                 if not best or lines < fewest - CELL / 2 or lines < fewest + CELL / 2 and w > width[best] then
@@ -208,14 +301,15 @@ local function column_widths(rows)
         if not best then
             break
         end
-        width[best], total = width[best] - 1, total - 1
+        width[best] = math.max(width[best] - 1, least[best])
     end
     local fewest, again = height(), true
     while again do
         local from, to, moved
         for i, w in ipairs(width) do
             for j, v in ipairs(width) do
-                for n = 1, i ~= j and math.min(MOST_MOVED, w - (least[i] or 1), widest[j] - v) or 0 do
+                for most = 1, i ~= j and MOST_MOVED or 0 do
+                    local n = math.min(most, w - least[i], widest[j] - v)
                     width[i], width[j] = w - n, v + n
                     local lines = height()
                     if lines < fewest - CELL / 2 then
@@ -231,31 +325,42 @@ local function column_widths(rows)
         end
     end
     local deepest = 1
-    for i, lengths in ipairs(rows[1]) do
-        deepest = math.max(deepest, lines_of(lengths, width[i]))
+    for i, words in ipairs(rows[1]) do
+        deepest = math.max(deepest, (lines_of(words, width[i])))
     end
-    for i in ipairs(deepest > 1 and width or {}) do
-        local body = least[i] or 1
+    for i, w in ipairs(deepest > 1 and width or {}) do
+        width[i] = narrowest(rows[1][i], deepest)
         for r = 2, #rows do
-            local lines = lines_of(rows[r][i], width[i])
-            while lines_of(rows[r][i], body) > lines do
-                body = body + 1
+            width[i] = math.max(width[i], (narrowest(rows[r][i], (lines_of(rows[r][i], w)))))
+        end
+    end
+    repeat
+        local to, more
+        for i, w in ipairs(width) do
+            for most = 1, MOST_MOVED do
+                local n = math.min(most, widest[i] - w, room())
+                width[i] = w + n
+                local lines = height()
+                width[i] = w
+                if n > 0 and lines < fewest - CELL / 2 then
+                    fewest, to, more = lines, i, n
+                end
             end
         end
-        while width[i] > body and lines_of(rows[1][i], width[i] - 1) <= deepest do
-            width[i] = width[i] - 1
+        if to then
+            width[to] = width[to] + more
         end
-    end
-    return width, widest
+    until not to
+    return width, body
 end
 
 -- The environment and the columns of a table. Pandoc would set a wide table at its natural width. Here, columns that
 -- have to be narrower share the room that the others leave, unless that is more than they need.
-local function set_columns(aligns, width, widest)
+local function set_columns(aligns, width, body)
     local spec, share, flexible, total = {}, 0, 0, BETWEEN * (#width - 1)
     for i, w in ipairs(width) do
         total = total + w
-        if w < widest[i] then
+        if w < body[i] - NEARLY then
             share, flexible = share + w, flexible + 1
         end
     end
@@ -266,29 +371,52 @@ local function set_columns(aligns, width, widest)
     for i, w in ipairs(width) do
         local align = ALIGN[aligns[i]] or "l"
         local ragged = "\\ragged" .. (align == "r" and "left" or "right") .. "\\arraybackslash"
-        if w == widest[i] then
+        if w >= body[i] - NEARLY then
             spec[i] = align
         elseif env == "tabularx" then
             spec[i] = string.format(">{\\hsize=%.3f\\hsize%s}X", w / share * flexible, ragged)
         else
-            local roomy = w + math.min(room / flexible, ROOMY * w) -- the width in characters is an estimate
+            local roomy = w + math.min(room / flexible, ROOMY * w)
             spec[i] = string.format(">{%s}p{%.4f\\linewidth}", ragged, roomy / TABLE_WIDTH)
         end
     end
-    return env, table.concat(spec)
+    return env, spec
+end
+
+-- A head in the lines that it takes in a column of that width, none longer than it has to be. In a column as wide as
+-- its cells, TeX would not break it.
+local function set_head(words, widths, width, align)
+    local lines = lines_of(widths, width)
+    local _, last = narrowest(widths, lines)
+    local out, line = pandoc.List { raw(lines > 1 and "\\headlines{" .. align .. "}{" or "") }, 1
+    for i, word in ipairs(words) do
+        out:extend(word)
+        if i == last[line] and line < lines then
+            out:insert(raw("\\\\"))
+            line = line + 1
+        elseif i < #words then
+            out:insert(pandoc.Space())
+        end
+    end
+    out:insert(raw(lines > 1 and "}" or ""))
+    return out
 end
 
 local function set_table_latex(el)
     local simple = pandoc.utils.to_simple_table(el)
-    local rows = {}
-    for _, row in ipairs { simple.headers, table.unpack(simple.rows) } do
+    local heads, rows = {}, { {} }
+    for i, cell in ipairs(simple.headers) do
+        heads[i], rows[1][i] = head_words(cell)
+    end
+    for _, row in ipairs(simple.rows) do
         local cells = {}
         for i, cell in ipairs(row) do
-            cells[i] = word_lengths(cell)
+            cells[i] = word_widths(cell, IN_CELLS)
         end
         table.insert(rows, cells)
     end
-    local env, columns = set_columns(simple.aligns, column_widths(rows))
+    local width, body = column_widths(rows)
+    local env, columns = set_columns(simple.aligns, width, body)
     local inlines = pandoc.List()
     local captioned = el.attributes.number ~= nil
     local frame = captioned and "table" or "plaintable"
@@ -299,12 +427,13 @@ local function set_table_latex(el)
         inlines:insert(raw(tex_label(el.identifier) .. "\n"))
     end
     inlines:insert(raw("\\begin{" .. env .. "}" .. (env == "tabularx" and "{\\linewidth}" or "")
-        .. "{@{}" .. columns .. "@{}}\\toprule\n"))
+        .. "{@{}" .. table.concat(columns) .. "@{}}\\toprule\n"))
     local function put(row, head)
         for i, cell in ipairs(row) do
             inlines:insert(raw(i > 1 and " & " or ""))
             inlines:insert(raw(head and "\\tablehead{" or "{"))
-            inlines:extend(pandoc.utils.blocks_to_inlines(cell))
+            inlines:extend(head and #columns[i] == 1 and set_head(heads[i], rows[1][i], width[i], columns[i])
+                or pandoc.utils.blocks_to_inlines(cell))
             inlines:insert(raw("}"))
         end
         inlines:insert(raw(head and " \\\\\\midrule\n" or " \\\\\n"))
@@ -370,37 +499,42 @@ local function set_rule(sheet) -- turns `code` in the rule's sentences into code
     return (rule:gsub("`([^`]*)`", LATEX and "\\code{%1}" or "<code>%1</code>"))
 end
 
+local POINTS_WIDTH = 86 -- such a table without its points and the space between columns, in widths of a digit
+
 function blocks.points(sheet, line)
-    local rows, total = {}, 0
+    local rows, total, room = {}, 0, POINTS_WIDTH
     local rule = (HANDOUT or not LATEX) and sheets.aims_and_others(sheet) > 0 and set_rule(sheet)
-    local function row(cells)
+    for _, item in ipairs(sheet.items) do
+        room = math.min(room, POINTS_WIDTH - width_of(CODE, IN_CELLS) * #item.name)
+    end
+    -- In print, words without a limit have the room of both.
+    local function row(item, limit, points, words)
         if LATEX then
-            table.insert(rows, table.concat(cells, " & ") .. " \\\\")
+            local wide = limit == "" and width_of(words, IN_CELLS) <= room
+            table.insert(rows, item .. " & " .. points .. " & "
+                .. (wide and "\\multicolumn{2}{l@{}}{" .. words .. "}" or limit .. " & " .. words) .. " \\\\")
         else
             table.insert(rows, string.format('<tr><td>%s</td><td>%s</td><td style="text-align: right">%s'
-                .. "</td><td>%s</td></tr>", table.unpack(cells)))
+                .. "</td><td>%s</td></tr>", item, limit, points, words))
         end
     end
     for _, item in ipairs(sheet.items) do
         local limit = sheets.limit_text(item):gsub("[<>=]=", SIGNS)
         local name = escape(item.name)
-        row { LATEX and "\\code{" .. name .. "}" or "<code>" .. name .. "</code>", escape(limit),
-            tostring(item.points), escape(item.words) }
+        row(LATEX and "\\code{" .. name .. "}" or "<code>" .. name .. "</code>", escape(limit),
+            tostring(item.points), escape(item.words))
         total = total + item.points
     end
-    local heads = { "item", "limit", "points", "" }
     if LATEX then
-        for i, head in ipairs(heads) do
-            heads[i] = "\\tablehead{" .. head .. "}"
-        end
         return raw_block(origin(line) .. "\n\\begin{plaintable}\\pointsfont\n\\begin{tabularx}{\\linewidth}"
-            .. "{@{}llr>{\\raggedright\\arraybackslash}X@{}}\\toprule\n" .. table.concat(heads, " & ")
-            .. " \\\\\\midrule\n" .. table.concat(rows, "\n") .. "\n\\midrule\n & & " .. total
-            .. " & \\\\\n\\bottomrule\\end{tabularx}\n\\end{plaintable}"
+            .. "{@{}lrl>{\\raggedright\\arraybackslash}X@{}}\\toprule\n"
+            .. "\\tablehead{item} & \\tablehead{points} & \\tablehead{limit} & \\\\\\midrule\n"
+            .. table.concat(rows, "\n") .. "\n\\midrule\n & " .. total .. " & & \\\\\n\\bottomrule"
+            .. "\\end{tabularx}\n\\end{plaintable}"
             .. (rule and "\n\n" .. rule .. "\n" or ""))
     end
-    return raw_block('<div class="table"><table><thead><tr><th>' .. table.concat(heads, "</th><th>")
-        .. "</th></tr></thead><tbody>" .. table.concat(rows, "\n") .. '<tr><td></td><td></td>'
+    return raw_block('<div class="table"><table><thead><tr><th>item</th><th>limit</th><th>points</th><th></th></tr>'
+        .. "</thead><tbody>" .. table.concat(rows, "\n") .. '<tr><td></td><td></td>'
         .. '<td style="text-align: right">' .. total .. "</td><td></td></tr></tbody></table></div>"
         .. (rule and "\n<p>" .. rule .. "</p>" or ""))
 end

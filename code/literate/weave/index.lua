@@ -177,8 +177,8 @@ function index.set()
     if #out == 0 then
         return nil
     elseif LATEX then
-        return raw_block("\\addchap{Index}\\label{index}\n\\begin{chunkindex}\n"
-            .. table.concat(out, "\n") .. "\n\\end{chunkindex}")
+        return raw_block("\\addchap{Index}\\label{index}\n\\begin{subjectindex}\n"
+            .. table.concat(out, "\n") .. "\n\\end{subjectindex}")
     end
     return raw_block('<h1 id="index">Index</h1>\n<ul class="index">' .. table.concat(out, "\n") .. "</ul>")
 end

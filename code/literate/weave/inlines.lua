@@ -61,7 +61,9 @@ local function set_link(link, capital)
     return raw(string.format('<a href="#%s">%s %s</a>', entry.id, word, entry.number))
 end
 
--- Inline code may break after signs at which a reader would break it, but not after signs with which it begins.
+-- Inline code may break after signs at which a reader would break it, but not after signs with which it begins. A name
+-- longer than half a line may break before its capitals.
+local LONG_NAME = 32
 local function set_code(code)
     if not LATEX then
         code.attr = pandoc.Attr()
@@ -71,6 +73,9 @@ local function set_code(code)
     if #code.text > 12 then
         text = text:gsub("([%w}])([/.,(:=]+)(%w)", "%1%2\\cbk{}%3")
             :gsub("(%w\\_)(%w%w)", "%1\\cbk{}%2")
+    end
+    if #code.text > LONG_NAME then
+        text = text:gsub("(%l)(%u%l)", "%1\\cbk{}%2")
     end
     return raw("\\code{" .. text .. "}")
 end
@@ -97,7 +102,17 @@ local function word(list, i, step)
 end
 
 -- What a space becomes between two words that are read as one: a number and its unit or its next three digits, a
--- factor and a power of ten or two, a sign and what it compares with. Nil: the space stays a space.
+-- factor and a power of ten or two, a short sum or product, a sign and what follows it. Nil: the space stays a space.
+local SIGNS = {}
+for sign in ("≤ ≥ = ≈ < > · × + −"):gmatch("%S+") do
+    SIGNS[sign] = true
+end
+local SHORT = 4 -- characters of a part that is not parted from the other
+
+local function is_short(text)
+    return text:find("^[%w(√]") and (utf8.len(text) or #text) <= SHORT
+end
+
 local function bound(list, i)
     if not is_space(list[i]) or not list[i - 1] or not list[i + 1] then
         return nil
@@ -107,9 +122,9 @@ local function bound(list, i)
     local number, further = before:match("%d$"), word(list, at + 1, 1)
     local power = "^[12]0?[\xB2-\xE2]" -- 10⁻³ or 2⁸: after the digits comes a superscript's first byte
     if number and (UNITS[after:gsub("[.,;:)]+$", "")] or after:match("^%%"))
-        or before == "≤" or before == "≥"
-        or number and after == "×" and further:match("^%d") or before == "×" and after:match("^%d")
-        or number and after == "·" and further:match(power) or before == "·" and after:match(power) then
+        or SIGNS[before] and i > 2 and #after > 0
+        or number and after == "×" and further:match("^%d") or number and after == "·" and further:match(power)
+        or (after == "·" or after == "+" or after == "−") and is_short(before) and is_short(further) then
         return "\u{A0}"
     elseif before:match("^%(?%d%d?%d?$") and after:match("^%d%d%d%f[%D]") then
         return "\u{202F}" -- as in numbers of records
