@@ -297,8 +297,8 @@ static void note_pressure(struct decoder *d, int reg, bool defines, void *data)
     p->now += defines ? -register_words(d, reg) : register_words(d, reg);
 }
 
-// The most words that are live at one point: as many registers as a compiler needs that neither
-// spills nor recomputes. Walks each block backwards.
+// The most words that are live at one point. A compiler that neither spills nor recomputes needs as
+// many registers. Walks each block backwards.
 static int most_live(struct decoder *d, struct flow_block *blocks, size_t count, size_t words)
 {
     const struct function *f = d->function;

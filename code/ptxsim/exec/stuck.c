@@ -2,8 +2,8 @@
 //
 // What a warp does next depends on its registers and on memory. If its registers come back to
 // earlier values, and meanwhile nothing happened that another warp could see, the warp is in a
-// loop, and stays there until another warp acts. When this holds for all warps of all CTAs, none of
-// them ever will: that is a proof of a deadlock, not a guess from the time that passes. A loop that
+// loop, and stays there until another warp acts. When this is so for all warps of all CTAs, no warp
+// will ever act: that is a proof of a deadlock, not a guess from the time that passes. A loop that
 // counts its rounds never has the same registers twice: it is found by a limit on its blocks. A
 // loop that keeps storing always has effects: its launch is stopped when the budget is spent.
 #include "exec.h"
@@ -112,8 +112,9 @@ bool all_stuck(struct cta *cta, uint64_t effects)
     return all;
 }
 
-// Whether a loop waits by the load `op` rather than by `other`: preferably a load that is ordered
-// with accesses of other threads, such as a volatile one; if both or none is, the first in the PTX.
+// Whether a loop waits by the load `op` rather than by `other`. A load that is ordered with
+// accesses of other threads, such as a volatile one, is preferred to one that is not; then the
+// first in the PTX.
 static bool comes_first(const struct op *op, const struct op *other)
 {
     bool ordered = op->order, other_ordered = other->order;
@@ -385,7 +386,8 @@ static bool find_loop(struct warp *watched, struct loop *loop)
     return watched->group_count && loop->closed;
 }
 
-// The first and last line of a loop in its own function. The first is the `for` or `while` if the
+// The first and last line of a loop in its own function: returns an operation of the first line;
+// *last becomes the last line, 0: no line is known. The first is the `for` or `while` if the
 // compiler has kept code for it, else a line below. Inlined code does not count: its lines are
 // elsewhere.
 static const struct op *first_line(const struct program *p, const struct loop *loop, int *last)

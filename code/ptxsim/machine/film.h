@@ -85,7 +85,7 @@ void film_party(struct film *film, uint32_t thread, uint32_t at, uint32_t bytes,
 void film_global_party(struct film *film, const unsigned cta[3], uint32_t thread, uint64_t at,
                        uint32_t bytes, bool wrote);
 // Adds a report of the checks, at the event of the film where it was made. insn, other: the instructions of the two
-// accesses; UINT32_MAX: none. Each pair of instructions is kept once.
+// accesses; UINT32_MAX: none. For each kind of fault, a pair of instructions is kept once.
 void film_fault(struct film *film, const struct fault *fault, const struct warp *w, int lane,
                 uint32_t insn, uint32_t other);
 

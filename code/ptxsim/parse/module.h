@@ -8,8 +8,8 @@
 
 enum space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM, SPACE_CONST };
 
-// Where the windows of generic addresses for shared memory, local memory and so on begin, far from
-// host addresses.
+// Where the windows of generic addresses begin, far from host addresses. Global memory has no
+// window.
 #define WINDOW_SHIFT 56
 #define SHARED_WINDOW (UINT64_C(1) << WINDOW_SHIFT)
 #define LOCAL_WINDOW (UINT64_C(2) << WINDOW_SHIFT)

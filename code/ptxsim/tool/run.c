@@ -41,7 +41,7 @@ static bool is_among(const char *words, const char *word)
     }
 }
 
-// Sets the environment variable of a setting, for the program.
+// Sets the environment variable of a setting, for the program; fails if the value is not allowed.
 static void set(const char *option, const char *value)
 {
     const struct setting *s = settings;

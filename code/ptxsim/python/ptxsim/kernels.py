@@ -194,7 +194,8 @@ class Memory:
         return 0  # an array without elements
 
     def take_back(self):
-        """Copies all arrays back to the host. Returns a read-only array that the kernel has written to, or None."""
+        """Copies arrays back to the host, except read-only ones. Returns a read-only array that the kernel has written to,
+        before which it stops copying; or None."""
         for low, high, writeable, _, base in self.spans:
             if writeable:
                 library().ptxsim_copy(low, base, high - low)
