@@ -417,8 +417,8 @@ static bool in_shared(uint64_t at)
     return at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT;
 }
 
-// The registers of a matrix load or store and their number; *distinct: how many of them differ; the
-// registers after these repeat them.
+// Returns how many registers a matrix load or store has; *regs: the registers; *distinct: how many
+// of them, from the first on, have contents of their own, which the others repeat.
 static int matrix_registers(const struct op *op, const uint32_t **regs, int *distinct)
 {
     if (op->family == FAMILY_TILES) {

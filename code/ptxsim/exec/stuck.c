@@ -18,7 +18,8 @@
 enum {
     LOOP_TURN = 64,       // basic blocks in a turn while a warp's loop is searched
     MOST_STEPS = 1 << 26, // basic blocks without an effect after which a loop is called endless
-    // Rounds of a loop after which registers of ended lanes are no longer changed.
+    // Checks (is_stuck) from one record of a loop's state to the next: if there are more, registers
+    // of ended lanes are no longer changed.
     CAREFUL_FROM = 16,
     MOST_LOOP = 1 << 16, // basic blocks within which a loop is expected to begin its next round
 };
@@ -166,7 +167,8 @@ static const struct op *place_of(const struct warp *w, const struct group *g)
                       : first_op(w->cta->program, g->block);
 }
 
-// Writes where a group of lanes waits, for example "file:line bar.sync 0: 96 of 128 threads".
+// Writes where a group of lanes waits, for example
+// "FILE:LINE (bar.sync, barrier 0: 96 of 128 threads came)".
 static void describe_wait(const struct cta *cta, const struct warp *w, const struct group *g,
                           char *text, size_t size)
 {

@@ -185,7 +185,7 @@ int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
 int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
 {
     int sectors = 0;
-    while (mask) { // each round: the first lane left of every distinct address
+    while (mask) { // each round takes, of every distinct address, the first lane that remains
         uint32_t now = 0;
         for (uint32_t left = mask; left; left &= left - 1) {
             int lane = __builtin_ctz(left);

@@ -4,7 +4,7 @@
 // `instruction` is the number of the instruction that caused the row.
 //
 //   0 block     warp, block, mask
-//   1 lanes     instruction, mask            its guard holds for these only
+//   1 lanes     instruction, mask            the guard holds for these lanes only
 //   2 counts    instruction, wavefronts, conflicts, sectors, shared bytes, global bytes
 //   3 shared    instruction, access, base, pattern     access: enum film_access
 //   4 global    instruction, access, allocation, base, pattern
@@ -387,7 +387,8 @@ void film_fault(struct film *f, const struct fault *fault, const struct warp *w,
 
 // ---- The file -----------------------------------------------------------------------------------
 
-// Instructions: file, line, callers, class, opcode, whether it stores.
+// Writes the instructions, each as [file, line, callers, class, opcode, whether it stores], and the
+// blocks, each as [number of its first instruction, how many it has].
 static void write_instructions(FILE *file, const struct program *p)
 {
     fprintf(file, ",\n\"instructions\":[");

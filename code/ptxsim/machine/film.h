@@ -70,7 +70,7 @@ void film_ask(struct film *film, uint32_t insn, uint32_t at, uint32_t lanes, uin
 // `left` groups are under way. all: whether the wait includes the group that is still open.
 void film_group(struct film *film, uint32_t insn, int64_t left, bool all);
 // A bulk copy of `bytes` to shared address `at`, with its mbarrier and phase; or, if `store`, a
-// bulk store from there, with mbarrier 0 and its group as `phase`.
+// bulk store from that address, with mbarrier 0 and its group as `phase`.
 void film_bulk(struct film *film, uint32_t insn, int lane, uint32_t at, uint32_t bytes,
                uint32_t mbarrier, uint32_t phase, bool store);
 // A wgmma reads two ranges of shared memory, A's and B's; A's range is empty if A is in registers.

@@ -10,7 +10,7 @@
 
 // ---- Warps, CTAs and host threads ---------------------------------------------------------------
 
-struct insn_counts { // for each instruction and host thread: counts that block_counts lack
+struct insn_counts { // for each instruction and host thread: counts that block_counts lacks
     uint64_t wavefronts, conflicts, shared_bytes, sectors, global_bytes, lanes_off, divergent;
 };
 struct block_counts {
@@ -71,8 +71,8 @@ struct warp {
     const struct op *waits;
     uint32_t waits_at;
     struct {                   // a loop that changes only registers (exec/stuck.c)
-        uint64_t effects;      // the run's effects when the loop may have begun
-        uint64_t state, turns; // of an earlier round: the result of state_of, low bits of w->turns
+        uint64_t effects;      // the run's effects when the watch of the warp began
+        uint64_t state, turns; // at an earlier check: the result of state_of, low bits of w->turns
         uint64_t rounds, until, first;
         bool watched, found, endless; // endless: found by the limit of blocks, not by a proof
         bool careful;                 // whether registers of lanes that have ended are kept

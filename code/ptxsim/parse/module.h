@@ -158,7 +158,7 @@ void module_drop(struct module *module);
 // the function that it stands for.
 struct function *module_function(struct module *module, int unit, const char *name);
 struct variable *module_variable(struct module *module, int unit, const char *name);
-// The variable, or label, of a name used by an instruction in `scope`.
+// The variable, or label, of a name used by an instruction in `scope`; NULL: the function has none.
 struct variable *function_variable(const struct function *function, int scope, const char *name);
 const struct label *function_label(const struct function *function, int scope, const char *name);
 

@@ -363,7 +363,7 @@ static void parse_operand(struct parser *p, struct operand *o, int depth);
 
 static void parse_list(struct parser *p, struct operand *o, const char *end, int depth)
 {
-    enum { MOST = 128 }; // as many as the accumulators of the widest wgmma
+    enum { MOST = 128 }; // the number of accumulators of the widest wgmma
     struct operand list[MOST];
     int count = 0;
     while (!is(p, end)) {

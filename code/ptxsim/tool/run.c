@@ -184,8 +184,8 @@ static struct outcome run_program(char **argv, bool output_aside, const char *re
     running = child;
     outlive_signals();
     close(ends[1]);
-    // Takes records until the program has ended, which the socket does not tell: processes that the
-    // program started may keep it open. Once it is closed, waitpid() waits.
+    // Takes records until the program has ended. The socket does not tell this: processes that the
+    // program started may keep it open. Once the socket is closed, waitpid() waits.
     for (bool ended = false, closed = false; !ended;) {
         struct pollfd ready = {.fd = ends[0], .events = POLLIN};
         if (!closed)
