@@ -254,8 +254,8 @@ void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, cons
 
 // ---- Names and faults (names.c, fault.c) --------------------------------------------------------
 
-// insn_place: the place of an instruction, without a thread. insn_line: the instruction's source
-// line, as a text "file:line" for the user.
+// insn_place: the place of an instruction, without a thread. insn_line: writes and returns this
+// place for the user, as "file:line" with the line's callers, or as "PTX line N".
 struct fault_place insn_place(const struct program *program, uint32_t insn);
 const char *insn_line(const struct program *program, uint32_t insn, char *text, size_t size);
 // Writes a line's callers as a JSON array, ["FILE:LINE", ...].
