@@ -131,7 +131,7 @@ struct counts {
     uint64_t loaded_in_turns, stored_in_turns;
 };
 
-// The counter of that name ("barriers", "async_copies"); NULL: counts.def has none.
+// The counter called `name` ("barriers", "async_copies"); NULL: counts.def has no such row.
 const uint64_t *counts_find(const struct counts *counts, const char *name);
 
 struct line_counts {  // one source line
@@ -183,11 +183,13 @@ struct fault {
 // python/.
 //
 //   {"kind": fault_kind_name, "kernel": NAME, "file": FILE, "line": N, "callers": ["FILE:LINE", ...], "block": [x, y, z],
-//    "thread": [x, y, z], "other": {"thread": ..., "block": ..., "file": ..., "line": ...}, "what": TEXT, "text": TEXT}
+//    "thread": [x, y, z],
+//    "other": {"thread": ..., "block": ..., "file": ..., "line": ..., "callers": ...},
+//    "what": TEXT, "text": TEXT}
 //
 // "callers" begin with the innermost. other.block is given if it differs from "block". "ptx_line":
-// N replaces "file" and "line" where no line of the source is known. "what" is the end of "text".
-// Fields that are not known are left out.
+// N replaces "file", "line" and "callers" where no line of the source is known. "what" is the end
+// of "text". Fields that are not known are left out.
 void fault_write(FILE *file, const struct fault *fault);
 
 struct gpu;
@@ -239,9 +241,9 @@ enum { SPOILED_MOST = 16 };
 // counts gets neither done.
 enum progress { PROGRESS_PRODUCTS, PROGRESS_READS, PROGRESSES };
 // What an execution works on.
-//   of    two hashes. For a product: of A and of B. For a cp.async or a load: of the bytes that it
-//         brings, in both. For an atomic operation: of its address, and of the address with the old
-//         value. For a possible lookup: of its instruction and its lanes' addresses, in both.
+//   of    two hashes. For a product: of A and of B. For a cp.async or a load: twice of the bytes
+//         that it brings. For an atomic operation: of its address, and of the address with the old
+//         value. For a possible lookup: twice of its instruction and its lanes' addresses.
 //         A product is logged in pieces, one for each register of A and register of B that meet.
 //   work  for a piece its flops (0 for integers, which no attention uses, and if A or B is all
 //         zeros); for a copy those of its bytes that were read in shared memory before anything
@@ -252,7 +254,8 @@ struct execution {
     uint32_t work;
     uint16_t brought; // bytes that a cp.async brings
     bool more;        // whether it is a further piece of the execution that is logged before it
-    // Of a cp.async: its bytes times the progress that the CTA makes until they arrive, summed.
+    // Of a cp.async: the bytes of each lane's copy, times the progress that the CTA makes until the
+    // copy arrives, summed over the lanes.
     float under_way[PROGRESSES];
 };
 struct ablation {
@@ -263,7 +266,7 @@ struct ablation {
     } chosen[SPOILED_MOST];
     uint64_t ctas; // number of CTAs in the launches before this one
     bool logs;     // whether each execution is appended to `log`; the caller frees `log`
-    // SPOIL_LOOKUPS: selects the CTAs that are logged, one of four, which stands for the others.
+    // SPOIL_LOOKUPS: selects the CTAs that are logged. Of four CTAs, one is logged for all four.
     uint64_t drawn;
     struct execution *log;
     size_t logged, room;
@@ -275,8 +278,8 @@ struct ablation {
     // If `logs`: signals (counts.signals) by which a warp meets other warps, as at a barrier: it
     // later waits or reads at the address where it signalled. (A warp that only passes something on
     // reads at other addresses.) `signalled` lists the signals without such a read so far; the
-    // caller frees it. A warp's last signal also counts if the warp reads, at another address, a
-    // signal by a warp that knew of it: a meeting with a go-between.
+    // caller frees it. A warp's last signal also counts if the warp reads, at another address, the
+    // signal of a second warp that knew of the first warp's: a meeting with a go-between.
     uint64_t meets;
     struct signalled {
         const void *warp;
@@ -326,7 +329,7 @@ struct launch {
     uint64_t budget; // warp instructions after which the launch is stopped; 0: no limit
     bool check;      // reports uninitialised reads; bounds are always checked
     // Uninitialised reads by CUB, Thrust and CUTLASS are not reported. These libraries are
-    // recognised only by their names: not for a program that may borrow such a name.
+    // recognised only by their names: do not set this for a program that may borrow such a name.
     bool libraries;
     bool races;       // reports races in shared and global memory
     bool strict;      // an atomic operation without .acquire orders nothing before a fence

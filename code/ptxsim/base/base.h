@@ -131,7 +131,8 @@ struct allocation *memory_insert(const struct allocation *allocation);
 void memory_remove(size_t index);
 
 // Device memory, 256-byte aligned, filled with 0xff (NaN in every float format); NULL when out of
-// memory. Memory that the host may touch is filled with zeros instead, as the system's pages are.
+// memory, or if `bytes` is 0. Memory that the host may touch is filled with zeros instead, as the
+// system's pages are.
 void *memory_alloc(size_t bytes);
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
 // Makes an allocation at the address that it had in another process; NULL: that address is not free

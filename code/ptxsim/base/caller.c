@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-// Addresses at which this library begins and ends, or the program that it is linked into; the
+// Addresses at which this library, or the program that it is linked into, begins and ends; the
 // linker sets them.
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));

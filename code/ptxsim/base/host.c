@@ -83,8 +83,8 @@ static void step_done(int signal, siginfo_t *info, void *context)
     registers[REG_EFL] &= ~(greg_t)SINGLE_STEP;
 }
 
-// Passes an access to a shut page to on_touch, and opens the page for that one instruction. Returns
-// false if the page is not shut.
+// Passes an access to a shut page to on_touch, and opens the page for the instruction that makes
+// the access. Returns false if the page is not shut.
 static bool touched_shut(uint64_t at, bool writes, ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
@@ -114,8 +114,8 @@ static void tell_guarded(uint64_t at, const struct allocation *a)
         _exit(128 + SIGSEGV);
 }
 
-// Handles a page fault: if the memory is closed for a while, the program goes on; if it is guarded,
-// says so and lets the fault end the program.
+// Handles a page fault: if the page is closed for a while, the program goes on; if it is guarded,
+// reports that and lets the fault end the program.
 static void tell_fault(int signal, siginfo_t *info, void *context)
 {
     uint64_t at = (uint64_t)(uintptr_t)info->si_addr;

@@ -8,7 +8,7 @@
 
 static char directory[4096]; // the current directory when the program began
 
-static char root[4096]; // the repository, if build/ptxsim in it holds this library
+static char root[4096]; // the repository, if build/ptxsim in it has this library; otherwise ""
 
 __attribute__((constructor)) static void remember_directories(void)
 {

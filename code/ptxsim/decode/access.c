@@ -146,8 +146,8 @@ void decode_prefetch(struct decoder *d)
 
 // ---- Loads and stores ---------------------------------------------------------------------------
 
-// The register of one element of a vector. *width: on entry, bytes of the register before it (0: it
-// is the first); on return, bytes of this register.
+// The register of one element of a vector. *width: on entry, bytes of the previous element's
+// register (0: the element is the first); on return, bytes of this register.
 static uint32_t element_place(struct decoder *d, const struct operand *o, int element, bool store,
                               uint8_t *width)
 {

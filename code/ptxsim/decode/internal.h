@@ -36,7 +36,8 @@ struct signature {          // the operands of an operation
 };
 extern const struct signature signatures[OP_COUNT];
 
-// What runs after an instruction. From CONTROL_JUMP on, that need not be the instruction after it.
+// What runs after an instruction: up to CONTROL_BARRIER the next one in the text; from CONTROL_JUMP
+// on, perhaps another.
 enum control {
     CONTROL_NEXT,
     CONTROL_MEMBERS, // waits for the lanes in its mask; without a mask, for the whole warp
@@ -48,7 +49,7 @@ enum control {
     CONTROL_LEAVE,
 };
 
-// What an instruction does with its first operand, unless that is an address.
+// What an instruction does with its first operand, if this operand is no address.
 enum result { RESULT_READS, RESULT_WRITES, RESULT_UPDATES };
 
 // Classes in opcodes.def that depend on type or space.
@@ -97,7 +98,7 @@ enum modifier {
 extern const char *const modifier_names[MODIFIER_COUNT];
 
 enum { NUMBER_NONE = -1, MATRIX_NONE = -1 };
-struct type { // a modifier as a type; bytes -1: it is no type, or one without registers, as s4
+struct type { // a modifier as a type; bytes -1: no type, or a type without registers, such as s4
     int8_t bytes;
     uint8_t op_class;
     int8_t number, pair, matrix; // enum number; enum number of a pair's halves; enum matrix_type

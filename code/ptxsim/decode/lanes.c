@@ -155,7 +155,7 @@ void decode_cluster_arrive(struct decoder *d)
     needs_arch(d, 90);
     if (has(d, MOD_acquire))
         unsupported(d);
-    if (!has(d, MOD_aligned)) // the lane waits for no other
+    if (!has(d, MOD_aligned)) // the lane waits for no other lane
         this_block(d)->members = constant(d, 0, 4);
     emit(d, cluster_arrive_op, 0)->relaxed = has(d, MOD_relaxed);
 }

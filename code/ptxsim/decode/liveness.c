@@ -187,8 +187,8 @@ static void live_out(struct decoder *d, struct flow_block *blocks, const struct 
     }
 }
 
-// Numbers the registers that the function's own wgmma instructions use, not those of functions that
-// it calls: nvcc inlines functions with wgmma.
+// Numbers the registers that the function's own wgmma instructions use. Only a kernel's are watched
+// (watched_words): nvcc inlines functions with wgmma.
 void number_watched(struct decoder *d)
 {
     struct function *f = d->function;
@@ -297,8 +297,8 @@ static void note_pressure(struct decoder *d, int reg, bool defines, void *data)
     p->now += defines ? -register_words(d, reg) : register_words(d, reg);
 }
 
-// The most words that are live at one point: as many registers as a compiler needs that neither
-// spills nor recomputes. Walks each block backwards.
+// The most words that are live at one point. A compiler that neither spills nor recomputes needs as
+// many registers. Walks each block backwards.
 static int most_live(struct decoder *d, struct flow_block *blocks, size_t count, size_t words)
 {
     const struct function *f = d->function;
@@ -332,7 +332,7 @@ void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t cou
     for (size_t i = 0; i < f->reg_count; ++i)
         d->slot[i] = d->scratch_at; // for registers that are never used
     qsort(intervals, f->reg_count, sizeof *intervals, by_start);
-    // Lists of free places for each size: predicates, 2, 4, 8 and 16 bytes.
+    // A list of places for each size: predicates, 2, 4, 8 and 16 bytes.
     struct place {
         struct place *next;
         uint32_t at;

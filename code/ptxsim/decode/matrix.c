@@ -73,8 +73,8 @@ void matrix_operand(struct decoder *d, const struct operand *o, struct matrix *f
 
 // ---- wmma and mma -------------------------------------------------------------------------------
 
-// Makes m8n32k16 of wmma an m32n8k16 of the transposed matrices: A and B change places, and the
-// accumulator's rows become its columns.
+// Turns wmma's m8n32k16 into m32n8k16 of the transposed matrices and returns true: A and B change
+// places, and the accumulator's rows become its columns. Leaves other shapes, and returns false.
 static bool flipped(struct shape *s)
 {
     bool flip = s->m == 8 && s->n == 32;

@@ -186,7 +186,7 @@ static bool find_rounding(enum modifier m, enum rounding *rounding, bool *whole)
     }
 }
 
-// Reads the types of a conversion, and all modifiers before them, which must be known ones.
+// Reads the types of a conversion, and all modifiers before them; fails on an unknown modifier.
 static struct conversion conversion_of(struct decoder *d)
 {
     int to = modifier_types[result_type(d)].number, from = modifier_types[last_modifier(d)].number;

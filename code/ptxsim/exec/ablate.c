@@ -231,7 +231,7 @@ static uint32_t asking_lanes(const struct op *op, uint32_t on)
 
 // Logs a possible lookup: a load, also of matrices, a copy, an atomic operation, a shuffle, or a
 // choice of bytes, with what its lanes give: addresses, source lanes or selectors. There are many
-// lookups, so they are logged in one CTA of four only, which stands for the others.
+// lookups, so only one CTA of four logs them, and counts each lookup four times.
 static void note_lookup(const struct cta *cta, const char *r, const struct op *op,
                         const struct insn_info *insn, uint32_t on)
 {
@@ -256,7 +256,7 @@ static void note_lookup(const struct cta *cta, const char *r, const struct op *o
 }
 
 // Logs an atomic operation, by one of its lanes: the address and the result. An operation without a
-// result adds to a sum, so each counts as different.
+// result adds to a sum, so it counts as different from all others.
 static void note_atomic(const struct cta *cta, const char *r, const struct op *op, uint64_t address,
                         int lane)
 {
@@ -270,8 +270,7 @@ static void note_atomic(const struct cta *cta, const char *r, const struct op *o
                    1);
 }
 
-// Notes this CTA as the one that stores to some outputs, if outputs are watched. lanes: those that
-// store to global memory.
+// Notes in a->writers that the CTA stores to the watched outputs at which the lanes `lanes` store.
 static void note_writer(const struct cta *cta, const char *r, const struct op *op, uint32_t lanes)
 {
     struct ablation *a = cta->launch->ablation;
@@ -418,8 +417,8 @@ static bool in_shared(uint64_t at)
     return at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT;
 }
 
-// The registers of a matrix load or store and their number; *distinct: how many of them differ; the
-// registers after these repeat them.
+// Returns how many registers a matrix load or store has; *regs: the registers; *distinct: how many
+// of them, from the first on, have contents of their own, which the others repeat.
 static int matrix_registers(const struct op *op, const uint32_t **regs, int *distinct)
 {
     if (op->family == FAMILY_TILES) {
@@ -651,10 +650,10 @@ static void note_progress(struct cta *cta, const char *r, const struct op *op,
 // ---- Spoiling -----------------------------------------------------------------------------------
 
 // Spoils an atomic operation in the lanes `global`, whose addresses are in global memory: adds 1 to
-// its result or, if it returns none, leaves it out. Leaving an update out, or making it twice, may
-// do no harm although the result is used: a queue only gives a number twice, or wraps. A result
-// plus 1 is a number that another thread may have, too: that harms only a thread that uses the
-// number.
+// its result or, if it returns none, leaves the operation out. An operation that returns a result
+// is made once, since leaving it out, or making it twice, may do no harm although the result is
+// used: a queue then only gives a number twice, or wraps. A result plus 1 is a number that another
+// thread may have, too, which harms only a thread that uses the number.
 static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t mask,
                          uint32_t global)
 {

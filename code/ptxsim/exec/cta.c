@@ -10,8 +10,9 @@
 #include <stdlib.h>
 
 enum {
-    CTA_ROUNDS = 256,      // rounds after which another CTA of the same host thread takes its turn
-    IDLE_BLOCKS = 64,      // idle turn: no block, or fewer than this before a failed wait
+    CTA_ROUNDS = 256, // rounds after which another CTA of the same host thread takes its turn
+    // A warp's turn is idle if it runs no block, or fewer than these and then fails in a wait.
+    IDLE_BLOCKS = 64,
     IDLE_ROUNDS = 1000,    // rounds of idle turns, with no progress, that count as a deadlock
     TICK_ROUNDS = 16,      // rounds between calls of launch.tick
     MOST_UNTOLD = 1 << 16, // instructions that a host thread runs before the launch's sum gets them
@@ -206,8 +207,8 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
-// Adds the warps' instructions to the launch's sum from time to time; returns false if the launch
-// is to stop.
+// From time to time adds the warps' instructions to the launch's sum, and calls launch.tick.
+// Returns false if the launch is to stop.
 static bool goes_on(struct run *run, struct worker *worker, uint64_t instructions)
 {
     const struct launch *launch = run->launch;
@@ -352,8 +353,9 @@ enum cta_state run_cta(struct cta *cta)
             fault_stuck(stuck_one(cta), 0);
             return CTA_FAULT;
         }
-        // When all warps wait for locks, tests whether they are stuck only if nothing has happened since they last
-        // waited: between CTAs that contend something mostly has, and the test takes longer than the round.
+        // When all warps wait for locks, tests whether they are stuck only if nothing has happened
+        // since they last waited: if CTAs contend for locks, something mostly has happened, and the
+        // test takes longer than a round.
         bool in_vain = contends && all_wait(cta) && own == effects_by(cta->worker);
         bool asked = !in_vain || cta->vain_at == effects;
         if (in_vain)

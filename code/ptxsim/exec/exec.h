@@ -106,8 +106,8 @@ enum cta_state run_cta(struct cta *cta);
 
 // ---- Counts (counts_derive.c) -------------------------------------------------------------------
 
-// Adds the counters of a launch to *counts and to the source lines; lines and line_count may be
-// NULL.
+// Adds the counters of a launch to *counts and to the source lines; counts, lines and line_count
+// may be NULL.
 void counts_derive(const struct program *program, const struct insn_counts *insns,
                    const struct block_counts *blocks, struct counts *counts,
                    struct line_counts **lines, size_t *line_count);

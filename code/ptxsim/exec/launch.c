@@ -137,8 +137,8 @@ static struct cta *faulted_one(struct cta *cta)
     return best;
 }
 
-// The CTA to blame for a halt: for a deadlock, the lowest; for a launch that took too long, the one
-// that has run most instructions.
+// The CTA to blame for a halt: for a deadlock, the lowest; if the launch took too long or was
+// interrupted, the one that has run most instructions.
 static struct cta *culprit(struct cta *open, enum halt why)
 {
     struct cta *best = open;
@@ -430,8 +430,8 @@ static void merge_counters(struct run *run)
     }
 }
 
-// Merges over all workers, for each instruction, the memory that it accessed, if the launch asks
-// for that.
+// Merges the workers' spans of accessed memory, instruction by instruction, if the launch asks for
+// them (launch.touched).
 static void hand_on_touched(const struct run *run)
 {
     struct touched *touched = run->launch->touched;

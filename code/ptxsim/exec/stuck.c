@@ -2,8 +2,8 @@
 //
 // What a warp does next depends on its registers and on memory. If its registers come back to
 // earlier values, and meanwhile nothing happened that another warp could see, the warp is in a
-// loop, and stays there until another warp acts. When this holds for all warps of all CTAs, none of
-// them ever will: that is a proof of a deadlock, not a guess from the time that passes. A loop that
+// loop, and stays there until another warp acts. When this is so for all warps of all CTAs, no warp
+// will ever act: that is a proof of a deadlock, not a guess from the time that passes. A loop that
 // counts its rounds never has the same registers twice: it is found by a limit on its blocks. A
 // loop that keeps storing always has effects: its launch is stopped when the budget is spent.
 #include "exec.h"
@@ -18,7 +18,8 @@
 enum {
     LOOP_TURN = 64,       // basic blocks in a turn while a warp's loop is searched
     MOST_STEPS = 1 << 26, // basic blocks without an effect after which a loop is called endless
-    // Rounds of a loop after which registers of ended lanes are no longer changed.
+    // Checks (is_stuck) from one record of a loop's state to the next: if there are more, registers
+    // of ended lanes are no longer changed.
     CAREFUL_FROM = 16,
     MOST_LOOP = 1 << 16, // basic blocks within which a loop is expected to begin its next round
 };
@@ -112,8 +113,9 @@ bool all_stuck(struct cta *cta, uint64_t effects)
     return all;
 }
 
-// Whether a loop waits by the load `op` rather than by `other`: preferably a load that is ordered
-// with accesses of other threads, such as a volatile one; if both or none is, the first in the PTX.
+// Whether a loop waits by the load `op` rather than by `other`. A load that is ordered with
+// accesses of other threads, such as a volatile one, is preferred to one that is not; then the
+// first in the PTX.
 static bool comes_first(const struct op *op, const struct op *other)
 {
     bool ordered = op->order, other_ordered = other->order;
@@ -165,7 +167,8 @@ static const struct op *place_of(const struct warp *w, const struct group *g)
                       : first_op(w->cta->program, g->block);
 }
 
-// Writes where a group of lanes waits, for example "file:line bar.sync 0: 96 of 128 threads".
+// Writes where a group of lanes waits, for example
+// "FILE:LINE (bar.sync, barrier 0: 96 of 128 threads came)".
 static void describe_wait(const struct cta *cta, const struct warp *w, const struct group *g,
                           char *text, size_t size)
 {
@@ -385,7 +388,8 @@ static bool find_loop(struct warp *watched, struct loop *loop)
     return watched->group_count && loop->closed;
 }
 
-// The first and last line of a loop in its own function. The first is the `for` or `while` if the
+// The first and last line of a loop in its own function: returns an operation of the first line;
+// *last becomes the last line, 0: no line is known. The first is the `for` or `while` if the
 // compiler has kept code for it, else a line below. Inlined code does not count: its lines are
 // elsewhere.
 static const struct op *first_line(const struct program *p, const struct loop *loop, int *last)

@@ -59,8 +59,8 @@ static int fullest_bank(const uint32_t address[WARP], int shift, uint32_t mask)
 }
 
 // The result of fullest_bank, remembered. Most accesses have the pattern of the last one, shifted
-// by some elements, and then take as many wavefronts, since each element's bank is shifted by as
-// much.
+// by some elements, and then take as many wavefronts as the last one: every element's bank is
+// shifted by the same number.
 static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask)
 {
     static _Thread_local struct {
@@ -185,7 +185,7 @@ int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
 int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
 {
     int sectors = 0;
-    while (mask) { // each round: the first lane left of every distinct address
+    while (mask) { // each round takes, of every distinct address, the first lane that remains
         uint32_t now = 0;
         for (uint32_t left = mask; left; left &= left - 1) {
             int lane = __builtin_ctz(left);

@@ -4,7 +4,7 @@
 // `instruction` is the number of the instruction that caused the row.
 //
 //   0 block     warp, block, mask
-//   1 lanes     instruction, mask            its guard holds for these only
+//   1 lanes     instruction, mask            the guard holds for these lanes only
 //   2 counts    instruction, wavefronts, conflicts, sectors, shared bytes, global bytes
 //   3 shared    instruction, access, base, pattern     access: enum film_access
 //   4 global    instruction, access, allocation, base, pattern
@@ -44,7 +44,7 @@ struct film_report {
     // party: whether the other access's thread and address are known; wrote, pending: whether that
     // access is a write, and whether it is a copy that was still under way.
     bool party, wrote, pending;
-    bool global;     // whether both accesses are to global memory, `at` an offset in `allocation`
+    bool global;     // both accesses are to global memory, and `at` is an offset in `allocation`
     unsigned cta[3]; // the CTA of the other access
     uint32_t thread, bytes;
     uint64_t at;
@@ -62,7 +62,7 @@ struct film {
     uint32_t shared_bytes;
     int warps;
     bool cut;     // whether events were left out, since the film is full
-    bool *wanted; // for each instruction, whether its values are shown; NULL: no values are
+    bool *wanted; // for each instruction, whether its values are shown; NULL: none is shown
     int64_t *words;
     size_t word_count, word_capacity, last_block;
     uint32_t events;
@@ -99,7 +99,7 @@ static bool lists_line(const char *list, const char *file, size_t length, int li
     return false;
 }
 
-// Whether an instruction's line, or a line that its function is called at, is in the list.
+// Whether an instruction's line, or that of one of its callers, is in the list.
 static bool listed(const char *list, const struct source_line *at)
 {
     if (!at->line)
@@ -387,7 +387,8 @@ void film_fault(struct film *f, const struct fault *fault, const struct warp *w,
 
 // ---- The file -----------------------------------------------------------------------------------
 
-// Instructions: file, line, callers, class, opcode, whether it stores.
+// Writes the instructions, each as [file, line, callers, class, opcode, whether it stores], and the
+// blocks, each as [number of its first instruction, how many it has].
 static void write_instructions(FILE *file, const struct program *p)
 {
     fprintf(file, ",\n\"instructions\":[");

@@ -70,7 +70,7 @@ void film_ask(struct film *film, uint32_t insn, uint32_t at, uint32_t lanes, uin
 // `left` groups are under way. all: whether the wait includes the group that is still open.
 void film_group(struct film *film, uint32_t insn, int64_t left, bool all);
 // A bulk copy of `bytes` to shared address `at`, with its mbarrier and phase; or, if `store`, a
-// bulk store from there, with mbarrier 0 and its group as `phase`.
+// bulk store from that address, with mbarrier 0 and its group as `phase`.
 void film_bulk(struct film *film, uint32_t insn, int lane, uint32_t at, uint32_t bytes,
                uint32_t mbarrier, uint32_t phase, bool store);
 // A wgmma reads two ranges of shared memory, A's and B's; A's range is empty if A is in registers.
@@ -85,7 +85,7 @@ void film_party(struct film *film, uint32_t thread, uint32_t at, uint32_t bytes,
 void film_global_party(struct film *film, const unsigned cta[3], uint32_t thread, uint64_t at,
                        uint32_t bytes, bool wrote);
 // Adds a report of the checks, at the event of the film where it was made. insn, other: the instructions of the two
-// accesses; UINT32_MAX: none. Each pair of instructions is kept once.
+// accesses; UINT32_MAX: none. For each kind of fault, a pair of instructions is kept once.
 void film_fault(struct film *film, const struct fault *fault, const struct warp *w, int lane,
                 uint32_t insn, uint32_t other);
 

@@ -5,7 +5,8 @@
 
 #include "machine.h"
 
-// Adds lanes that run `block` next: to the group that is before `block` already, if there is one.
+// Adds lanes that run `block` next: to the group that is at `block` already; if there is none, as a
+// new group.
 static inline void push_group(struct warp *w, uint32_t mask, uint32_t block, uint32_t frame)
 {
     for (int i = 0; i < w->group_count; ++i) {

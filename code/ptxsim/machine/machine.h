@@ -10,7 +10,7 @@
 
 // ---- Warps, CTAs and host threads ---------------------------------------------------------------
 
-struct insn_counts { // for each instruction and host thread: counts that block_counts lack
+struct insn_counts { // for each instruction and host thread: counts that block_counts lacks
     uint64_t wavefronts, conflicts, shared_bytes, sectors, global_bytes, lanes_off, divergent;
 };
 struct block_counts {
@@ -71,8 +71,8 @@ struct warp {
     const struct op *waits;
     uint32_t waits_at;
     struct {                   // a loop that changes only registers (exec/stuck.c)
-        uint64_t effects;      // the run's effects when the loop may have begun
-        uint64_t state, turns; // in some round: the result of state_of, low bits of `turns`
+        uint64_t effects;      // the run's effects when the watch of the warp began
+        uint64_t state, turns; // at an earlier check: the result of state_of, low bits of w->turns
         uint64_t rounds, until, first;
         bool watched, found, endless; // endless: found by the limit of blocks, not by a proof
         bool careful;                 // whether registers of lanes that have ended are kept
@@ -124,8 +124,8 @@ struct cta {
     uint8_t *shared, *written; // written: a bit for each byte of `shared`; NULL: not checked
     uint32_t shared_bytes;
     struct {
-        // How many threads. arrived: a warp counts as 32 when its last living lanes have arrived;
-        // expected 0: all warps.
+        // Numbers of threads. arrived: rises by 32 when the last living lanes of a warp arrive.
+        // expected: 0 stands for all warps.
         uint32_t arrived, expected;
         // bar.red: how many lanes have arrived, and how many of them have a true predicate.
         uint32_t lanes, yes;
@@ -246,7 +246,7 @@ void trace_arrive(struct trace *trace, const struct warp *w, uint32_t insn, unsi
                   uint32_t mask);
 void trace_release(struct trace *trace, const struct cta *cta, unsigned barrier);
 // trace_meet: a warp arrives at the mbarrier at a shared address. trace_ask: a warp tests whether a
-// phase of it has ended.
+// phase of that mbarrier has ended.
 void trace_meet(struct trace *trace, const struct warp *w, uint32_t at, bool ends_phase);
 void trace_ask(struct trace *trace, const struct warp *w, uint32_t insn, uint32_t at, bool passed);
 void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, const uint32_t at[WARP],
@@ -254,8 +254,8 @@ void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, cons
 
 // ---- Names and faults (names.c, fault.c) --------------------------------------------------------
 
-// insn_place: the place of an instruction, without a thread. insn_line: the instruction's source
-// line, as a text "file:line" for the user.
+// insn_place: the place of an instruction, without a thread. insn_line: writes and returns this
+// place for the user, as "file:line" with the line's callers, or as "PTX line N".
 struct fault_place insn_place(const struct program *program, uint32_t insn);
 const char *insn_line(const struct program *program, uint32_t insn, char *text, size_t size);
 // Writes a line's callers as a JSON array, ["FILE:LINE", ...].

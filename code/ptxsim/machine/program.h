@@ -163,7 +163,8 @@ struct program {
         bool polls;      // whether it is a volatile load in a loop that ends by the loaded value
         const char *opcode;
         int ptx_line;
-        // How much of `opcode` is its name in opcodes.def, such as "cp.async.bulk", without later modifiers.
+        // How many characters of `opcode`, from the beginning, are its name in opcodes.def, such as
+        // "cp.async.bulk".
         uint8_t name_length;
     } * insns;
     size_t insn_count;

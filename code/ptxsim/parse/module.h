@@ -8,8 +8,8 @@
 
 enum space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM, SPACE_CONST };
 
-// Where the windows of generic addresses for shared memory, local memory and so on begin, far from
-// host addresses.
+// Where the windows of generic addresses begin, far from host addresses. Global memory has no
+// window.
 #define WINDOW_SHIFT 56
 #define SHARED_WINDOW (UINT64_C(1) << WINDOW_SHIFT)
 #define LOCAL_WINDOW (UINT64_C(2) << WINDOW_SHIFT)
@@ -158,7 +158,7 @@ void module_drop(struct module *module);
 // the function that it stands for.
 struct function *module_function(struct module *module, int unit, const char *name);
 struct variable *module_variable(struct module *module, int unit, const char *name);
-// The variable, or label, of a name used by an instruction in `scope`.
+// The variable, or label, of a name used by an instruction in `scope`; NULL: the function has none.
 struct variable *function_variable(const struct function *function, int scope, const char *name);
 const struct label *function_label(const struct function *function, int scope, const char *name);
 

@@ -363,7 +363,7 @@ static void parse_operand(struct parser *p, struct operand *o, int depth);
 
 static void parse_list(struct parser *p, struct operand *o, const char *end, int depth)
 {
-    enum { MOST = 128 }; // as many as the accumulators of the widest wgmma
+    enum { MOST = 128 }; // the number of accumulators of the widest wgmma
     struct operand list[MOST];
     int count = 0;
     while (!is(p, end)) {
@@ -544,8 +544,8 @@ static void add_param_access(struct parser *p, const struct insn *like, const ch
 
 static const char *add_param(struct parser *p, const char *name, size_t bytes, bool own);
 
-// Bytes of a call's argument: those of its register; of a number, those of the parameter in the
-// called function's declaration.
+// Bytes of a call's argument. A register has its own width, and a number that of the parameter in
+// the called function's declaration.
 static size_t argument_bytes(struct parser *p, const struct operand *o, const char *callee,
                              int index)
 {
@@ -979,8 +979,8 @@ static const char *location_file(const struct parser *p, int location)
     return (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
 }
 
-// Where the function of a line is called, where its caller is called, and so on outwards: the
-// innermost calls outside the toolkit's headers, at most MOST; "": there are none.
+// The calls by which a line is inlined, as the text source_line.callers: the innermost MOST calls
+// outside the toolkit's headers; "": there are none.
 static const char *callers_of(struct parser *p, int location)
 {
     enum { MOST = 3 };
@@ -1336,7 +1336,8 @@ static struct function *in_text(struct module *m, int unit, const char *name, bo
     return NULL;
 }
 
-// Resolves PTX's .alias: a declared name for a function that the same text defines.
+// Resolves PTX's .alias: a declared name for a function that the same text defines. Returns false,
+// with what is wrong in `why`, on an error.
 static bool resolve_aliases(struct module *m, char *why, size_t size)
 {
     for (size_t i = 0; i < m->alias_count; ++i) {
@@ -1493,7 +1494,8 @@ static void place_shared(struct module *m, size_t shared)
 
 enum { CONSTANT_MOST = 64 << 10 }; // bytes of constant memory (CUDA C++ Programming Guide)
 
-// Gives every .global and .const variable memory, and writes the initial values there.
+// Gives every .global and .const variable memory, writes the initial values there, and places the
+// module's shared variables. Returns false, with what is wrong in `why`, on an error.
 static bool place_variables(struct module *m, char *why, size_t size)
 {
     size_t shared = 0, constants = 0;
@@ -1654,7 +1656,8 @@ const struct kernel_info *kernel_info(const struct kernel *kernel)
 
 void kernel_base_name(const char *mangled, char *name, size_t size)
 {
-    // In _Z4nameI…E… or _ZN5outer4nameE…: the last name with its length before the arguments.
+    // In _Z4nameI…E… or _ZN5outer4nameE…, each name follows its length: finds the last name
+    // before the arguments.
     const char *at = mangled, *best = mangled;
     size_t length = strlen(mangled);
     if (!strncmp(at, "_Z", 2)) {

@@ -37,7 +37,7 @@ ptxsim = ptxsim.pytest_plugin
 """
 
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-w", f"-I{CODE}"]
-# As in mk/simulator.mk.
+# LIBRARY_FLAGS, HOT and FLOORS are as in mk/simulator.mk.
 LIBRARY_FLAGS = ["-fno-semantic-interposition", "-fno-math-errno", "-fno-trapping-math"]
 HOT = ("machine", "races", "ops", "exec")
 FLOORS = ["base", "parse", "machine", "races", "ops", "ops/isa", "decode", "exec", "cudart",

@@ -28,7 +28,7 @@ static const struct {
     {"ch03_wmma_qk", "long", "on", 15},   {"ch03_wmma_qk", "long", "off", 0},
 };
 
-// Runs a program once; returns its wall time, CPU time and peak memory.
+// Runs a program once; returns its wall and CPU time in seconds, and its peak memory in MiB.
 static void run_once(const char *program, const char *shape, const char *checks, double *wall,
                      double *cpu, double *mib)
 {

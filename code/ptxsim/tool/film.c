@@ -141,7 +141,7 @@ static json_t *source_of(const json_t *kernel, const char *program, char **all)
     return lines;
 }
 
-// Removes the lines after the kernel, the host's part of the program, but for the first few.
+// Removes the lines after the kernel (the host's part of the program), except the first few.
 static void trim_source(json_t *lines, const json_t *kernel)
 {
     json_t *used = json_object();
@@ -217,14 +217,15 @@ static bool not_after(const char *a, const char *b)
            atoi(colon + 1) <= atoi(other + 1);
 }
 
-// Whether an instruction that accesses global memory writes there.
+// Whether an instruction is a store: explanations say "writes" for a store, and "reads" for all
+// others, also for atomic operations.
 static bool stores_global(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
     return json_integer_value(json_array_get(insn, 5));
 }
 
-// Whether an instruction writes to shared memory: a store does, and an asynchronous copy.
+// Whether an instruction is a store, or an asynchronous copy, which writes to shared memory.
 static bool stores(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
@@ -309,7 +310,7 @@ static struct moment moment_of(const json_t *kernel, const json_t *fault, long i
 
 // Whether two threads of a race are at one line, and no barrier could be between their accesses.
 // For one instruction: both threads have reached it equally often. For two instructions of the
-// line: both threads have passed the same barriers.
+// line: the kernel has no mbarriers, and equally many barriers have released both threads.
 static bool same_line(const json_t *kernel, const json_t *fault, const struct chain *a,
                       const struct chain *b)
 {
@@ -697,7 +698,7 @@ static long lane_at(const json_t *kernel, const json_t *row, long at)
 }
 
 // Explains a read of bytes that nothing has written: another thread writes them later, or the same
-// thread does, or none.
+// thread does, or no thread does.
 static void explain_unwritten(const json_t *kernel, const json_t *tiles, const json_t *fault,
                               char *text, size_t size)
 {
@@ -743,7 +744,8 @@ struct waiting {      // what a warp waits for when the film ends
     bool told;
 };
 
-// Finds what each warp waits for when the film ends; `state` gets the last state of each mbarrier.
+// Finds what each warp waits for when the film ends. `state` gets the last state of each mbarrier;
+// returns the number of mbarriers.
 static size_t who_waits(const json_t *kernel, struct waiting waits[MOST_WARPS],
                         const json_t *state[MOST_MBARRIERS])
 {
@@ -876,7 +878,7 @@ static void explain_outside(const json_t *kernel, const json_t *source, const js
     struct chain chain = chain_of(kernel, whole_at(fault, "insn"));
     const char *line = "";
     // The operands of inline assembly are on a line of their own, which says little: so the line
-    // that calls its function is shown.
+    // that calls the assembly's function is shown.
     for (int i = chain.count; i-- > 0 && (!*line || strchr(":\"", *line));) {
         line = line_of(source, chain.place[i]);
         line += strspn(line, " \t");
@@ -975,7 +977,7 @@ static bool between_warps(const json_t *kernel, const json_t *fault)
             (unsigned)whole_at(fault, "thread") / 32 != (unsigned)whole_at(fault, "warp"));
 }
 
-// Marks all faults but one of each mistake as "again".
+// Of all faults that are one mistake (same_mistake), marks all except the best example as "again".
 static void mark_repeats(const json_t *kernel, const json_t *faults)
 {
     for (size_t i = 0; i < json_array_size(faults); ++i)

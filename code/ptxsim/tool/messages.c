@@ -23,8 +23,8 @@ void fault_add(json_t *faults, const char *record)
 
 // ---- Sentences from the film --------------------------------------------------------------------
 
-// Whether an instruction is at a fault's place: file, line and callers. If the place has no
-// callers, as that of the other access, only the line is compared.
+// Whether an instruction is at a fault's place: file, line and callers. A place without a line of
+// the source has no callers: then only the line, 0, is compared.
 static bool is_same_line(const json_t *instruction, const json_t *fault)
 {
     const json_t *callers = json_object_get(fault, "callers");
@@ -35,8 +35,8 @@ static bool is_same_line(const json_t *instruction, const json_t *fault)
              json_equal(json_array_get(instruction, 2), callers)));
 }
 
-// Whether a film's fault is also a fault of the run. exact: its words are the same; otherwise: its
-// kernel and its two lines are.
+// Whether a film's fault is also a fault of the run: of the same kind, and with the same words
+// (exact), or else with the same kernel and the same two lines.
 static bool is_same(const json_t *kernel, const json_t *filmed, const json_t *fault, bool exact)
 {
     const char *a = string_or(filmed, "text", ""), *b = string_or(fault, "text", "");

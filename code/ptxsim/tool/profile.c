@@ -455,7 +455,8 @@ static void timeline_table(const json_t *trace, double from, double to)
             }
         }
     }
-    // The steps at which warp 0 passes a barrier, even if no warp had to wait there.
+    // The steps at which warp 0 passes a barrier (even if no warp had to wait there), or goes on
+    // after a wait for an mbarrier.
     printf("\n\n");
     json_array_foreach (runs, index, run) {
         double stop = json_number_value(json_array_get(run, 2));
@@ -493,7 +494,7 @@ static json_t *load(const char *name)
     return json;
 }
 
-// The kernel with this name; for NULL, the first one.
+// The kernel whose `key` is `name`; if `name` is NULL, the first. Fails if there is none.
 static const json_t *find_kernel(const json_t *file, const char *key, const char *name)
 {
     const json_t *kernels = json_object_get(file, "kernels"), *kernel;

@@ -84,7 +84,7 @@ void outlive_signals(void)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) {
         struct sigaction old;
         sigaction(signals[i], NULL, &old);
-        // ignored signals, as under nohup, stay ignored.
+        // A signal that is ignored, as SIGHUP is under nohup, stays ignored.
         if ((old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_IGN)
             sigaction(signals[i], &passes, NULL);
     }

@@ -41,7 +41,7 @@ static bool is_among(const char *words, const char *word)
     }
 }
 
-// Sets the environment variable of a setting, for the program.
+// Sets the environment variable of a setting, for the program; fails if the value is not allowed.
 static void set(const char *option, const char *value)
 {
     const struct setting *s = settings;
@@ -184,8 +184,8 @@ static struct outcome run_program(char **argv, bool output_aside, const char *re
     running = child;
     outlive_signals();
     close(ends[1]);
-    // Takes records until the program has ended, which the socket does not tell: processes that the
-    // program started may keep it open. Once it is closed, waitpid() waits.
+    // Takes records until the program has ended. The socket does not tell this: processes that the
+    // program started may keep it open. Once the socket is closed, waitpid() waits.
     for (bool ended = false, closed = false; !ended;) {
         struct pollfd ready = {.fd = ends[0], .events = POLLIN};
         if (!closed)

@@ -135,7 +135,8 @@ static struct constant *find_constant(const struct program *p, const char *name)
     return NULL;
 }
 
-// Sets a constant's value. sure: the value holds even if the text has another one.
+// Sets a constant's value. sure: it replaces another value; otherwise a second, different value
+// makes the constant unclear.
 static void set_constant(struct program *p, const char *name, long value, bool sure)
 {
     struct constant *c = find_constant(p, name);

@@ -194,7 +194,8 @@ class Memory:
         return 0  # an array without elements
 
     def take_back(self):
-        """Copies all arrays back to the host. Returns a read-only array that the kernel has written to, or None."""
+        """Copies arrays back to the host, except read-only ones. Stops at a read-only array that the kernel has written to,
+        and returns it; None: there is none."""
         for low, high, writeable, _, base in self.spans:
             if writeable:
                 library().ptxsim_copy(low, base, high - low)
@@ -244,7 +245,7 @@ def tensor_map(where, kind, address, dims, strides, box, swizzle, fill_nan):
 
 
 def pack(where, param, value, memory):
-    """The bytes of an argument. Raises TypeError or ValueError if it does not fit: which argument, and what would."""
+    """The bytes of an argument. If it does not fit, raises TypeError or ValueError, which say what would fit."""
     def wrong(what):
         return TypeError(f"{where} ({param.name}) is {param.type}, {param.bytes} bytes: {what}, not {_described(value)}")
 

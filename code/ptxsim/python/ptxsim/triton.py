@@ -12,9 +12,9 @@
     ptxsim.triton.simulated(scale, arch=80)[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](out, x, 2.5, 1000, BLOCK=256)
 
 The type of the array gives that of the elements: numpy has float32, int32, float16 and the like; for bfloat16,
-float8_e4m3fn and float8_e5m2 take an array of `ml_dtypes`, or `view(array, "bfloat16")` of an array of integers as wide.
-A fault names the line of the Python source. Tried with Triton 3.3.1, 3.7.1 and 3.9.0; in 3.3, @triton.autotune needs a
-GPU.
+float8_e4m3fn and float8_e5m2 take an array of `ml_dtypes`, or `view(array, "bfloat16")` of an array of integers of the
+same width. A fault names the line of the Python source. Tried with Triton 3.3.1, 3.7.1 and 3.9.0; in 3.3,
+@triton.autotune needs a GPU.
 """
 import contextlib
 import inspect

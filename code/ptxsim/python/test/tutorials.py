@@ -57,7 +57,7 @@ def matmul(c, a, b, m, n, k, ACTIVATION: tl.constexpr, BM: tl.constexpr, BN: tl.
            GROUP: tl.constexpr):  # c [m][n] = activation(a [m][k] * b [k][n])
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(m, BM), tl.cdiv(n, BN)
-    # Programs go through groups of GROUP rows of tiles, which share columns of b.
+    # Consecutive programs go down the columns of a group of GROUP rows of tiles, and so share columns of b.
     first = pid // (GROUP * tiles_n) * GROUP
     size = min(tiles_m - first, GROUP)
     tile_m, tile_n = first + pid % (GROUP * tiles_n) % size, pid % (GROUP * tiles_n) // size
