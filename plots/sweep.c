@@ -22,8 +22,8 @@ static double fastest_peer(json_t *shape, const char *path, const char *name)
     return fastest;
 }
 
-// Prints a block: the shape's row and name; for each program, the peer's p50 divided by the
-// program's.
+// Prints a line for each shape: its number and name; for each program, the fastest peer's p50
+// divided by the program's.
 static void print_ratios(json_t *record, const char *path, const char *const programs[PROGRAMS])
 {
     json_t *shape;

@@ -1,4 +1,4 @@
-# The site: the specimen's one page, cut into pages; and its pages in a browser.
+# The site: the one page of fixtures/weave, cut into pages; these pages in a browser.
 
 bats_require_minimum_version 1.5.0
 

@@ -16,10 +16,10 @@
 //   capi/     capi.h     libptxsim.so: loads and runs kernels for programs in other languages,
 //                        without a CUDA runtime
 //   cudart/   runtime.h  the replacement of libcudart.so.13
-//   cudart12/            libcudart.so.12: passes calls on to libcudart.so.13
 //   ops/extra/, decode/extra/, cudart/extra/  what only other people's programs need: textures,
 //                        sparse matrices, launches by the device, the driver's library. The book's
 //                        programs do not need it
+//   cudart12/            libcudart.so.12: passes calls on to libcudart.so.13
 //
 // tool/ has programs that read what the simulator reports, test/ the tests. Fat binaries are read by
 // code/image, which the workbench uses, too.

@@ -114,8 +114,8 @@ const char *input_name(enum input input)
     return names[input];
 }
 
-// Turns a cache's normal inputs into inputs of the case's kind: queries are halves, and each token
-// has its own scales.
+// Turns a cache's normal inputs (queries in half, a scale for each token) into inputs of the case's
+// kind.
 static void reshape_cache(struct grade_case *c)
 {
     struct problem *p = &c->problem;

@@ -249,7 +249,8 @@ struct spoiling {
 };
 struct noticed spoil_all(const struct spoiling *s);
 // Spoils executions whose operand changes with V only, and others whose operand changes with K
-// only. Returns the result with the smaller noticed share, or that of a kind without executions.
+// only. Returns the one of both results with the smaller noticed share, or the one that had no
+// executions to spoil.
 struct noticed spoil_each(const struct spoiling *s, const uint8_t *changes);
 // Spoils executions whose work is not 0 and whose operand changes with any input.
 struct noticed spoil_working(const struct spoiling *s, const uint8_t *changes);

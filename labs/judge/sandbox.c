@@ -423,7 +423,7 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
         set_limits(box);
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
         char *gpus = visible ? text("%s", visible) : NULL;
-        clearenv(); // since the box shows bubblewrap's own environment
+        clearenv(); // programs in the box could read bubblewrap's own environment
         setenv("PATH", "/usr/bin:/bin", 1);
         if (options.unsafe && box->gpu && gpus)
             setenv("CUDA_VISIBLE_DEVICES", gpus, 1);

@@ -236,8 +236,8 @@ static bool take_draw(const struct spoiling *s, int draw, struct ablation *a,
     return of > 0;
 }
 
-// noticed: for each spoiled CTA, whether an output that it stored has changed. False: an output
-// that no spoiled CTA stored has changed, too.
+// Sets, for each spoiled CTA, whether an output that it stored has changed. Returns false if an
+// output that no spoiled CTA stored has changed, too.
 static bool noticed_by(const struct spoiling *s, const struct ablation *a, const uint16_t *now,
                        bool noticed[SPOILED_MOST])
 {

@@ -114,7 +114,7 @@ int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, in
     *least = mask ? 1 : 0;
     if (!mask || bytes <= 4)
         return mask ? elements_wavefronts(address, bytes, mask) : 0;
-    // 8-byte loads are served half a warp at a time, 16-byte ones a quarter.
+    // 8-byte loads are served half a warp at a time, 16-byte ones a quarter, unless two parts go together.
     int parts = bytes / 4, lanes = WARP / parts, wavefronts = 0;
     *least = 0;
     for (int part = 0; part < parts; part += 2) {

@@ -58,8 +58,8 @@ RULE bool knows(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
             stamp <= c->known[lane]->at[thread]);
 }
 
-// Whether what `thread` did up to `stamp` is ordered before what the lane does now. `thread` may be
-// a source of loads (cells.h): then whether the arrival of these loads is ordered before that.
+// Whether what `thread` did up to `stamp` is ordered before what the lane does now. `thread` may stand
+// for loads that an mbarrier counts (races.h): then whether the arrival of these loads is ordered before that.
 RULE bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
 {
     if (source_of(thread) < LOADS)
@@ -196,7 +196,8 @@ RULE bool is_fenced(const struct warp *w, int lane, const struct cta *home, uint
     return false;
 }
 
-// Whether a proxy fence lies between a write and what the lane does now. The writer may be a source of loads (cells.h).
+// Whether a proxy fence lies between a write and what the lane does now. The writer may be loads that an mbarrier
+// counts (races.h).
 RULE bool is_write_fenced(const struct warp *w, int lane, const struct cta *home, uint32_t writer,
                           uint32_t stamp)
 {

@@ -337,8 +337,8 @@ static void order_barriers(graph &g, const program &p)
 
 // Where a fence, a flag, a wait for the flag and a fence follow one another, the first fence comes
 // before the second. lenient: an earlier fence by any thread of the sender's block counts, too, and
-// atomic operations on one place are ordered both ways, except that nothing comes before step `but`
-// (-1: no exception). raw: the flag comes before the wait even without fences.
+// atomic operations on one place are ordered both ways, except that by this rule none comes before
+// step `but` (-1: no exception). raw: the flag comes before the wait even without fences.
 static void order_messages(graph &g, const program &p, bool lenient, bool raw, int but)
 {
     graph before = g; // the order without messages
@@ -518,7 +518,7 @@ static int draw_message(step *s)
     return writer == reader ? 0 : n;
 }
 
-// A thread writes; after a barrier, another thread of its block, with a fence before or after that barrier, sets a
+// A thread writes; after a barrier, a thread of its block, with a fence before or after that barrier, sets a
 // flag for a reader in the other block.
 static int draw_early_fence(step *s)
 {

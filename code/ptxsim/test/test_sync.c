@@ -345,7 +345,7 @@ static void what_is_told_is_not_known(void **state)
     bad(1, 96, FAULT_RACE, no_syncwarp, TOLD(""));
 }
 
-// Before the bytes of a copy have arrived, a read of them is reported; then their line of cells is
+// A read of a copy's bytes is reported until they have arrived; from then on their line of cells is
 // checked like any other.
 static void a_line_waits_for_its_copies(void **state)
 {
@@ -523,7 +523,7 @@ static void products_of_warpgroups_are_spoiled(void **state)
         assert_int_equal(out[i], plus_16);
     spoil_in(1, 128, SPOIL_PRODUCTS, 1, 0, 3, text);
     for (int i = 0; i < 128; ++i) {
-        assert_int_equal(out[i], out[i / 32 * 32]); // all results of a warp, or none is
+        assert_int_equal(out[i], out[i / 32 * 32]); // all results of a warp changed, or none
         plus += out[i] == plus_16;
         minus += out[i] == minus_16;
     }

@@ -18,8 +18,9 @@ const struct op_set *ops_choose(void)
     const char *wanted = getenv("PTXSIM_ISA");
 #if defined __x86_64__ && defined __GNUC__
     runs[1] = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    runs[0] = runs[1] && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    runs[0] = runs[1] && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512vl");
 #endif
     int most = !wanted ? 0 : !strcmp(wanted, "base") ? 2 : !strcmp(wanted, "avx2");
     for (int i = most; i < 3; ++i)
